@@ -1,0 +1,64 @@
+"""Time as hookgw uses it.
+
+Two readings, both in seconds since the Unix epoch. ``wall`` is what the machine says now: it goes
+into timestamps that others read. ``steady`` is what it said at start plus the time that has passed
+since, so it never jumps: every decision (retry when, expire what) is made on it, and an hour's jump
+of the machine's clock neither retries early nor expires what is young.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import trio
+
+
+class Clock:
+    """Reads the time inside a Trio run.
+
+    Args:
+        wall: gives the machine's time in seconds since the epoch. Under Trio's mock clock pass
+            nothing: the default follows the machine, and tests that need control give their own.
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+        self._wall = wall
+        self._offset = wall() - trio.current_time()
+
+    def wall(self) -> float:
+        """What the machine says now."""
+        return self._wall()
+
+    def steady(self) -> float:
+        """The time by which decisions are made; it never jumps."""
+        return trio.current_time() + self._offset
+
+    async def sleep_until(self, steady: float) -> None:
+        """Wait until :meth:`steady` has reached the given time. Always a checkpoint."""
+        await trio.sleep_until(steady - self._offset)
+
+
+def virtual_clock(start: float = 1_700_000_000.0) -> Clock:
+    """A clock whose wall follows Trio's: under a mock clock both readings move together."""
+    base = trio.current_time()
+    return Clock(lambda: start + trio.current_time() - base)
+
+
+def rfc3339(seconds: float) -> str:
+    """A time as RFC 3339 in UTC with milliseconds and ``Z`` (HTTP.md, section 1)."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def parse_rfc3339(text: str) -> float:
+    """The reverse of :func:`rfc3339`; any offset is taken, a missing one means UTC.
+
+    Raises:
+        ValueError: the text is no RFC 3339 date-time.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()

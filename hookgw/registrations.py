@@ -1,0 +1,208 @@
+"""Registrations: who hears what, and how. No I/O.
+
+The dialects in which callers write them are read in :mod:`hookgw.api.dialects`.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import zlib
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from hookgw.events import Event
+
+DEFAULT_LABEL = "default"
+GLOBAL_INSTANCE = "*"
+"""The instance of a registration that hears every instance; no instance can have this name."""
+
+
+class Ordering(StrEnum):
+    """How much order a registration wants (DESIGN.md, section 3)."""
+
+    URL = "url"
+    CHAT = "chat"
+    NONE = "none"
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A signing secret in the form of Standard Webhooks.
+
+    Attributes:
+        value: ``whsec_`` and the base64 of 24 to 64 bytes.
+        expires_at: seconds since the epoch; ``None`` while it is the newest.
+    """
+
+    value: str
+    expires_at: float | None = None
+
+    @property
+    def key(self) -> bytes:
+        return base64.b64decode(self.value.removeprefix("whsec_"))
+
+
+def new_secret() -> Secret:
+    """A fresh secret of 32 random bytes."""
+    return Secret("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())
+
+
+class RetryOptions(msgspec.Struct, frozen=True):
+    """A registration's own retry rules; ``None`` takes the gateway's. Times in seconds."""
+
+    schedule: tuple[float, ...] | None = None
+    max_age: float | None = None
+    disable_after: float | None = None
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """The callback URL, event kinds and options stored for an instance.
+
+    Attributes:
+        id: ``reg_`` and random characters; it stays through every change.
+        instance: the instance's name, or :data:`GLOBAL_INSTANCE`.
+        label: its name within the instance.
+        url: absolute ``http`` or ``https``; while ``enabled`` is false it may be any string.
+        events: names of kinds; empty for every kind, also those added later.
+        enabled: whether it hears anything.
+        disabled_reason: why hookgw disabled it; ``None`` where a person did, or it is enabled.
+        by_events: add the kind to the URL's path.
+        base64: handed to connectors: they put media into the event when it is true.
+        headers: sent with every delivery.
+        secrets: the newest first; those that expired no longer sign.
+        ordering: see :class:`Ordering`.
+        concurrency: how many partitions ``chat`` and ``none`` work in parallel.
+        timeout: of a whole attempt, in seconds; ``None`` takes the gateway's.
+        retry: its own retry rules.
+        plugins: options of plugins, by plugin name.
+        failing_since: when the first of an unbroken row of failures was; ``None`` while it works.
+        created_at, updated_at: seconds since the epoch.
+    """
+
+    id: str
+    instance: str
+    label: str = DEFAULT_LABEL
+    url: str
+    events: tuple[str, ...] = ()
+    enabled: bool = True
+    disabled_reason: str | None = None
+    by_events: bool = False
+    base64: bool = False
+    headers: dict[str, str] = {}
+    secrets: tuple[Secret, ...] = ()
+    ordering: Ordering = Ordering.URL
+    concurrency: int = 1
+    timeout: float | None = None
+    retry: RetryOptions = RetryOptions()
+    plugins: dict[str, Any] = {}
+    failing_since: float | None = None
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    def wants(self, kind: str) -> bool:
+        """Whether events of that kind go to it."""
+        return self.enabled and (not self.events or kind in self.events)
+
+    def secrets_in_force(self, now: float) -> tuple[Secret, ...]:
+        """The secrets that sign at that time, the newest first."""
+        return tuple(s for s in self.secrets if s.expires_at is None or s.expires_at > now)
+
+
+def new_registration_id() -> str:
+    """A fresh registration id."""
+    return "reg_" + secrets.token_hex(12)
+
+
+def lane_of(registration: Registration, event: Event) -> str:
+    """The key of the lane in which an event goes to a registration.
+
+    It is the URL, so that registrations of one URL share their order; a partition of it
+    (``url#3``) where the registration trades order for parallelism. A URL has no fragment, so the
+    two cannot be confused.
+    """
+    if registration.ordering is Ordering.URL or registration.concurrency <= 1:
+        return registration.url
+    spread_by = event.id if registration.ordering is Ordering.NONE else chat_of(event)
+    return f"{registration.url}#{zlib.crc32(spread_by.encode()) % registration.concurrency}"
+
+
+def lanes_of(registration: Registration) -> tuple[str, ...]:
+    """Every lane that events of a registration can be in."""
+    if registration.ordering is Ordering.URL or registration.concurrency <= 1:
+        return (registration.url,)
+    return tuple(f"{registration.url}#{number}" for number in range(registration.concurrency))
+
+
+def chat_of(event: Event) -> str:
+    """The chat an event belongs to (``data.key.remoteJid``, or ``data.remoteJid``); empty if none."""
+    data = event.data
+    if not isinstance(data, dict):
+        return ""
+    key = data.get("key")
+    jid = key.get("remoteJid") if isinstance(key, dict) else data.get("remoteJid")
+    return jid if isinstance(jid, str) else ""
+
+
+class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a ``set`` asks for, its rules checked. What is ``UNSET`` keeps its stored value."""
+
+    url: str
+    enabled: bool = True
+    events: tuple[str, ...] = ()
+    by_events: bool | msgspec.UnsetType = msgspec.UNSET
+    base64: bool | msgspec.UnsetType = msgspec.UNSET
+    headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    secret: Secret | msgspec.UnsetType = msgspec.UNSET
+    ordering: Ordering | msgspec.UnsetType = msgspec.UNSET
+    concurrency: int | msgspec.UnsetType = msgspec.UNSET
+    timeout: float | None | msgspec.UnsetType = msgspec.UNSET
+    retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
+    plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+    def apply(self, old: Registration | None, *, instance: str, label: str, now: float) -> Registration:
+        """The registration that results, from the stored one or from nothing."""
+        given = {
+            name: value
+            for name in ("by_events", "base64", "headers", "ordering", "concurrency", "timeout", "retry", "plugins")
+            if (value := getattr(self, name)) is not msgspec.UNSET
+        }
+        if self.secret is not msgspec.UNSET:
+            given["secrets"] = (self.secret,)
+        elif old is None:
+            given["secrets"] = (new_secret(),)
+        base = old or Registration(
+            id=new_registration_id(), instance=instance, label=label, url=self.url, created_at=now
+        )
+        return msgspec.structs.replace(
+            base,
+            url=self.url,
+            enabled=self.enabled,
+            events=self.events,
+            disabled_reason=None,
+            failing_since=None,
+            updated_at=now,
+            **given,
+        )
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """One connected messaging account, known by its name.
+
+    Attributes:
+        name: 1 to 128 characters of letters, digits, ``.``, ``_``, ``-``.
+        id: a UUID, for clients that want one.
+        integration: the connector's name; empty where events come by HTTP alone.
+        key_hashes: hashes of the instance keys.
+        options: what the connector was given at creation.
+        connected: whether the connector should be running (it is started again after a restart).
+    """
+
+    name: str
+    id: str
+    integration: str = ""
+    key_hashes: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+    connected: bool = False
+    created_at: float = 0.0

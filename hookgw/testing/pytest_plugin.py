@@ -1,0 +1,1 @@
+"""The pytest plugin that offers hookgw's own fixtures to plugin authors."""
