@@ -1,0 +1,56 @@
+"""A request as a receiver recorded it. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One request.
+
+    Attributes:
+        position: 0 and up, over all connections, in the order in which requests were complete.
+        connection: 1 and up: which connection it came on.
+        method: for example ``POST``.
+        target: the request target as sent: path and query.
+        headers: names in lower case and values, in the order sent.
+        body: without any transfer coding; empty where an early answer did not wait for it.
+        http_version: ``1.0`` or ``1.1``.
+        at: Trio's time when it was complete.
+    """
+
+    position: int
+    connection: int
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    http_version: str
+    at: float
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.target.partition("?")[0]
+
+    @property
+    def json(self) -> Any:
+        """The body, decoded from JSON; key order is kept, big integers stay integers.
+
+        Raises:
+            msgspec.DecodeError: it is no JSON.
+        """
+        return msgspec.json.decode(self.body)
+
+    @property
+    def event_id(self) -> str | None:
+        """The ``webhook-id`` header."""
+        return self.header("webhook-id")
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header, in any case of its name; ``None`` where it is missing."""
+        return next((value for key, value in self.headers if key == name.lower()), None)

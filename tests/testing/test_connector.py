@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from hookgw.connectors import ConnectionState, QRCode, Session
+from hookgw.errors import NetworkRefused
+from hookgw.testing import FakeConnector, SentText
+
+
+class Sink:
+    """A session that notes what the connector did."""
+
+    def __init__(self, instance: str) -> None:
+        self.instance = instance
+        self.options: dict[str, Any] = {}
+        self.done: list[tuple[Any, ...]] = []
+
+    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
+        self.done.append((kind, data, event_id))
+
+    async def show_qr_code(self, qr_code: QRCode) -> None:
+        self.done.append((qr_code,))
+
+    async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
+        self.done.append((state, reason, more))
+
+
+async def test_it_opens_and_gives_its_session() -> None:
+    connector, sink = FakeConnector(), Sink("shop")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connector.run, sink)
+        await trio.testing.wait_all_tasks_blocked()
+        await connector.session("shop").emit("MESSAGES_UPSERT", {"a": 1})
+        connector.log_out("shop")
+    assert [step[0] for step in sink.done] == [
+        ConnectionState.CONNECTING,
+        ConnectionState.OPEN,
+        "MESSAGES_UPSERT",
+    ]
+    assert sink.done[1][2]["wuid"] == "shop@fake"
+    assert connector.runs == 1
+    with pytest.raises(KeyError):
+        connector.session("shop")
+
+
+async def test_a_script_that_raises_fails_the_run() -> None:
+    async def broken(session: Session) -> None:
+        raise ConnectionError(f"{session.instance} lost")
+
+    connector = FakeConnector(script=broken)
+    for _ in range(2):
+        with pytest.raises(ConnectionError, match="shop lost"):
+            await connector.run(Sink("shop"))
+    assert connector.runs == 2
+
+
+async def test_it_keeps_what_was_sent() -> None:
+    connector, sink = FakeConnector("net"), Sink("shop")
+    message = await connector.send_text(sink, "123", "hello")
+    assert message["key"] == {"remoteJid": "123@fake", "fromMe": True, "id": "FAKE1"}
+    assert message["message"] == {"conversation": "hello"}
+    assert connector.sent == [SentText("shop", "123", "hello")]
+
+
+async def test_it_refuses_when_told_to() -> None:
+    connector = FakeConnector()
+    connector.refusal = "The number is blocked."
+    with pytest.raises(NetworkRefused, match="The number is blocked"):
+        await connector.send_text(Sink("shop"), "123", "hello")
+    assert connector.sent == []
+
+
+def test_it_is_a_plugin() -> None:
+    connector = FakeConnector("net")
+    assert connector.hookgw_connectors() == [connector]
+    assert connector.name == "net"
