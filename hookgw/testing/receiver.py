@@ -16,6 +16,8 @@ from typing import Any
 import h11
 import trio
 
+from hookgw.delivery.signing import verify
+from hookgw.registrations import Secret
 from hookgw.testing.answers import Answer, Step, answer
 from hookgw.testing.received import Received
 from hookgw.testing.wire import Peer, Wire
@@ -144,6 +146,24 @@ class Receiver:
         while len(self.requests) < count:
             await self._arrived.wait()
         return self.requests[:count]
+
+    def verify(self, request: Received, secret: str, *, now: float | None = None) -> None:
+        """Check a request's signature as a receiver does (Standard Webhooks, version 1).
+
+        Args:
+            request: one of :attr:`requests`.
+            secret: ``whsec_…``, as the registration has it.
+            now: seconds since the epoch, from which the request may be five minutes off. By default
+                the request's own timestamp: under a mock clock the machine's time means nothing.
+
+        Raises:
+            SignatureInvalid: a header is missing or malformed, the time is too far off, or no
+                signature is this secret's.
+        """
+        headers = dict(request.headers)
+        if now is None:
+            now = float(headers.get("webhook-timestamp", 0))
+        verify([Secret(secret).key], headers, request.body, now=now)
 
     async def stop_listening(self) -> None:
         """Close the port and every connection; returns once new ones are refused."""

@@ -12,6 +12,8 @@ import trio
 import trustme
 from trio.testing import MockClock
 
+from hookgw.delivery.signing import SignatureInvalid, sign
+from hookgw.registrations import new_secret
 from hookgw.testing import (
     Answer,
     Close,
@@ -115,6 +117,49 @@ async def test_answers_come_in_turn_then_the_default() -> None:
             receiver.default = answer(201)
             statuses.append((await client.post(receiver.url)).status_code)
     assert statuses == [503, 404, 418, 418, 201]
+
+
+SECRET = new_secret()
+
+
+def signed(timestamp: int, body: bytes = b"{}") -> bytes:
+    lines = (
+        "POST / HTTP/1.1",
+        "Host: x",
+        f"Content-Length: {len(body)}",
+        "webhook-id: msg_1",
+        f"webhook-timestamp: {timestamp}",
+        f"webhook-signature: {sign([SECRET.key], 'msg_1', timestamp, b'{}')}",
+    )
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+async def receive(request: bytes) -> tuple[Receiver, Received]:
+    async with open_receiver(default=close()) as receiver:
+        await exchange(receiver, request)
+        return receiver, receiver.requests[0]
+
+
+async def test_it_verifies_signatures() -> None:
+    receiver, request = await receive(signed(1000))
+    receiver.verify(request, SECRET.value)
+    receiver.verify(request, SECRET.value, now=1300)
+    with pytest.raises(SignatureInvalid, match="301 s in the past"):
+        receiver.verify(request, SECRET.value, now=1301)
+    with pytest.raises(SignatureInvalid, match="no signature"):
+        receiver.verify(request, new_secret().value)
+
+
+async def test_a_changed_body_is_not_signed() -> None:
+    receiver, request = await receive(signed(1000, b"[]"))
+    with pytest.raises(SignatureInvalid, match="no signature"):
+        receiver.verify(request, SECRET.value)
+
+
+async def test_an_unsigned_request_is_refused() -> None:
+    receiver, request = await receive(POST)
+    with pytest.raises(SignatureInvalid, match="webhook-id is missing"):
+        receiver.verify(request, SECRET.value)
 
 
 async def test_wait_for_waits() -> None:

@@ -1,0 +1,165 @@
+"""A gateway for tests: the real one, on a clock that the test moves.
+
+Only time is not real: the store is a file, the wire is a loopback socket, plugins are loaded through
+the usual door. The clock never moves by itself, since the disk works in a thread that Trio's autojump
+does not see; :meth:`GatewayKit.advance` moves it when the gateway has nothing left to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+import yaml
+from trio.testing import MockClock
+
+from hookgw.clock import virtual_clock
+from hookgw.config import load_settings
+from hookgw.deliveries import LaneState
+from hookgw.dispatch.lane import LaneStatistics
+from hookgw.errors import StartError
+from hookgw.events import Event, new_event_id
+from hookgw.gateway import Gateway, open_gateway
+from hookgw.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.settings import Settings
+
+_LOOPBACK = ("127.0.0.0/8", "::1/128")
+_PATIENCE = 10.0
+"""Real seconds that the gateway may take to come to rest."""
+_LOOK_AGAIN = 0.002
+_KEY = "test-key"
+
+
+@asynccontextmanager
+async def open_kit(
+    folder: Path, *, plugins: Mapping[str, object] | None = None, settings: Mapping[str, Any] | None = None
+) -> AsyncIterator[GatewayKit]:
+    """Run a gateway for the length of the block, without its HTTP interface.
+
+    Loopback receivers are allowed, and events of unknown instances may be registered for.
+
+    Args:
+        folder: an empty one, for its data; a second kit on it continues where the first ended.
+        plugins: plugin modules or objects by name, beside hookgw's own and those of entry points.
+        settings: the configuration, as in its YAML file: ``{"delivery": {"timeout": "2s"}}``.
+
+    Raises:
+        StartError: the run is not on Trio's mock clock, or the gateway does not start so.
+        ConfigError: the settings break a rule.
+    """
+    clock = trio.lowlevel.current_clock()
+    if not isinstance(clock, MockClock):
+        raise StartError(
+            "The test gateway needs Trio's mock clock: name hookgw_clock among the test's own arguments."
+        )
+    loaded = _read_settings(folder, settings or {})
+    async with open_gateway(loaded, base=folder, clock=virtual_clock(), plugins=plugins or {}) as gateway:
+        yield GatewayKit(gateway, clock)
+
+
+class GatewayKit:
+    """A running gateway and what a test does with it; :func:`open_kit` makes it.
+
+    Attributes:
+        gateway: the gateway itself.
+        clock: the clock that everything here runs on.
+    """
+
+    key = _KEY
+    """The global key."""
+
+    def __init__(self, gateway: Gateway, clock: MockClock) -> None:
+        self.gateway = gateway
+        self.clock = clock
+
+    async def register(
+        self, url: str, *, instance: str = "shop", label: str = DEFAULT_LABEL, **fields: Any
+    ) -> Registration:
+        """Register a URL, making the instance if need be.
+
+        Args:
+            url: for example a receiver's.
+            fields: further ones of :class:`~hookgw.registrations.RegistrationChange`.
+
+        Raises:
+            Invalid: a field breaks a rule, or a plugin refuses its options.
+        """
+        change = RegistrationChange(url=url, **fields)
+        registration, _ = await self.gateway.set_registration(instance, label, change, create=True)
+        return registration
+
+    async def emit(
+        self, kind: str, data: Any, *, instance: str = "shop", event_id: str | None = None
+    ) -> Event:
+        """Accept an event; returns once it is on disk.
+
+        Raises:
+            NotFound: there is no such instance.
+            Invalid: the kind is unknown, or the payload breaks a rule.
+        """
+        event = Event(
+            id=event_id or new_event_id(),
+            kind=self.gateway.catalog.resolve(kind, "kind").name,
+            instance=instance,
+            data_json=msgspec.json.encode(data),
+            time=self.gateway.clock.wall(),
+        )
+        await self.gateway.accept([event])
+        return event
+
+    async def settled(self) -> None:
+        """Wait until every lane is at rest (out of deliveries, or waiting) and all is on disk.
+
+        A receiver that hangs keeps its lane busy: then wait for the request instead
+        (``receiver.wait_for``) and jump the clock yourself.
+
+        Raises:
+            TimeoutError: a lane was still busy after ten real seconds; the message names it.
+        """
+        give_up_at = time.monotonic() + _PATIENCE
+        while busy := await self._busy_lanes():
+            if time.monotonic() > give_up_at:
+                raise TimeoutError(f"still busy after {_PATIENCE:g} s: {', '.join(map(_describe, busy))}")
+
+    async def advance(self, seconds: float) -> None:
+        """Let that much time pass, and what it brings about happen.
+
+        Raises:
+            TimeoutError: see :meth:`settled`.
+        """
+        await self.settled()
+        self.clock.jump(seconds)
+        await self.settled()
+
+    async def _busy_lanes(self) -> list[LaneStatistics]:
+        """The lanes that are not at rest, after a moment of real time for others to go on."""
+        await self.gateway.store.flush()
+        await trio.to_thread.run_sync(time.sleep, _LOOK_AGAIN)
+        now = self.gateway.clock.steady()
+        return [lane for lane in self.gateway.lanes() if not _rests(lane, now)]
+
+
+def _rests(lane: LaneStatistics, now: float) -> bool:
+    if lane.state is LaneState.WAITING:
+        return lane.waiting_until is not None and lane.waiting_until > now
+    return lane.backlog == 0 and lane.state is LaneState.IDLE
+
+
+def _describe(lane: LaneStatistics) -> str:
+    return f"{lane.lane} ({lane.state}, {lane.backlog} pending)"
+
+
+def _read_settings(folder: Path, given: Mapping[str, Any]) -> Settings:
+    """The settings, read by the same rules as a configuration file."""
+    merged: dict[str, Any] = {"storage": {}, "delivery": {}, "auth": {"global_key": _KEY}, **given}
+    merged["storage"] = {"path": str(folder / "hookgw.db"), **merged["storage"]}
+    allowed = [*_LOOPBACK, *merged["delivery"].get("allow_networks", ())]
+    merged["delivery"] = {**merged["delivery"], "allow_networks": allowed}
+    file = folder / "hookgw-test.yaml"
+    file.write_text(yaml.safe_dump(merged), encoding="utf-8")
+    return load_settings(file, {})
