@@ -1,7 +1,8 @@
 """The settings of a gateway, typed, each with its default. No I/O.
 
-:mod:`hookgw.config` reads them from a file and the environment. The names of the main keys are part
-of the interface (DESIGN.md, section 8).
+:mod:`hookgw.config` reads them from a file and the environment, :mod:`hookgw.config_rules` says which
+values make sense. ``docs/configuration.md`` and ``config.example.yaml`` name every key. The names of
+the keys are part of the interface. The string under a key is its meaning in the reference.
 """
 
 from __future__ import annotations
@@ -12,57 +13,77 @@ import msgspec
 
 from hookgw.units import Duration, Size
 
+DAY = 86400
+
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A block of keys; an unknown key stops the start."""
 
 
-class ServerSettings(Section):
+class ServerSettings(Section, frozen=True, kw_only=True):
     """Where and how the HTTP interface listens."""
 
     bind: tuple[str, ...] = ("127.0.0.1:8080",)
+    """Where to listen: host:port, [ipv6]:port, unix:/path or fd://number; port 0 takes a free one."""
     base_path: str = ""
+    """What every path begins with, for example /hooks; empty for none."""
     public_url: str | None = None
+    """The address under which others reach the gateway; null where it has none."""
     shutdown_grace: Duration = Duration(10)
+    """How long open requests and attempts may take to finish at shutdown."""
     keep_alive_timeout: Duration = Duration(30)
+    """How long a client's idle connection is kept."""
     max_body: Size = Size(2**20)
+    """The largest body of a request."""
     max_batch_body: Size = Size(16 * 2**20)
+    """The largest body of a batch of events."""
     max_batch_events: int = 10_000
+    """The most events in one batch."""
 
 
-class AuthSettings(Section):
+class AuthSettings(Section, frozen=True, kw_only=True):
     """Who may do everything."""
 
     global_key: str | None = None
+    """The global key; null or empty: one is made at the first start, shown once and kept hashed."""
 
 
-class StorageSettings(Section):
+class StorageSettings(Section, frozen=True, kw_only=True):
     """Where things last, and for how long."""
 
     path: str = "data/hookgw.db"
-    retention: Duration = Duration(3 * 86400)
+    """The data file; its folder is made where it is missing."""
+    retention: Duration = Duration(3 * DAY)
+    """How long finished deliveries and the ids of events are kept."""
 
 
-class InstancesSettings(Section):
+class InstancesSettings(Section, frozen=True, kw_only=True):
     """How instances come to be."""
 
     auto_create: bool = True
+    """Whether setting a registration with the global key makes an instance that does not exist."""
 
 
-class EventsSettings(Section):
+class EventsSettings(Section, frozen=True, kw_only=True):
     """What is asked of events."""
 
     validate: Literal["off", "warn", "strict"] = "warn"
+    """Whether payloads are held to the schema of their kind: off, warn (a log line) or strict (400)."""
     max_data: Size = Size(2**20)
+    """The largest payload (data) of one event."""
 
 
-class DeliverySettings(Section):
-    """How events are delivered; a registration can override what concerns it (DESIGN.md, section 5)."""
+class DeliverySettings(Section, frozen=True, kw_only=True):
+    """How events are delivered; a registration can override what concerns it."""
 
     allow_networks: tuple[str, ...] = ()
+    """Private networks that receivers may be in, for example 10.1.0.0/16; all others are refused."""
     connect_timeout: Duration = Duration(5)
+    """How long resolving and connecting may take."""
     timeout: Duration = Duration(15)
-    max_age: Duration = Duration(3 * 86400)
+    """How long a whole attempt may take, headers and body."""
+    max_age: Duration = Duration(3 * DAY)
+    """How long an event is tried while its receiver is unreachable."""
     schedule: tuple[Duration, ...] = (
         Duration(5),
         Duration(15),
@@ -72,38 +93,58 @@ class DeliverySettings(Section):
         Duration(300),
         Duration(600),
     )
+    """The waits between the attempts of a delivery that fails; an empty list means one attempt."""
     jitter: float = 0.1
+    """How much longer a wait may be, by chance, as a part of it: 0 to 1. It is never shorter."""
     unreachable_first_wait: Duration = Duration(1)
+    """The first wait for a receiver that is unreachable; each further one is twice as long."""
     unreachable_max_wait: Duration = Duration(300)
+    """The longest of those waits."""
     retry_after_max: Duration = Duration(3600)
-    disable_after: Duration = Duration(5 * 86400)
+    """The longest wait that a receiver can ask for with Retry-After."""
+    disable_after: Duration = Duration(5 * DAY)
+    """A registration that fails for so long without one success is disabled."""
     max_answer: Size = Size(64 * 2**10)
+    """How much of a receiver's answer is read."""
     kept_answer: Size = Size(4 * 2**10)
+    """How much of a receiver's answer is kept with the attempt."""
     lane_buffer: int = 256
+    """How many deliveries a lane holds in memory; the rest of its backlog stays on disk."""
     lane_idle: Duration = Duration(60)
+    """A lane with nothing to do for so long closes its connection and ends."""
 
 
-class PluginsSettings(Section):
+class PluginsSettings(Section, frozen=True, kw_only=True):
     """Which plugins are loaded, and with what options."""
 
     folders: tuple[str, ...] = ("plugins",)
+    """Folders whose modules and packages are plugins."""
     names: tuple[str, ...] = ()
+    """Importable modules that are plugins, for example company.hooks."""
     disabled: tuple[str, ...] = ()
+    """Plugins that are not loaded, by name."""
     optional: tuple[str, ...] = ()
+    """Plugins that do not stop the start when they cannot be loaded."""
     order: tuple[str, ...] = ()
+    """Plugins whose hooks are called first, in this order; the others follow by name."""
     first_party: bool = True
+    """Whether the plugins that come with hookgw are loaded."""
     hook_timeout: Duration = Duration(10)
+    """How long one call of an async hook may take."""
     options: dict[str, Any] = {}
+    """Options of plugins, a block for each by its name."""
 
 
-class LogSettings(Section):
+class LogSettings(Section, frozen=True, kw_only=True):
     """What is logged, and how."""
 
     format: Literal["auto", "text", "json"] = "auto"
+    """text, json (one object a line) or auto: text on a terminal, json elsewhere."""
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important level that is logged: debug, info, warning or error."""
 
 
-class Settings(Section):
+class Settings(Section, frozen=True, kw_only=True):
     """Everything that can be set."""
 
     server: ServerSettings = ServerSettings()
@@ -113,5 +154,6 @@ class Settings(Section):
     events: EventsSettings = EventsSettings()
     delivery: DeliverySettings = DeliverySettings()
     global_webhooks: tuple[dict[str, Any], ...] = ()
+    """Registrations that hear every instance, each as the body of a set."""
     plugins: PluginsSettings = PluginsSettings()
     log: LogSettings = LogSettings()

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import re
+from decimal import Decimal
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_BYTES = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-_FORM = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE | re.ASCII)
+_SECONDS = {
+    "ms": Decimal("0.001"),
+    "s": Decimal(1),
+    "m": Decimal(60),
+    "h": Decimal(3600),
+    "d": Decimal(86400),
+    "w": Decimal(604800),
+}
+_BYTES = {
+    "b": Decimal(1),
+    "kib": Decimal(2**10),
+    "mib": Decimal(2**20),
+    "gib": Decimal(2**30),
+    "kb": Decimal(10**3),
+    "mb": Decimal(10**6),
+    "gb": Decimal(10**9),
+}
+_FORM = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)", re.IGNORECASE | re.ASCII)
+_LONGEST = 24
+"""Characters of the longest text that is read: enough for any number that makes sense."""
+
+DURATION_FORM = "a duration such as 200ms, 5s, 10m, 1h or 3d"
+SIZE_FORM = "a size such as 512B, 64KiB or 1MiB"
 
 
 class Duration(float):
@@ -16,10 +36,14 @@ class Duration(float):
     __slots__ = ()
 
     def __str__(self) -> str:
+        """The shortest exact spelling; :func:`parse_duration` reads it back."""
+        if not self:
+            return "0s"
+        exact = Decimal(repr(float(self)))
         for unit in ("w", "d", "h", "m", "s"):
-            if self and (self / _SECONDS[unit]).is_integer():
-                return f"{int(self / _SECONDS[unit])}{unit}"
-        return f"{self * 1000:g}ms" if self else "0s"
+            if exact % _SECONDS[unit] == 0:
+                return f"{exact / _SECONDS[unit]:.0f}{unit}"
+        return f"{(exact / _SECONDS['ms']).normalize():f}ms"
 
 
 class Size(int):
@@ -28,40 +52,46 @@ class Size(int):
     __slots__ = ()
 
     def __str__(self) -> str:
+        """The shortest exact spelling; :func:`parse_size` reads it back."""
         for unit in ("GiB", "MiB", "KiB"):
-            if self and self % _BYTES[unit.lower()] == 0:
-                return f"{self // _BYTES[unit.lower()]}{unit}"
+            count, rest = divmod(int(self), int(_BYTES[unit.lower()]))
+            if count and not rest:
+                return f"{count}{unit}"
         return f"{int(self)}B"
 
 
 def parse_duration(value: object) -> Duration:
     """``"5s"``, ``"200ms"``, ``"1.5h"`` as seconds. ``0`` needs no unit; other numbers do.
 
+    Units are ``ms``, ``s``, ``m`` (minutes), ``h``, ``d`` and ``w``, in any case.
+
     Raises:
         ValueError: a sentence that says what would be right.
     """
-    number, unit = _split(value, "a duration such as 200ms, 5s, 10m, 1h or 3d")
-    if unit not in _SECONDS:
-        raise ValueError(f"expected a duration such as 200ms, 5s, 10m, 1h or 3d, got {value!r}")
-    return Duration(number * _SECONDS[unit])
+    return Duration(_parse(value, _SECONDS, DURATION_FORM))
 
 
 def parse_size(value: object) -> Size:
     """``"64KiB"``, ``"1MiB"`` as bytes. ``0`` needs no unit; other numbers do.
 
+    Units are ``B``, ``KiB``, ``MiB``, ``GiB`` (powers of 1024) and ``kB``, ``MB``, ``GB`` (powers of
+    1000), in any case. There are no parts of a byte.
+
     Raises:
         ValueError: a sentence that says what would be right.
     """
-    number, unit = _split(value, "a size such as 512B, 64KiB or 1MiB")
-    if unit not in _BYTES:
-        raise ValueError(f"expected a size such as 512B, 64KiB or 1MiB, got {value!r}")
-    return Size(number * _BYTES[unit])
+    number = _parse(value, _BYTES, SIZE_FORM)
+    if number != int(number):
+        raise ValueError(f"expected {SIZE_FORM}, a whole number of bytes, got {value!r}")
+    return Size(number)
 
 
-def _split(value: object, wanted: str) -> tuple[float, str]:
-    if not isinstance(value, bool) and value in (0, "0"):
-        return 0.0, "s" if "duration" in wanted else "b"
-    match = _FORM.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= 32 else None
-    if match is None or not math.isfinite(float(match[1])):
-        raise ValueError(f"expected {wanted}, got {value!r}")
-    return float(match[1]), match[2].lower()
+def _parse(value: object, units: dict[str, Decimal], form: str) -> Decimal:
+    if value == "0" or (value == 0 and not isinstance(value, bool)):
+        return Decimal(0)
+    match = _FORM.fullmatch(value) if isinstance(value, str) and len(value) <= _LONGEST else None
+    unit = units.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        shown = f"{value[:_LONGEST]}…" if isinstance(value, str) and len(value) > _LONGEST else value
+        raise ValueError(f"expected {form}, got {shown!r}")
+    return Decimal(match[1]) * unit
