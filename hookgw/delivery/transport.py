@@ -1,0 +1,184 @@
+"""A lane's connection: one keep-alive HTTP/1.1 connection, one exchange at a time.
+
+How an exchange goes:
+
+1. If the connection is good for another exchange and nothing came on it since the last one (no bytes,
+   no end), it is used again; else a new one is dialled.
+2. Head and body are sent in one piece. What does not fit the kernel's buffer is sent in a second task
+   while the answer is read, because a receiver may answer before it has read the body.
+3. What comes is fed to an :class:`~hookgw.delivery.answer.AnswerParser` until the answer is over.
+4. If a connection that was used before breaks without a byte of an answer, the receiver closed it at
+   the moment of the request: it is replaced once, and the request sent again (RFC 9112, section 9.3.1;
+   the ``webhook-id`` makes repeats harmless). A byte of an answer, or a new connection, forbids that.
+
+One deadline is over all of it. When it passes, the status stands if the head of the answer was complete.
+However an exchange ends other than by a complete answer, also by cancellation, the connection is closed.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+
+import httpx
+import trio
+
+from hookgw.delivery import adapter
+from hookgw.delivery.answer import Answer
+from hookgw.delivery.connection import Connection
+from hookgw.delivery.dial import Dialer
+from hookgw.delivery.errors import AnswerFailed, Phase, SendFailed, TimedOut
+from hookgw.delivery.target import Target
+from hookgw.delivery.wire import PlainWire, Wire, default_ssl_context, open_tls
+
+MAX_ANSWER = 64 * 2**10
+"""Bytes of a (decoded) answer's body that are read by default."""
+
+
+class LaneTransport(httpx.AsyncBaseTransport):
+    """One keep-alive connection to a receiver, opened when it is needed.
+
+    Args:
+        dialer: opens connections to vetted addresses.
+        max_answer: the most bytes of an answer's body that are read, before and after decoding.
+        ssl_context: for ``https``, or a function that gives it when it is first needed.
+    """
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        *,
+        max_answer: int = MAX_ANSWER,
+        ssl_context: ssl.SSLContext | Callable[[], ssl.SSLContext] = default_ssl_context,
+    ) -> None:
+        self._dialer = dialer
+        self._max_answer = max_answer
+        self._ssl_context = ssl_context
+        self._connection: Connection | None = None
+        self._busy = False
+        self._turn = trio.Lock()
+        self._phase = Phase.CONNECT
+
+    @property
+    def connected(self) -> bool:
+        """Whether a connection is open; the receiver may have closed its side of it."""
+        return self._connection is not None
+
+    async def exchange(self, target: Target, head: bytes, body: bytes, *, deadline: float) -> Answer:
+        """Send a request and read its answer.
+
+        Args:
+            target: where it goes; the connection is kept while scheme, host and port stay the same.
+            head: the request's head with the blank line that ends it; its ``content-length`` must be
+                that of ``body``.
+            body: the request's body.
+            deadline: by ``trio.current_time()``, over everything from resolving to the last byte.
+
+        Returns:
+            The answer; with ``complete`` false where its body was over the limit, cut off, malformed,
+            or not there by the deadline.
+
+        Raises:
+            Blocked, ResolveFailed, ConnectFailed, TlsFailed: no connection came about.
+            SendFailed, AnswerFailed: the receiver broke the connection, or what came is not HTTP.
+            TimedOut: the deadline, or the dialer's connect timeout, passed before the head of the
+                answer was complete.
+            trio.BusyResourceError: another exchange is under way.
+            trio.ClosedResourceError: the transport was closed meanwhile.
+        """
+        if self._busy:
+            raise trio.BusyResourceError("another exchange is under way on this lane's connection")
+        self._busy = True
+        began = trio.current_time()
+        try:
+            with trio.CancelScope(deadline=deadline):
+                return await self._exchange(target, head + body, head.startswith(b"HEAD "))
+            return self._late(target, trio.current_time() - began)
+        finally:
+            self._busy = False
+            if self._connection is not None and not self._connection.reusable:
+                self.close_nowait()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """httpx's face of :meth:`exchange`; requests that come at once wait for one another.
+
+        Args:
+            request: its body is read whole before it is sent. The longest of its timeouts
+                (``extensions["timeout"]``) is the one deadline, waiting for others included.
+
+        Returns:
+            The response, its body read; ``extensions["complete"]`` is :attr:`Answer.complete`.
+
+        Raises:
+            httpx.TransportError: the error of :meth:`exchange` in httpx's terms, with that as its cause.
+        """
+        deadline = trio.current_time() + adapter.timeout_of(request)
+        target = adapter.target_of(request)
+        body = await request.aread()
+        head = adapter.head_of(request, target, len(body))
+        with adapter.httpx_errors(request):
+            async with self._turn:
+                answer = await self.exchange(target, head, body, deadline=deadline)
+        return adapter.response_of(answer, request)
+
+    async def aclose(self) -> None:
+        """Close the connection; as :meth:`close_nowait`, and a checkpoint."""
+        self.close_nowait()
+        await trio.lowlevel.checkpoint()
+
+    def close_nowait(self) -> None:
+        """Close the connection, if one is open; the next exchange opens another.
+
+        An exchange that is under way on it ends with ``trio.ClosedResourceError``.
+        """
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close_nowait()
+
+    async def _exchange(self, target: Target, request: bytes, bodiless: bool) -> Answer:
+        origin = (target.scheme, target.host, target.port)
+        connection = self._connection
+        if connection is not None and connection.origin == origin and connection.is_quiet():
+            try:
+                return await connection.exchange(request, bodiless=bodiless)
+            except (SendFailed, AnswerFailed):
+                if connection.parser.started:
+                    raise
+        connection = await self._connect(target, origin)
+        return await connection.exchange(request, bodiless=bodiless)
+
+    async def _connect(self, target: Target, origin: tuple[str, str, int]) -> Connection:
+        self.close_nowait()
+        self._phase = Phase.CONNECT
+        sock = await self._dialer.dial(target.host, target.port)
+        wire = PlainWire(sock) if target.scheme == "http" else await self._start_tls(sock, target)
+        self._connection = Connection(wire, origin, self._max_answer)
+        return self._connection
+
+    async def _start_tls(self, sock: socket.socket, target: Target) -> Wire:
+        self._phase = Phase.TLS
+        context = self._ssl_context if isinstance(self._ssl_context, ssl.SSLContext) else self._ssl_context()
+        limit = self._dialer.connect_timeout
+        with trio.move_on_after(limit):
+            return await open_tls(sock, context, target)
+        raise TimedOut(Phase.TLS, f"The TLS handshake with {target.place} took longer than {limit:g} s.")
+
+    def _late(self, target: Target, seconds: float) -> Answer:
+        """The deadline has passed: the status stands if it had come."""
+        connection = self._connection
+        if connection is None:
+            what = "connecting to" if self._phase is Phase.CONNECT else "the TLS handshake with"
+            raise TimedOut(
+                self._phase, f"The deadline passed after {seconds:.3g} s, during {what} {target.place}."
+            )
+        if connection.parser.status:
+            return connection.parser.finish()
+        if connection.parser.started:
+            what = "The head of the answer was not complete"
+        else:
+            what = (
+                "The receiver did not answer" if connection.sent else "The receiver did not take the request"
+            )
+        phase = Phase.ANSWER if connection.sent else Phase.SEND
+        raise TimedOut(phase, f"{what} within {seconds:.3g} s.")
