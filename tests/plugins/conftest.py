@@ -1,0 +1,49 @@
+"""What the tests of plugins share: a folder of real plugin files, and records to call hooks with."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hookgw.events import Event
+from hookgw.plugins.calling import Hooks
+from hookgw.plugins.loading import load_plugins
+from hookgw.registrations import Registration
+from hookgw.settings import PluginsSettings
+
+
+@pytest.fixture
+def write_plugin(tmp_path: Path) -> Callable[..., Path]:
+    """Write a plugin's file below ``tmp_path / "plugins"``, by its path in that folder."""
+
+    def write(name: str, text: str, folder: str = "plugins") -> Path:
+        path = tmp_path / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("import hookgw\n" + textwrap.dedent(text))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def event() -> Event:
+    return Event(id="msg_1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"text":"hello"}', time=1.0)
+
+
+@pytest.fixture
+def registration() -> Registration:
+    return Registration(id="reg_1", instance="shop", url="https://app.example/hook")
+
+
+@pytest.fixture
+def hooks_of(tmp_path: Path) -> Callable[..., Hooks]:
+    """Hooks of plugin objects given by name, called in that order; ``optional`` may fail at start."""
+
+    def make(*, optional: tuple[str, ...] = (), **plugins: object) -> Hooks:
+        settings = PluginsSettings(first_party=False, folders=(), optional=optional)
+        return Hooks(load_plugins(settings, base=tmp_path, extra=plugins))
+
+    return make

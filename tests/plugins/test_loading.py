@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import msgspec
+import pytest
+import structlog
+
+from hookgw import hookimpl
+from hookgw.errors import StartError
+from hookgw.plugins import sources
+from hookgw.plugins.loading import LoadedPlugins, PluginInfo, load_plugins
+from hookgw.settings import PluginsSettings
+
+Write = Callable[..., Path]
+
+FILTER = """
+@hookgw.hookimpl
+def hookgw_filter(event):
+    return None
+"""
+
+
+def load(tmp_path: Path, **more: object) -> LoadedPlugins:
+    return load_plugins(msgspec.convert({"first_party": False, **more}, PluginsSettings), base=tmp_path)
+
+
+def names(loaded: LoadedPlugins) -> list[str]:
+    return [info.name for info in loaded.plugins]
+
+
+def module_of(loaded: LoadedPlugins, name: str) -> ModuleType:
+    module = loaded.manager.get_plugin(name)
+    assert isinstance(module, ModuleType)
+    return module
+
+
+def refusal(tmp_path: Path, **more: object) -> str:
+    with pytest.raises(StartError) as caught:
+        load(tmp_path, **more)
+    return str(caught.value)
+
+
+def test_modules_and_packages_of_a_folder_are_plugins(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.py", FILTER)
+    write_plugin("audit/__init__.py", FILTER)
+    for passed_over in ("_helper.py", ".hidden.py", "_private/__init__.py", "folder_without_init/crm.py"):
+        write_plugin(passed_over, "raise RuntimeError")
+    (tmp_path / "plugins" / "README.md").write_text("")
+    loaded = load(tmp_path)
+    assert names(loaded) == ["audit", "crm"]
+    assert loaded.plugins[1] == PluginInfo(
+        name="crm", source=str(tmp_path / "plugins" / "crm.py"), hooks=("hookgw_filter",)
+    )
+
+
+def test_a_package_imports_its_parts_and_a_module_its_neighbours(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("audit/__init__.py", "from .parts import VALUE\n" + FILTER)
+    write_plugin("audit/parts.py", "import wave\nVALUE = wave.__name__")
+    write_plugin("crm.py", "from ._shared import VALUE\nimport json\n" + FILTER)
+    write_plugin("_shared.py", "VALUE = 2")
+    write_plugin("json.py", "import json as own\nSELF = own\n" + FILTER)
+    loaded = load(tmp_path)
+    assert module_of(loaded, "audit").VALUE == "wave"
+    assert module_of(loaded, "crm").VALUE == 2
+    assert module_of(loaded, "crm").json.__name__ == "json"
+    assert module_of(loaded, "json").SELF is sys.modules["json"]
+
+
+def test_folders_with_the_same_helper_do_not_clash(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("one.py", "from ._shared import VALUE\n" + FILTER, folder="a")
+    write_plugin("_shared.py", "VALUE = 'a'", folder="a")
+    write_plugin("two.py", "from ._shared import VALUE\n" + FILTER, folder="b")
+    write_plugin("_shared.py", "VALUE = 'b'", folder="b")
+    loaded = load(tmp_path, folders=("a", "b"))
+    assert [module_of(loaded, name).VALUE for name in ("one", "two")] == ["a", "b"]
+
+
+def test_two_loads_share_no_module(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.py", FILTER)
+    assert module_of(load(tmp_path), "crm") is not module_of(load(tmp_path), "crm")
+
+
+def test_the_default_folder_may_be_missing(tmp_path: Path) -> None:
+    assert load(tmp_path).plugins == ()
+
+
+def test_another_missing_folder_stops_the_start(tmp_path: Path) -> None:
+    assert f"plugins.folders: {tmp_path / 'more'} is no folder" in refusal(tmp_path, folders=("more",))
+
+
+def test_a_file_in_the_place_of_the_default_folder_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "plugins").write_text("")
+    assert "is no folder" in refusal(tmp_path)
+
+
+def test_a_folder_that_cannot_be_read_stops_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plugins").mkdir()
+
+    def denied(_: Path) -> list[sources.Candidate]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sources, "in_folder", denied)
+    assert "plugins cannot be read: Permission denied" in refusal(tmp_path)
+
+
+def test_a_module_named_in_the_configuration(
+    tmp_path: Path, write_plugin: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_plugin("acme_hooks/crm.py", "__version__ = '1.2'\n" + FILTER, folder="site")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    loaded = load(tmp_path, names=("acme_hooks.crm",))
+    assert loaded.plugins == (
+        PluginInfo(
+            name="acme_hooks.crm", source="module acme_hooks.crm", version="1.2", hooks=("hookgw_filter",)
+        ),
+    )
+
+
+def test_an_unknown_module_is_named_without_a_line_of_ours(tmp_path: Path) -> None:
+    said = refusal(tmp_path, names=("no_such_module_x",))
+    assert (
+        "Plugin 'no_such_module_x' (module no_such_module_x) cannot be loaded: ModuleNotFoundError:" in said
+    )
+
+
+@pytest.fixture
+def acme_distribution(tmp_path: Path, write_plugin: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed distribution that offers the entry point ``crm``."""
+    write_plugin("acme_hookgw.py", FILTER, folder="site")
+    info = tmp_path / "site" / "acme_hookgw-3.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-hookgw\nVersion: 3.1\n")
+    (info / "entry_points.txt").write_text("[hookgw]\ncrm = acme_hookgw\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.delitem(sys.modules, "acme_hookgw", raising=False)
+
+
+@pytest.mark.usefixtures("acme_distribution")
+def test_an_entry_point_is_a_plugin_with_a_version(tmp_path: Path) -> None:
+    assert load(tmp_path).plugins == (
+        PluginInfo(name="crm", source="entry point of acme-hookgw", version="3.1", hooks=("hookgw_filter",)),
+    )
+
+
+@pytest.mark.usefixtures("acme_distribution")
+def test_one_module_by_name_and_entry_point_is_loaded_once(tmp_path: Path) -> None:
+    assert names(load(tmp_path, names=("acme_hookgw",))) == ["acme_hookgw"]
+
+
+@pytest.mark.usefixtures("acme_distribution")
+def test_two_plugins_of_one_name_stop_the_start(tmp_path: Path, write_plugin: Write) -> None:
+    path = write_plugin("crm.py", FILTER)
+    assert f"Two plugins are called 'crm', {path} and entry point of acme-hookgw." in refusal(tmp_path)
+    assert names(load(tmp_path, disabled=("crm",))) == ["crm", "crm"]
+
+
+def test_a_module_and_a_package_of_one_name_stop_the_start(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.py", FILTER)
+    write_plugin("crm/__init__.py", FILTER)
+    assert "Two plugins are called 'crm'" in refusal(tmp_path)
+
+
+def test_a_file_reached_in_two_ways_is_loaded_once(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.py", FILTER)
+    (tmp_path / "linked").symlink_to(tmp_path / "plugins")
+    assert names(load(tmp_path, folders=("plugins", "linked", "plugins"))) == ["crm"]
+
+
+def test_disabled_plugins_are_listed_and_not_imported(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.py", "raise RuntimeError")
+    (info,) = load(tmp_path, disabled=("crm",)).plugins
+    assert (info.enabled, info.error, info.hooks) == (False, None, ())
+
+
+def test_order_goes_before_where_they_were_found(tmp_path: Path, write_plugin: Write) -> None:
+    for name in "abcd":
+        write_plugin(f"{name}.py", FILTER)
+    loaded = load(tmp_path, order=("d", "b"))
+    assert names(loaded) == ["d", "b", "a", "c"]
+    called = [found.plugin_name for found in reversed(loaded.manager.hook.hookgw_filter.get_hookimpls())]
+    assert called == ["d", "b", "a", "c"]
+
+
+def test_names_in_the_settings_that_nobody_has_are_warned_of(tmp_path: Path) -> None:
+    with structlog.testing.capture_logs() as logs:
+        load(tmp_path, disabled=("ghost",), order=("spook",), optional=("may_be_missing",))
+    assert [(entry["setting"], entry["name"]) for entry in logs] == [
+        ("plugins.disabled", "ghost"),
+        ("plugins.order", "spook"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("\n1 / 0", 3, "ZeroDivisionError: division by zero"),
+        ("def broken(:", 2, "SyntaxError: "),
+        ("import no_such_module_x", 2, "ModuleNotFoundError: No module named 'no_such_module_x'"),
+        ("import sys\nsys.exit(3)", 3, "SystemExit: 3"),
+        ("import json\njson.loads('{')", 3, "JSONDecodeError: "),
+    ],
+)
+def test_a_plugin_that_fails_at_import_is_named_with_file_and_line(
+    tmp_path: Path, write_plugin: Write, text: str, line: int, reason: str
+) -> None:
+    path = write_plugin("crm.py", text)
+    said = refusal(tmp_path)
+    assert f"Plugin 'crm' ({path}) cannot be loaded: {path}, line {line}: {reason}" in said
+    assert "add crm to plugins.disabled or plugins.optional" in said
+
+
+def test_the_line_is_in_the_part_of_the_package_that_failed(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm/__init__.py", "from . import parts")
+    parts = write_plugin("crm/parts.py", "raise RuntimeError('no key')")
+    assert f"{parts}, line 2: RuntimeError: no key" in refusal(tmp_path)
+
+
+def test_a_wrong_hook_stops_the_start(tmp_path: Path, write_plugin: Write) -> None:
+    path = write_plugin("crm.py", "@hookgw.hookimpl\ndef hookgw_fitler(event): ...")
+    said = refusal(tmp_path)
+    assert f"Plugin 'crm' ({path}) cannot be loaded: hookgw has no hook hookgw_fitler. Did you mean" in said
+
+
+def test_every_failing_plugin_is_named(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("a.py", "1 / 0")
+    write_plugin("b.py", "1 / 0")
+    with pytest.raises(StartError) as caught:
+        load(tmp_path)
+    assert ["'a'" in caught.value.messages[0], "'b'" in caught.value.messages[1]] == [True, True]
+
+
+def test_an_optional_plugin_that_fails_is_shown_with_its_error(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.py", "1 / 0")
+    write_plugin("audit.py", FILTER)
+    with structlog.testing.capture_logs() as logs:
+        loaded = load(tmp_path, optional=("crm",))
+    audit, crm = loaded.plugins
+    assert audit.enabled
+    assert not crm.enabled
+    assert "ZeroDivisionError" in (crm.error or "")
+    assert loaded.manager.get_plugin("crm") is None
+    assert [(entry["plugin"], isinstance(entry["exc_info"], ZeroDivisionError)) for entry in logs] == [
+        ("crm", True)
+    ]
+
+
+def test_a_file_name_with_a_further_dot_is_refused(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.old.py", FILTER)
+    assert "crm.old.py: a plugin's file name has no dot but that of .py" in refusal(tmp_path)
+
+
+def test_a_plugin_without_hooks_is_warned_of(tmp_path: Path, write_plugin: Write) -> None:
+    write_plugin("crm.py", "")
+    with structlog.testing.capture_logs() as logs:
+        load(tmp_path)
+    assert [entry["event"] for entry in logs] == ["plugin has no hooks"]
+
+
+def test_objects_can_be_given(tmp_path: Path) -> None:
+    mine = SimpleNamespace(hookgw_filter=hookimpl(lambda event: True))
+    loaded = load_plugins(PluginsSettings(first_party=False), base=tmp_path, extra={"mine": mine})
+    assert loaded.plugins == (
+        PluginInfo(name="mine", source="given by the program", hooks=("hookgw_filter",)),
+    )
+    assert loaded.manager.get_plugin("mine") is mine
+
+
+FIRST_PARTY = ["evolution_envelope", "gateway_kinds", "message_filters", "simulator"]
+
+
+def test_first_party_plugins_come_by_the_same_door(tmp_path: Path) -> None:
+    assert names(load_plugins(PluginsSettings(), base=tmp_path)) == FIRST_PARTY
+
+
+def test_the_first_party_folder_can_be_switched_off(tmp_path: Path) -> None:
+    assert load_plugins(PluginsSettings(first_party=False), base=tmp_path).plugins == ()
+
+
+def test_the_first_party_folder_configured_too_is_loaded_once() -> None:
+    checkout = Path(__file__).parents[2]
+    assert names(load_plugins(PluginsSettings(), base=checkout)) == FIRST_PARTY
+    assert load_plugins(PluginsSettings(first_party=False), base=checkout).plugins == ()
+
+
+def test_an_installed_package_has_the_first_party_plugins_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "hookgw"
+    (package / "_first_party").mkdir(parents=True)
+    monkeypatch.setattr(sources.hookgw, "__file__", str(package / "__init__.py"))
+    assert sources.first_party_folder() == package / "_first_party"
+    (package / "_first_party").rmdir()
+    assert sources.first_party_folder() is None
