@@ -22,9 +22,11 @@ from hookgw.clock import virtual_clock
 from hookgw.config import load_settings
 from hookgw.deliveries import LaneState
 from hookgw.dispatch.lane import LaneStatistics
-from hookgw.errors import StartError
+from hookgw.errors import PluginFailed, StartError
 from hookgw.events import Event, new_event_id
 from hookgw.gateway import Gateway, open_gateway
+from hookgw.plugins.calling import Hooks
+from hookgw.plugins.loading import load_plugins
 from hookgw.registrations import DEFAULT_LABEL, Registration, RegistrationChange
 from hookgw.settings import Settings
 
@@ -57,9 +59,15 @@ async def open_kit(
         raise StartError(
             "The test gateway needs Trio's mock clock: name hookgw_clock among the test's own arguments."
         )
-    loaded = _read_settings(folder, settings or {})
-    async with open_gateway(loaded, base=folder, clock=virtual_clock(), plugins=plugins or {}) as gateway:
-        yield GatewayKit(gateway, clock)
+    read = _read_settings(folder, settings or {})
+    failures: list[PluginFailed] = []
+    hooks = Hooks(
+        load_plugins(read.plugins, base=folder, extra=plugins),
+        hook_timeout=read.plugins.hook_timeout,
+        on_failure=failures.append,
+    )
+    async with open_gateway(read, base=folder, clock=virtual_clock(), hooks=hooks) as gateway:
+        yield GatewayKit(gateway, clock, failures)
 
 
 class GatewayKit:
@@ -68,14 +76,16 @@ class GatewayKit:
     Attributes:
         gateway: the gateway itself.
         clock: the clock that everything here runs on.
+        plugin_failures: what plugins raised since the start, in order.
     """
 
     key = _KEY
     """The global key."""
 
-    def __init__(self, gateway: Gateway, clock: MockClock) -> None:
+    def __init__(self, gateway: Gateway, clock: MockClock, plugin_failures: list[PluginFailed]) -> None:
         self.gateway = gateway
         self.clock = clock
+        self.plugin_failures = plugin_failures
 
     async def register(
         self, url: str, *, instance: str = "shop", label: str = DEFAULT_LABEL, **fields: Any
@@ -125,6 +135,7 @@ class GatewayKit:
         while busy := await self._busy_lanes():
             if time.monotonic() > give_up_at:
                 raise TimeoutError(f"still busy after {_PATIENCE:g} s: {', '.join(map(_describe, busy))}")
+        await self.gateway.store.flush()
 
     async def advance(self, seconds: float) -> None:
         """Let that much time pass, and what it brings about happen.
@@ -138,7 +149,6 @@ class GatewayKit:
 
     async def _busy_lanes(self) -> list[LaneStatistics]:
         """The lanes that are not at rest, after a moment of real time for others to go on."""
-        await self.gateway.store.flush()
         await trio.to_thread.run_sync(time.sleep, _LOOK_AGAIN)
         now = self.gateway.clock.steady()
         return [lane for lane in self.gateway.lanes() if not _rests(lane, now)]

@@ -1,0 +1,50 @@
+"""A receiver that knows nothing of hookgw: prints each request as a line of JSON.
+
+Run as a program. The first line is its URL; then one line a request, before the request is answered.
+A path ``/status/503`` is answered with that status, any other with 200. It ends when its standard
+input does, so it never outlives who started it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Prints, then answers."""
+
+    protocol_version = "HTTP/1.1"
+    printing = threading.Lock()
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        request = {
+            "path": self.path,
+            "headers": [[name.lower(), value] for name, value in self.headers.items()],
+            "body": base64.b64encode(body).decode(),
+        }
+        with self.printing:
+            print(json.dumps(request), flush=True)
+        wanted = self.path.removeprefix("/status/")
+        self.send_response(int(wanted) if wanted.isdigit() else 200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (the base class's name)
+        """Say nothing."""
+
+
+def main() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"http://127.0.0.1:{server.server_address[1]}/hook", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The page for plugin authors: its example works, and it names what there is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hookgw.testing
+from hookgw.testing import pytest_plugin
+from tests.support.processes import run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+FILE = re.compile(r"^```python\n# (\S+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_passes_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    files = dict(FILE.findall(PAGE))
+    assert set(files) == {"shout.py", "test_shout.py"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = run(["-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "."], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+@pytest.mark.parametrize("fixture", [name for name in vars(pytest_plugin) if name.startswith("hookgw_")])
+def test_each_fixture_is_described(fixture: str) -> None:
+    assert f"| `{fixture}` |" in PAGE
+
+
+@pytest.mark.parametrize("name", sorted(set(hookgw.testing.__all__) - {"Received", "Step", "chunk"}))
+def test_each_public_name_is_mentioned(name: str) -> None:
+    assert re.search(rf"\b{name}\b", PAGE)
+
+
+@pytest.mark.parametrize("name", hookgw.testing.__all__)
+def test_each_public_name_is_there(name: str) -> None:
+    assert getattr(hookgw.testing, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nothing_such"):
+        _ = hookgw.testing.nothing_such
+
+
+HEAVY = {"trio", "httpx", "quart", "quart_trio", "hypercorn", "msgspec", "h11", "hookgw.gateway"}
+
+
+def test_pytest_starts_without_importing_anything_of_weight(tmp_path: Path) -> None:
+    program = "import sys, hookgw.testing.pytest_plugin; print(*sys.modules)"
+    done = run(["-c", program], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert HEAVY.isdisjoint(done.stdout.split())

@@ -1,0 +1,147 @@
+"""The gateway kit: a real gateway whose time the test moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+import hookgw
+from hookgw.errors import ConfigError, Invalid, StartError
+from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
+
+
+async def test_an_event_arrives_signed(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    registration = await hookgw_gateway.register(hookgw_receiver.url)
+    event = await hookgw_gateway.emit("messages.upsert", {"b": 1, "a": 2})
+    [request] = await hookgw_receiver.wait_for(1)
+    assert request.event_id == event.id
+    assert request.json["event"] == "MESSAGES_UPSERT"
+    assert list(request.json["data"]) == ["b", "a"]
+    hookgw_receiver.verify(request, registration.secrets[0].value)
+
+
+async def test_time_passes_when_the_test_says_so(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(500), answer(500))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit("MESSAGES_UPSERT", {})
+    await hookgw_gateway.advance(4.9)
+    assert len(hookgw_receiver.requests) == 1
+    await hookgw_gateway.advance(1)
+    assert len(hookgw_receiver.requests) == 2
+    await hookgw_gateway.advance(17)
+    first, second, third = hookgw_receiver.requests
+    assert first.body == second.body == third.body
+    assert hookgw_gateway.gateway.lanes()[0].backlog == 0
+
+
+async def test_a_busy_lane_is_named(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hookgw.testing.kit._PATIENCE", 0.05)
+    hookgw_receiver.will(hang())
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit("MESSAGES_UPSERT", {})
+    await hookgw_receiver.wait_for(1)
+    with pytest.raises(TimeoutError, match=r"127\.0\.0\.1.*delivering, 1 pending"):
+        await hookgw_gateway.settled()
+    hookgw_clock.jump(15)
+    await hookgw_gateway.advance(2)
+    assert len(hookgw_receiver.requests) == 2
+
+
+class Shouting:
+    """A plugin object."""
+
+    @hookgw.hookimpl
+    def hookgw_transform(self, event: hookgw.Event) -> hookgw.Event:
+        return event.replace(data={"text": event.data["text"].upper()})
+
+
+async def test_it_takes_plugins_and_settings(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"delivery": {"schedule": ["1s"]}, "events": {"validate": "off"}}
+    async with open_kit(tmp_path, plugins={"shouting": Shouting()}, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("MESSAGES_UPSERT", {"wrong": 1})
+        await kit.settled()
+        [failure] = kit.plugin_failures
+        assert (failure.plugin, failure.hook) == ("shouting", "hookgw_transform")
+        await kit.advance(1.2)
+        assert len(kit.plugin_failures) == 2
+        await kit.emit("MESSAGES_UPSERT", {"text": "hey"})
+        await kit.settled()
+    assert [event["data"] for event in hookgw_receiver.events()] == [{"text": "HEY"}]
+
+
+async def test_a_second_kit_continues_where_the_first_ended(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(503))
+    async with open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit("MESSAGES_UPSERT", {})
+        await kit.settled()
+    async with open_kit(tmp_path) as kit:
+        await kit.advance(2)
+    assert hookgw_receiver.ids == [event.id, event.id]
+
+
+async def test_an_event_id_is_accepted_once(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    for _ in range(2):
+        await hookgw_gateway.emit("MESSAGES_UPSERT", {}, event_id="one")
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == ["one"]
+
+
+async def test_a_fake_connector_is_a_connector(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    connector = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        await kit.gateway.create_instance("shop", integration="fake")
+        await kit.gateway.connect("shop")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        await kit.settled()
+        assert kit.gateway.connection_state("shop") == "open"
+        message = await kit.gateway.send_text("shop", "123", "hello")
+        assert message["message"] == {"conversation": "hello"}
+    assert [sent.text for sent in connector.sent] == ["hello"]
+
+
+async def test_an_unknown_kind_is_refused(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    with pytest.raises(Invalid, match="MESSAGES_UPSERT"):
+        await hookgw_gateway.emit("MESSAGE_UPSERT", {})
+
+
+async def test_settings_follow_the_rules_of_the_file(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    settings: dict[str, Any] = {"delivery": {"time_out": "2s"}}
+    with pytest.raises(ConfigError, match=r"delivery\.time_out"):
+        async with open_kit(tmp_path, settings=settings):
+            pass
+
+
+async def test_a_broken_plugin_stops_the_start(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    broken = SimpleNamespace(hookgw_transfrom=hookgw.hookimpl(lambda event: None))
+    with pytest.raises(StartError, match="broken"):
+        async with open_kit(tmp_path, plugins={"broken": broken}):
+            pass
+
+
+async def test_without_the_mock_clock_it_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="hookgw_clock"):
+        async with open_kit(tmp_path):
+            pass
