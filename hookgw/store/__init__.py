@@ -1,1 +1,31 @@
-"""."""
+"""Everything that lasts: one SQLite file behind a narrow face. Nothing outside knows SQL."""
+
+from hookgw.store.records import (
+    Append,
+    DeliveryQuery,
+    DeliveryReport,
+    DeliverySummary,
+    LaneBacklog,
+    SilentObserver,
+    StoreObserver,
+    StoreStatistics,
+)
+from hookgw.store.shelves import RecordShelf, Shelves
+from hookgw.store.store import Store, open_store
+from hookgw.store.writer import Transaction
+
+__all__ = [
+    "Append",
+    "DeliveryQuery",
+    "DeliveryReport",
+    "DeliverySummary",
+    "LaneBacklog",
+    "RecordShelf",
+    "Shelves",
+    "SilentObserver",
+    "Store",
+    "StoreObserver",
+    "StoreStatistics",
+    "Transaction",
+    "open_store",
+]

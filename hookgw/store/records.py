@@ -1,0 +1,178 @@
+"""What goes into the store and comes out of it: the plain records. No I/O."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from hookgw.deliveries import Attempt, DeliveryState
+from hookgw.errors import StorageUnavailable
+from hookgw.events import Event
+
+
+class Append(msgspec.Struct, frozen=True):
+    """One event to keep, and where it goes.
+
+    Attributes:
+        event: what was accepted.
+        targets: a registration's id and the key of a lane for each delivery; it may be empty, then the
+            event's id alone is kept, so that a duplicate of it is noticed.
+    """
+
+    event: Event
+    targets: tuple[tuple[str, str], ...]
+
+
+class LaneBacklog(msgspec.Struct, frozen=True):
+    """The pending deliveries of one lane.
+
+    Attributes:
+        lane: the lane's key.
+        count: how many there are, at least 1.
+        oldest_accepted_at: when the first of them was appended, in seconds since the epoch.
+    """
+
+    lane: str
+    count: int
+    oldest_accepted_at: float
+
+
+class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which deliveries to list. What is ``None`` does not filter.
+
+    Attributes:
+        instance: the instance's name; there is no listing across instances.
+        state: deliveries in that state.
+        kind: deliveries of events of that kind.
+        since: events accepted at that time or later, in seconds since the epoch.
+        until: events accepted before that time.
+        cursor: deliveries older than the one with this sequence number: the last of the page before.
+        limit: at most so many, 1 and up.
+    """
+
+    instance: str
+    state: DeliveryState | None = None
+    kind: str | None = None
+    since: float | None = None
+    until: float | None = None
+    cursor: int | None = None
+    limit: int = 100
+
+
+class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery as a list shows it: everything but the payload and the earlier attempts.
+
+    Times are in seconds since the epoch.
+
+    Attributes:
+        seq: its sequence number, which is also the cursor for what is older.
+        event_id, kind, instance, time: of the event.
+        registration: the id of the registration it goes to, which may be deleted by now.
+        lane: the key of its lane.
+        state: where it stands.
+        reason: why it is dead or dropped; ``None`` for the other states.
+        accepted_at: when it was appended.
+        attempts: how many attempts it has had.
+        failures: how many of those ended as *failed*.
+        next_at: not tried before this time; 0 for at once. Of use while it is pending.
+        finished_at: when it stopped being pending.
+        last_attempt: the newest attempt, if there was one.
+    """
+
+    seq: int
+    event_id: str
+    kind: str
+    instance: str
+    time: float
+    registration: str
+    lane: str
+    state: DeliveryState
+    reason: str | None
+    accepted_at: float
+    attempts: int
+    failures: int
+    next_at: float
+    finished_at: float | None
+    last_attempt: Attempt | None
+
+    @property
+    def id(self) -> str:
+        """The name by which the HTTP interface knows it."""
+        return f"dlv_{self.seq}"
+
+
+class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known of one delivery.
+
+    Attributes:
+        summary: what a list shows of it.
+        event: the event with its payload.
+        attempts: every attempt, the first one first.
+    """
+
+    summary: DeliverySummary
+    event: Event
+    attempts: tuple[Attempt, ...]
+
+
+class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store has done since it was opened, at one moment.
+
+    Attributes:
+        commits: group commits that reached the disk.
+        rows: events, deliveries and settlements written by them.
+        last_commit_seconds: how long the newest one took.
+        last_commit_rows: how many rows it wrote.
+        waiting: writes that are asked for and not yet on disk.
+        pending: pending deliveries on disk.
+        failing: why the disk refuses; ``None`` while it works.
+    """
+
+    commits: int
+    rows: int
+    last_commit_seconds: float
+    last_commit_rows: int
+    waiting: int
+    pending: int
+    failing: StorageUnavailable | None
+
+
+class StoreObserver(Protocol):
+    """Hears what the store does, in the Trio thread; its methods must return at once."""
+
+    def committed(self, seconds: float, rows: int) -> None:
+        """A group commit reached the disk: how long it took, and how many rows it wrote."""
+
+    def disk_failed(self, error: StorageUnavailable) -> None:
+        """The disk has begun to refuse; called once until it has recovered."""
+
+    def disk_recovered(self) -> None:
+        """A write reached the disk again."""
+
+
+class SilentObserver:
+    """The observer that does nothing."""
+
+    def committed(self, seconds: float, rows: int) -> None:
+        """Do nothing."""
+
+    def disk_failed(self, error: StorageUnavailable) -> None:
+        """Do nothing."""
+
+    def disk_recovered(self) -> None:
+        """Do nothing."""
+
+
+def micros(seconds: float) -> int:
+    """A time as the data file holds it: whole microseconds, which JSON carries without rounding.
+
+    Raises:
+        ValueError, OverflowError: the time is not finite.
+    """
+    return round(seconds * 1_000_000)
+
+
+def seconds(micros: int) -> float:
+    """The reverse of :func:`micros`."""
+    return micros / 1_000_000

@@ -1,0 +1,313 @@
+"""The store's face: everything that lasts, in one SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import trio
+
+from hookgw.clock import Clock
+from hookgw.deliveries import Delivery, Settlement
+from hookgw.events import Event
+from hookgw.store import history, outbox
+from hookgw.store.committer import Committer
+from hookgw.store.database import Connections, open_database, start_errors
+from hookgw.store.jobs import AppendJob, FunctionJob
+from hookgw.store.outbox import NewEvent
+from hookgw.store.reader import Reader
+from hookgw.store.records import (
+    Append,
+    DeliveryQuery,
+    DeliveryReport,
+    DeliverySummary,
+    LaneBacklog,
+    SilentObserver,
+    StoreObserver,
+    StoreStatistics,
+)
+from hookgw.store.shelves import Shelves
+from hookgw.store.writer import Transaction, Writer
+
+T = TypeVar("T")
+
+PARK_STEP = 5_000
+"""How many deliveries are parked in one commit."""
+
+
+class Store:
+    """What lasts: the outbox, the history and the shelves. Made by :func:`open_store`.
+
+    Its methods are for the Trio thread. Writes share group commits and are done in the order they are
+    asked for. Reads see every commit whose waiters have been woken.
+
+    Error handling: where the disk refuses, methods raise
+    :class:`~hookgw.errors.StorageUnavailable`, which names the file and the reason; nothing of the call
+    was kept. From then on writes are refused at once until the disk takes them again, which the store
+    finds out by itself; settlements are kept meanwhile.
+
+    Cancellation: a write whose waiter is cancelled is done all the same.
+    """
+
+    def __init__(
+        self, committer: Committer, lanes: Reader, queries: Reader, clock: Clock, last: tuple[int, int]
+    ) -> None:
+        self._committer = committer
+        self._lanes = lanes
+        self._queries = queries
+        self._clock = clock
+        self._last_event, self._last_delivery = last
+
+    @property
+    def on_appended(self) -> Callable[[list[Delivery]], None]:
+        """Called in the Trio thread after each commit with the deliveries it appended.
+
+        They come in the order of their sequence numbers, each once, and before any ``append`` of that
+        commit returns. It must neither block nor raise: what it raises ends the store.
+        """
+        return self._committer.on_appended
+
+    @on_appended.setter
+    def on_appended(self, function: Callable[[list[Delivery]], None]) -> None:
+        self._committer.on_appended = function
+
+    async def append(self, appends: Sequence[Append]) -> list[bool]:
+        """Keep events and one pending delivery for each of their targets, all of them or none.
+
+        Args:
+            appends: in the order in which they are to be delivered.
+
+        Returns:
+            For each event whether it was kept; it is on disk. ``False`` means a duplicate: the instance
+            has an event of that id already, or one earlier in the list.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+            ValueError, TypeError, sqlite3.Error: an event holds a value that cannot be stored.
+        """
+        job = AppendJob(self._number(appends))
+        self._committer.append_nowait(job)
+        await job.wait()
+        return [new.seq in job.added for new in job.news]
+
+    def _number(self, appends: Sequence[Append]) -> list[NewEvent]:
+        """Give the sequence numbers: here, so that the order of asking is the order of delivery."""
+        now = self._clock.steady()
+        return [self._new_event(append, now) for append in appends]
+
+    def _new_event(self, append: Append, now: float) -> NewEvent:
+        deliveries = []
+        for registration, lane in append.targets:
+            self._last_delivery += 1
+            deliveries.append(
+                Delivery(
+                    seq=self._last_delivery,
+                    event=append.event,
+                    registration=registration,
+                    lane=lane,
+                    accepted_at=now,
+                )
+            )
+        self._last_event += 1
+        return NewEvent(self._last_event, append.event, now, deliveries)
+
+    def settle_nowait(self, settlement: Settlement) -> None:
+        """Write what came of a delivery in a later commit, tried again for as long as the disk refuses.
+
+        It applies to a delivery that is pending when its turn comes, and is passed over otherwise.
+        """
+        self._committer.settle_nowait(settlement)
+
+    async def settle(self, settlement: Settlement) -> None:
+        """As :meth:`settle_nowait`; returns once it is on disk.
+
+        Raises:
+            StorageUnavailable: the store was closed before that.
+        """
+        self._committer.settle_nowait(settlement)
+        await self._committer.flush()
+
+    async def settle_capacity(self) -> None:
+        """Wait while more than 10,000 settlements are queued. Where there is room, no checkpoint."""
+        await self._committer.settle_capacity()
+
+    async def flush(self) -> None:
+        """Wait until everything that was asked for before is on disk, however long the disk refuses.
+
+        Raises:
+            StorageUnavailable: the store was closed before that.
+        """
+        await self._committer.flush()
+
+    async def write(self, function: Callable[[Transaction], T]) -> T:
+        """Run a function inside a group commit.
+
+        Args:
+            function: gets the shelves and bulk changes of the outbox. It runs in the writer thread,
+                may be run again where the commit has to be repeated, and must be quick, since everybody
+                else waits for it. If it raises, what it did is undone, and nothing else is.
+
+        Returns:
+            What it returned; what it did is on disk.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+            Exception: what the function raised.
+        """
+        job = FunctionJob(function)
+        self._committer.call_nowait(job)
+        await job.wait()
+        result: T = job.result
+        return result
+
+    async def read(self, function: Callable[[Shelves], T]) -> T:
+        """Run a function that reads shelves, in a thread, beside the commits.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            StorageUnavailable: the disk refuses, or a value on a shelf is damaged.
+            Exception: what the function raised; writing is refused with ``sqlite3.OperationalError``.
+        """
+        return await self._queries.run(lambda connection: function(Shelves(connection)))
+
+    async def page(self, lane: str, after: int, limit: int) -> list[Delivery]:
+        """The next pending deliveries of a lane, with their events and bodies, in order.
+
+        Args:
+            lane: its key.
+            after: only those with a higher sequence number.
+            limit: at most so many.
+
+        Returns:
+            Fewer than ``limit`` also where their payloads come to more than 8 MiB; none only where the
+            lane has none.
+        """
+        return await self._lanes.run(lambda connection: outbox.page(connection, lane, after, limit))
+
+    async def backlog(self) -> list[LaneBacklog]:
+        """What every lane with pending deliveries has before it."""
+        return await self._lanes.run(outbox.backlog)
+
+    async def relane(
+        self, registration: str, old_lanes: Sequence[str], lane_of: Callable[[Event], str] | str
+    ) -> list[str]:
+        """Move the pending deliveries of a registration; see :meth:`Transaction.relane`."""
+        return await self.write(lambda transaction: transaction.relane(registration, old_lanes, lane_of))
+
+    async def park(self, registration: str, lanes: Sequence[str], reason: str, at: float) -> int:
+        """Make the pending deliveries of a registration dead, in steps that hold nobody up.
+
+        Args:
+            registration: its id.
+            lanes: the lanes they can be in.
+            reason: a sentence that says why.
+            at: the time, in seconds since the epoch.
+
+        Returns:
+            How many there were. Being cut off between two steps leaves the later ones pending.
+        """
+        total = 0
+        while parked := await self.write(
+            lambda transaction: transaction.park(registration, lanes, reason, at, limit=PARK_STEP)
+        ):
+            total += parked
+        return total
+
+    async def list_deliveries(self, query: DeliveryQuery) -> list[DeliverySummary]:
+        """Deliveries of an instance, the newest first."""
+        return await self._queries.run(lambda connection: history.list_deliveries(connection, query))
+
+    async def find_delivery(self, instance: str, name: str) -> DeliveryReport | None:
+        """One delivery of an instance with its event and attempts.
+
+        Args:
+            instance: the instance's name.
+            name: a delivery's id, or an event's id, which gives its newest delivery.
+
+        Returns:
+            ``None`` where the instance has no such delivery.
+        """
+        return await self._queries.run(lambda connection: history.find_delivery(connection, instance, name))
+
+    async def prune(self, before: float, limit: int) -> int:
+        """Remove what is finished and old, in one step; call it until it returns 0.
+
+        Args:
+            before: deliveries that finished before this time go with their attempts, and events that
+                no delivery refers to any more, in seconds since the epoch.
+            limit: at most so many deliveries, and as many events that had none.
+
+        Returns:
+            How many of them went.
+        """
+        return await self.write(lambda transaction: transaction.prune(before, limit))
+
+    async def check(self) -> None:
+        """Write something small to the disk.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+        """
+        await self.write(lambda transaction: transaction.touch())
+
+    def statistics(self) -> StoreStatistics:
+        """What the store has done since it was opened."""
+        return self._committer.statistics()
+
+
+@asynccontextmanager
+async def open_store(
+    path: Path, *, clock: Clock, observer: StoreObserver | None = None
+) -> AsyncIterator[Store]:
+    """Open the data file, and make it where it is missing.
+
+    Args:
+        path: the file; beside it ``-wal``, ``-shm`` and ``.lock`` come to be.
+        clock: gives the time at which events are accepted.
+        observer: hears of commits and of a disk that refuses.
+
+    Returns:
+        An async context manager that gives the store. It owns the committer's task, the connections
+        and the lock. At the end it writes what is queued (for at most 5 s, also when cancelled), folds
+        the write-ahead log into the file and gives up the lock.
+
+    Raises:
+        StartError: the file is in use, damaged, not hookgw's or too new, or it cannot be made or
+            written. What the block raises comes out in an exception group, as from any nursery.
+    """
+    opened = await trio.to_thread.run_sync(_open, path)
+    try:
+        writer = Writer(opened.connections.writer, path)
+        committer = Committer(writer, observer or SilentObserver(), pending=opened.pending)
+        lanes, queries = (Reader(connection, path) for connection in opened.connections[1:])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(committer.run)
+            try:
+                yield Store(committer, lanes, queries, clock, opened.last_numbers)
+            finally:
+                await committer.close()
+    finally:
+        with trio.CancelScope(shield=True):  # the last words to the disk; a thread cannot be cut short
+            await trio.to_thread.run_sync(opened.resources.close)
+
+
+class _Opened(NamedTuple):
+    """The data file, ready for use, and what it told at the start."""
+
+    connections: Connections
+    last_numbers: tuple[int, int]
+    pending: int
+    resources: ExitStack
+
+
+def _open(path: Path) -> _Opened:
+    with ExitStack() as stack:
+        connections = stack.enter_context(open_database(path))
+        with start_errors(path):
+            last = outbox.last_numbers(connections.writer)
+            pending = outbox.count_pending(connections.writer)
+        return _Opened(connections, last, pending, stack.pop_all())

@@ -1,0 +1,201 @@
+"""The writing side of the data file: one group commit at a time, in the writer thread."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from hookgw.events import Event
+from hookgw.store import history, outbox
+from hookgw.store.database import is_disk_error, storage_errors
+from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
+from hookgw.store.names import Names
+from hookgw.store.outbox import NewEvent
+from hookgw.store.shelves import Shelves
+
+_BAD_VALUES = (
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    ValueError,
+    TypeError,
+    OverflowError,
+)
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """What one commit did: how long it took, rows written, deliveries that became or ceased to be pending."""
+
+    seconds: float
+    rows: int
+    pending: int
+
+
+class Transaction(Shelves):
+    """What a function inside a commit can do. It must not keep it: it is good for the call alone."""
+
+    def __init__(self, connection: sqlite3.Connection, names: Names) -> None:
+        super().__init__(connection)
+        self._connection = connection
+        self._names = names
+        self.rows = 0
+        self.pending = 0
+
+    def park(
+        self, registration: str, lanes: Sequence[str], reason: str, at: float, *, limit: int = -1
+    ) -> int:
+        """Make pending deliveries of a registration dead.
+
+        Args:
+            registration: its id.
+            lanes: the lanes they can be in.
+            reason: a sentence that says why.
+            at: the time, in seconds since the epoch.
+            limit: at most so many, the oldest; -1 for all.
+
+        Returns:
+            How many there were.
+        """
+        parked = outbox.park(self._connection, registration, lanes, reason, at, limit)
+        self.rows += parked
+        self.pending -= parked
+        return parked
+
+    def relane(
+        self, registration: str, old_lanes: Sequence[str], lane_of: Callable[[Event], str] | str
+    ) -> list[str]:
+        """Move the pending deliveries of a registration to other lanes; they keep their numbers.
+
+        Args:
+            registration: its id.
+            old_lanes: the lanes they are in.
+            lane_of: gives the new lane of an event, or is the new lane of all, which is faster.
+
+        Returns:
+            The lanes they are in now.
+        """
+        return outbox.relane(self._connection, self._names, registration, old_lanes, lane_of)
+
+    def prune(self, before: float, limit: int) -> int:
+        """Remove finished deliveries; see :meth:`Store.prune <hookgw.store.Store.prune>`."""
+        pruned = history.prune(self._connection, before, limit)
+        self.rows += pruned
+        return pruned
+
+    def touch(self) -> None:
+        """Write something, to learn whether the disk takes it."""
+        self._connection.execute(
+            "INSERT INTO probe VALUES (1, 1) ON CONFLICT (only) DO UPDATE SET writes = writes + 1"
+        )
+
+
+class Writer:
+    """Works groups off, each commit in one transaction.
+
+    Args:
+        connection: the writing one, in autocommit mode. The caller closes it.
+        path: the file, for messages.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._names = Names(connection)
+        self._transaction = Transaction(connection, self._names)
+
+    def commit(self, groups: Sequence[Group], *, probe: bool = False) -> Committed:
+        """Write groups in one commit, and note in each job what came of it.
+
+        Args:
+            groups: in order.
+            probe: write something even if there is nothing to write.
+
+        Returns:
+            What was done; it is on disk.
+
+        Raises:
+            StorageUnavailable: the disk refused, and nothing was kept.
+        """
+        started = time.perf_counter()
+        with storage_errors(self._path):
+            try:
+                self._transact(groups, probe, self._append_together)
+            except _BAD_VALUES:
+                # One call brought a value that cannot be stored: find it, for the sake of the others.
+                self._transact(groups, probe, self._append_one_by_one)
+        transaction = self._transaction
+        return Committed(time.perf_counter() - started, transaction.rows, transaction.pending)
+
+    def _transact(
+        self, groups: Sequence[Group], probe: bool, append: Callable[[Sequence[AppendJob]], None]
+    ) -> None:
+        transaction = self._transaction
+        transaction.rows = transaction.pending = 0
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            if probe:
+                transaction.touch()
+            for group in groups:
+                self._apply(group, append)
+            self._connection.execute("COMMIT")
+        finally:
+            self._undo_what_is_open()
+
+    def _undo_what_is_open(self) -> None:
+        if self._connection.in_transaction:
+            self._names.forget()
+            with suppress(sqlite3.OperationalError):  # SQLite has undone it already
+                self._connection.execute("ROLLBACK")
+
+    def _apply(self, group: Group, append: Callable[[Sequence[AppendJob]], None]) -> None:
+        append(group.appends)
+        settled = outbox.settle(self._connection, group.settlements)
+        self._transaction.pending -= settled
+        self._transaction.rows += len(group.settlements)
+        for job in group.functions:
+            self._call(job)
+
+    def _append_together(self, jobs: Sequence[AppendJob]) -> None:
+        news = [new for job in jobs for new in job.news]
+        added = outbox.append(self._connection, self._names, news)
+        for job in jobs:
+            job.added = added
+        self._count(news, added)
+
+    def _append_one_by_one(self, jobs: Sequence[AppendJob]) -> None:
+        for job in jobs:
+            with self._alone(job):
+                self._append_together([job])
+
+    def _call(self, job: FunctionJob) -> None:
+        with self._alone(job):
+            job.result = job.function(self._transaction)
+
+    @contextmanager
+    def _alone(self, job: Job) -> Iterator[None]:
+        """Let what a block does fail by itself: then it is undone, and the job has the error."""
+        transaction = self._transaction
+        counted = transaction.rows, transaction.pending
+        job.error = None
+        self._connection.execute("SAVEPOINT one")
+        try:
+            yield
+        except Exception as error:  # whatever a caller's function raises is for the caller
+            if is_disk_error(error):
+                raise
+            self._connection.execute("ROLLBACK TO one")
+            self._names.forget()
+            transaction.rows, transaction.pending = counted
+            job.error = error
+        self._connection.execute("RELEASE one")
+
+    def _count(self, news: Sequence[NewEvent], added: set[int]) -> None:
+        deliveries = sum(len(new.deliveries) for new in news if new.seq in added)
+        self._transaction.pending += deliveries
+        self._transaction.rows += len(added) + deliveries
