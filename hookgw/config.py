@@ -49,7 +49,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     raw = {} if raw is None else raw
     if isinstance(raw, dict):
         _apply_environment(raw, environ, found)
-    settings = _with_global_key(read_settings(raw, found.report), environ)
+    settings = _with_global_key(read_settings(raw, found.report), environ, found)
     for place, sentence in broken_rules(settings):
         found.report(place, sentence)
     if found.messages:
@@ -141,9 +141,12 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def _with_global_key(settings: Settings, environ: Mapping[str, str]) -> Settings:
+def _with_global_key(settings: Settings, environ: Mapping[str, str], found: _Findings) -> Settings:
     """An empty key is none; without one, that of the environment is taken."""
-    key = settings.auth.global_key or environ.get(GLOBAL_KEY_VARIABLE) or None
+    key = settings.auth.global_key or None
+    if key is None and environ.get(GLOBAL_KEY_VARIABLE):
+        key = environ[GLOBAL_KEY_VARIABLE]
+        found.overridden("auth.global_key", GLOBAL_KEY_VARIABLE)
     auth = msgspec.structs.replace(settings.auth, global_key=key)
     return msgspec.structs.replace(settings, auth=auth)
 
@@ -167,7 +170,7 @@ def _apply_environment(raw: dict[str, Any], environ: Mapping[str, str], found: _
             if value is not msgspec.UNSET:
                 _put(raw, path.split("."), value)
         elif "__" in variable or variable in _mistakable():
-            near = _mistakable().get(variable) or nearest(variable, _variables())
+            near = _mistakable().get(variable) or _nearest_variable(variable)
             found.report(
                 "", f"this variable overrides no key.{f' Did you mean {near}?' if near else ''}", variable
             )
@@ -194,6 +197,11 @@ def _mistakable() -> dict[str, str]:
     """Names that somebody means as an override but spells otherwise: one underscore, a section alone."""
     sections = {name.partition("__")[0]: name for name in reversed(_variables())}
     return {name.replace("__", "_"): name for name in _variables()} | sections
+
+
+def _nearest_variable(variable: str) -> str | None:
+    near = nearest(variable.removeprefix(_PREFIX), [name.removeprefix(_PREFIX) for name in _variables()])
+    return near and _PREFIX + near
 
 
 def _override(text: str, kind: Any, complain: Callable[[str], None]) -> Any:

@@ -133,7 +133,7 @@ def _base_path(value: str) -> str | None:
 def _public_url(value: str | None) -> str | None:
     if value is None:
         return None
-    wrong = f"{value!r} must be an http or https address with a host, for example https://hooks.example.org."
+    wrong = "must be an http or https address with a host, for example https://hooks.example.org."
     if not _VISIBLE.fullmatch(value):
         return wrong
     try:
@@ -168,7 +168,7 @@ def _network(value: str) -> str | None:
 
 
 def _named(value: str) -> str | None:
-    return None if value.strip() and "\0" not in value else "must not be empty."
+    return None if value.strip() and "\0" not in value else "must not be empty, nor hold a NUL character."
 
 
 def _module(value: str) -> str | None:

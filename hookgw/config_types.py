@@ -126,7 +126,7 @@ def _shown(value: Any, kind: Any = None) -> str:
         return "a mapping" if isinstance(value, dict) else "a list"
     if kind in (str, str | None):
         return "what is no text: write it in quotes"
-    return {None: "null", True: "true", False: "false"}.get(value) or str(value)
+    return msgspec.json.encode(value).decode()
 
 
 def _unknown(key: str, path: str, siblings: list[str]) -> str:

@@ -8,7 +8,9 @@ Loggers are made with ``structlog.get_logger("hookgw.lane")`` and bind their ids
 from __future__ import annotations
 
 import logging
+import os
 import re
+import sys
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -42,16 +44,17 @@ _QUIET = ("httpx", "httpcore", "hpack", "asyncio")
 """Libraries that log each request at level info, or more: only their warnings are shown."""
 
 
-def configure_logging(settings: LogSettings, stream: TextIO) -> None:
+def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send every log line of the process to a stream. Calling it again replaces the former set-up.
 
     Args:
         settings: the format and the least level. ``auto`` is text where the stream is a terminal
             (in colour there, unless ``NO_COLOR`` is set) and JSON lines elsewhere.
-        stream: where the lines go; it stays the caller's.
+        stream: where the lines go, standard error by default; it stays the caller's.
     """
     import structlog
 
+    stream = sys.stderr if stream is None else stream
     terminal = stream.isatty()
     text = settings.format == "text" or (settings.format == "auto" and terminal)
     level = logging.getLevelNamesMapping()[settings.level.upper()]
@@ -130,8 +133,6 @@ def _common_processors() -> list[Processor]:
 
 def _last_processors(*, text: bool, terminal: bool) -> list[Processor]:
     """How a line is written."""
-    import os
-
     import structlog
 
     renderer: Processor = structlog.processors.JSONRenderer()

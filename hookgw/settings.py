@@ -126,7 +126,7 @@ class PluginsSettings(Section, frozen=True, kw_only=True):
     optional: tuple[str, ...] = ()
     """Plugins that do not stop the start when they cannot be loaded."""
     order: tuple[str, ...] = ()
-    """Plugins whose hooks are called first, in this order; the others follow by name."""
+    """Plugins whose hooks are called first, in this order; the others follow as they are found."""
     first_party: bool = True
     """Whether the plugins that come with hookgw are loaded."""
     hook_timeout: Duration = Duration(10)
