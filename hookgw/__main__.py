@@ -1,0 +1,8 @@
+"""The ``hookgw`` command, also as ``python -m hookgw``."""
+
+from __future__ import annotations
+
+from hookgw.cli.group import main
+
+if __name__ == "__main__":
+    main(prog_name="hookgw")

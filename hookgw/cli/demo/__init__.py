@@ -1,0 +1,1 @@
+"""``hookgw demo``: the whole main job in one terminal."""

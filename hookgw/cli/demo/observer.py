@@ -1,0 +1,66 @@
+"""The plugin through which the demo sees what the gateway does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+
+from hookgw.cli.demo.ledger import Ledger
+from hookgw.deliveries import Attempt, Delivery, Outcome
+from hookgw.events import Event
+from hookgw.plugins.hookspecs import hookimpl
+from hookgw.registrations import Registration
+
+
+class Observer:
+    """Enters what the gateway accepts and settles into the ledgers.
+
+    Args:
+        instance: whose events are promised to every ledger.
+        ledgers: by the label of their registration.
+    """
+
+    def __init__(self, instance: str, ledgers: Mapping[str, Ledger]) -> None:
+        self.accepted = 0
+        self._instance = instance
+        self._ledgers = ledgers
+        self._changed = trio.Event()
+
+    async def wait_accepted(self, count: int) -> None:
+        """Wait until that many events have been accepted."""
+        while self.accepted < count:
+            await self._changed.wait()
+
+    async def wait_complete(self) -> None:
+        """Wait until everything promised has arrived and is settled."""
+        while not all(ledger.complete for ledger in self._ledgers.values()):
+            await self._changed.wait()
+
+    @hookimpl
+    def hookgw_event_accepted(self, event: Event) -> None:
+        if event.instance == self._instance:
+            self.accepted += 1
+            for ledger in self._ledgers.values():
+                ledger.accept(event.id)
+        self._tell()
+
+    @hookimpl
+    def hookgw_attempt(self, attempt: Attempt, registration: Registration) -> None:
+        ledger = self._ledger(registration)
+        if ledger is not None and attempt.outcome is not Outcome.DELIVERED:
+            ledger.in_vain += 1
+
+    @hookimpl
+    def hookgw_delivered(self, delivery: Delivery, registration: Registration) -> None:
+        ledger = self._ledger(registration)
+        if ledger is not None:
+            ledger.settle(delivery.seq, delivery.event.id)
+        self._tell()
+
+    def _ledger(self, registration: Registration) -> Ledger | None:
+        return self._ledgers.get(registration.label) if registration.instance == self._instance else None
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

@@ -1,0 +1,90 @@
+"""What options may hold: JSON, headers, moments. Each function is the ``callback`` of an option."""
+
+from __future__ import annotations
+
+import base64
+import sys
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from hookgw.clock import parse_rfc3339, rfc3339
+from hookgw.units import parse_duration
+
+
+def read_json(_ctx: click.Context, _param: click.Parameter, value: str | None) -> msgspec.Raw | None:
+    """JSON as it is: in the argument, ``@`` and a file's name, or ``-`` for standard input.
+
+    The bytes are checked and passed on untouched, so that the order of keys and the spelling of
+    numbers survive.
+    """
+    if value is None:
+        return None
+    content = read_source(value)
+    try:
+        msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"this is not JSON: {error}") from error
+    except RecursionError as error:
+        raise click.BadParameter("this JSON is nested too deep.") from error
+    return msgspec.Raw(content)
+
+
+def read_source(value: str) -> bytes:
+    """The bytes that ``-``, ``@file`` or the argument itself stand for."""
+    if value == "-":
+        return sys.stdin.buffer.read()
+    if not value.startswith("@"):
+        return value.encode(errors="surrogateescape")
+    try:
+        return Path(value[1:]).read_bytes()
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {value[1:]}: {error.strerror}.") from error
+
+
+def read_headers(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str] | None:
+    """Headers as they are written on the wire, ``NAME: VALUE``; ``None`` where there are none."""
+    headers = {}
+    for value in values:
+        name, colon, content = value.partition(":")
+        if not colon or not name.strip():
+            raise click.BadParameter(f"{value!r} is no header; write NAME: VALUE.")
+        headers[name.strip()] = content.strip()
+    return headers or None
+
+
+def read_secrets(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Signing secrets in the form of Standard Webhooks, as keys."""
+    return tuple(map(_key, values))
+
+
+def _key(secret: str) -> bytes:
+    try:
+        if secret.startswith("whsec_"):
+            return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except ValueError:
+        pass
+    raise click.BadParameter("a secret is whsec_ and base64; `hookgw webhook secret INSTANCE` prints it.")
+
+
+def read_moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """A time as RFC 3339, or how long ago (``10m``, ``2h``, ``3d``); given on as RFC 3339 in UTC."""
+    if value is None:
+        return None
+    try:
+        return rfc3339(_moment(value))
+    except (ValueError, OverflowError, OSError) as error:
+        raise click.BadParameter(
+            f"{value!r} is no time; write 2026-11-20T12:00:00Z, or how long ago: 10m, 2h, 3d."
+        ) from error
+
+
+def _moment(value: str) -> float:
+    try:
+        return time.time() - parse_duration(value)
+    except ValueError:
+        return parse_rfc3339(value)

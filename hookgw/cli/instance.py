@@ -1,0 +1,80 @@
+"""``hookgw instance``: the connected accounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hookgw.cli.client import Client, server_options
+from hookgw.cli.output import json_option, show_fields, show_json, show_table
+
+
+@click.group()
+def instance() -> None:
+    """Create, list and delete instances."""
+
+
+@instance.command()
+@click.argument("name")
+@click.option(
+    "--integration", help="The connector, for example simulator.  [default: none, events come by HTTP]"
+)
+@click.option("--token", help="The instance's key.  [default: generated]")
+@click.option("--webhook", "url", metavar="URL", help="Also have its events posted there.")
+@server_options
+@json_option
+def create(
+    client: Client, name: str, integration: str | None, token: str | None, url: str | None, as_json: bool
+) -> None:
+    """Create an instance and print its key, which is shown only now."""
+    fields = {
+        "instanceName": name,
+        "integration": integration,
+        "token": token,
+        "webhook": url and {"url": url},
+    }
+    body = {field: value for field, value in fields.items() if value is not None}
+    answer = client.call("POST", "instance", "create", body=body)
+    if as_json:
+        show_json(answer)
+    else:
+        show_fields({"instance": name, "integration": integration, "key": answer["hash"], "URL": url})
+
+
+@instance.command("list")
+@server_options
+@json_option
+def list_(client: Client, as_json: bool) -> None:
+    """List the instances that the key may see."""
+    found = client.call("GET", "instance", "fetchInstances")
+    if as_json:
+        show_json(found)
+    else:
+        show_table(("name", "integration", "state"), map(_row, found))
+
+
+@instance.command()
+@click.argument("name")
+@server_options
+@json_option
+def state(client: Client, name: str, as_json: bool) -> None:
+    """Print the state of an instance's connection: open, connecting or close."""
+    answer = client.call("GET", "instance", "connectionState", name)
+    if as_json:
+        show_json(answer)
+    else:
+        click.echo(answer["instance"]["state"])
+
+
+@instance.command()
+@click.argument("name")
+@server_options
+def delete(client: Client, name: str) -> None:
+    """Delete an instance with its registrations; what is on its way becomes dead letters."""
+    client.call("DELETE", "instance", "delete", name)
+    click.echo(f"Deleted {name!r}.")
+
+
+def _row(found: dict[str, Any]) -> tuple[object, ...]:
+    return found["name"], found["instance"]["integration"], found["connectionStatus"]

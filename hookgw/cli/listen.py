@@ -1,0 +1,145 @@
+"""``hookgw listen``: a receiver that verifies signatures and prints what arrives."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+
+import click
+import msgspec
+import trio
+
+from hookgw.cli.arrival import Arrival, read_arrival
+from hookgw.cli.fields import read_secrets
+from hookgw.cli.output import printable
+from hookgw.cli.running import cancel_on_signal, run_to_end
+from hookgw.clock import rfc3339
+from hookgw.errors import StartError
+from hookgw.testing.answers import Answer, answer
+from hookgw.testing.received import Received
+from hookgw.testing.receiver import open_receiver
+
+FAILURE = 503
+TEXT_LENGTH = 80
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9000, show_default=True, help="0: any that is free."
+)
+@click.option(
+    "--secret",
+    "keys",
+    multiple=True,
+    envvar="HOOKGW_SECRET",
+    callback=read_secrets,
+    help="whsec_…, to verify with; repeatable. Also HOOKGW_SECRET.",
+)
+@click.option(
+    "--status", type=click.IntRange(200, 599), default=200, show_default=True, help="What to answer."
+)
+@click.option(
+    "--fail-rate",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help=f"How many of the requests get {FAILURE} instead: 0.3 is three in ten.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+def listen(
+    host: str, port: int, keys: tuple[bytes, ...], status: int, fail_rate: float, as_json: bool
+) -> None:
+    """Print what arrives, verified, until Ctrl-C.
+
+    With --secret, a request whose signature does not fit is answered with 401. hookgw refuses loopback
+    addresses unless it is told otherwise: to have events posted here, start it as
+    HOOKGW_DELIVERY__ALLOW_NETWORKS='["127.0.0.0/8"]' hookgw serve
+    """
+    run_to_end(run, host, port, Listener(keys=keys, status=status, fail_rate=fail_rate, as_json=as_json))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listener:
+    """What to do with each request. It keeps nothing.
+
+    Attributes:
+        keys: to verify with; none verifies nothing.
+        status: what to answer.
+        fail_rate: how many of the requests get 503 instead, 0 to 1.
+        as_json: print JSON.
+        chance: gives a number from 0 up to 1.
+    """
+
+    keys: tuple[bytes, ...] = ()
+    status: int = 200
+    fail_rate: float = 0.0
+    as_json: bool = False
+    chance: Callable[[], float] = random.random
+
+    def answer(self, request: Received, now: float) -> Answer:
+        """Print a line for the request and give the answer to it.
+
+        Args:
+            request: what came.
+            now: seconds since the epoch.
+        """
+        arrival = read_arrival(request, self.keys, now)
+        status = self._status(arrival)
+        line = _json_line if self.as_json else _text_line
+        click.echo(line(arrival, request, now, status))
+        return answer(status)
+
+    def _status(self, arrival: Arrival) -> int:
+        if arrival.verified is False:
+            return HTTPStatus.UNAUTHORIZED
+        return FAILURE if self.chance() < self.fail_rate else self.status
+
+
+async def run(host: str, port: int, listener: Listener) -> None:
+    """Listen until a signal."""
+
+    def choose(request: Received) -> Answer:
+        receiver.requests.clear()
+        return listener.answer(request, time.time())
+
+    stop = trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cancel_on_signal, stop)
+        try:
+            async with open_receiver(host=host, port=port, default=choose) as receiver:
+                click.echo(f"Listening on {receiver.url} (Ctrl-C ends it)", err=True)
+                with stop:
+                    await trio.sleep_forever()
+        except* OSError as group:
+            reason = group.exceptions[0]
+            raise StartError(f"Cannot listen on {host}:{port}: {reason}. Choose another --port.") from group
+        nursery.cancel_scope.cancel()
+
+
+def _text_line(arrival: Arrival, request: Received, now: float, status: int) -> str:
+    clock = datetime.fromtimestamp(now).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    genuine = {True: "verified", False: f"NOT VERIFIED: {arrival.problem}", None: "not checked"}[
+        arrival.verified
+    ]
+    what = f"{arrival.kind or request.method + ' ' + request.target}  {arrival.instance or '-'}"
+    attempt = f"attempt {arrival.attempt or '-'}"
+    text = f'  "{arrival.text[:TEXT_LENGTH]}"' if arrival.text else ""
+    return printable(f"{clock}  {status}  {what}  {attempt}  {genuine}{text}")
+
+
+def _json_line(arrival: Arrival, request: Received, now: float, status: int) -> str:
+    fields = {
+        "at": rfc3339(now),
+        "answered": status,
+        "method": request.method,
+        "target": request.target,
+        **msgspec.to_builtins(arrival),
+        "body": request.body.decode(errors="replace"),
+    }
+    return json.dumps(fields, ensure_ascii=False)

@@ -1,0 +1,76 @@
+"""What the commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PIPE_WIDTH = 200
+"""Columns of a table that is not written to a terminal."""
+
+
+def json_option(command: F) -> F:
+    """Give a command the option ``--json``, as its argument ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def show_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table, one line a row where the width allows it.
+
+    Args:
+        columns: the headings.
+        rows: as many cells each; ``None`` is printed as an empty cell, characters that could
+            steer a terminal as ``�``.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    _print(table)
+
+
+def show_fields(fields: Mapping[str, object]) -> None:
+    """Print names and values, one pair a line; what is ``None`` is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    for name, value in fields.items():
+        if value is not None:
+            grid.add_row(Text(name, style="bold"), Text(printable(value), overflow="fold"))
+    _print(grid)
+
+
+def _print(renderable: Any) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    console.print(renderable)
+
+
+def printable(value: object) -> str:
+    """A value in the words of a person, without characters that could steer a terminal."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(printable(item) for item in value)
+    return "".join(char if char.isprintable() else "�" for char in str(value))

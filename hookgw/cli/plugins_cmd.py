@@ -1,0 +1,27 @@
+"""``hookgw plugins``: which plugins the configuration loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from hookgw.cli.configuration import config_option, read_hooks, read_settings
+from hookgw.cli.output import json_option, show_json, show_table
+
+
+@click.command()
+@config_option
+@json_option
+def plugins(config: Path | None, as_json: bool) -> None:
+    """List the plugins that the configuration loads, with their hooks."""
+    settings, base = read_settings(config)
+    found = read_hooks(settings, base).plugins()
+    if as_json:
+        show_json(msgspec.to_builtins(found))
+        return
+    show_table(
+        ("name", "source", "version", "enabled", "hooks", "error"),
+        ((info.name, info.source, info.version, info.enabled, info.hooks, info.error) for info in found),
+    )

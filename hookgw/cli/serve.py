@@ -1,0 +1,44 @@
+"""``hookgw serve``: the gateway and its HTTP interface, until a signal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import trio
+
+from hookgw._version import __version__
+from hookgw.cli.configuration import config_option, read_settings
+from hookgw.cli.running import run_to_end
+from hookgw.cli.server import open_server
+from hookgw.gateway import Gateway
+from hookgw.log import configure_logging
+from hookgw.settings import Settings
+
+
+@click.command()
+@config_option
+def serve(config: Path | None) -> None:
+    """Run the gateway until SIGTERM or Ctrl-C; a second one ends it at once.
+
+    It prints `hookgw VERSION listening on URL` once it is ready. When it is told to end it takes no more
+    requests, lets what is on its way arrive, and exits with 0.
+    """
+    settings, base = read_settings(config)
+    configure_logging(settings.log, sys.stderr)
+    run_to_end(run, settings, base)
+
+
+async def run(settings: Settings, base: Path) -> None:
+    """Serve until a signal, then drain. A crash of the gateway leaves as its exception."""
+    async with open_server(settings, base=base, on_open=_show_key) as server:
+        for url in server.urls:
+            click.echo(f"hookgw {__version__} listening on {url}")
+        await trio.sleep_forever()
+
+
+def _show_key(gateway: Gateway) -> None:
+    """Before anything else can go wrong: the key is kept hashed and cannot be shown again."""
+    if gateway.first_key is not None:
+        click.echo(f"The global key, shown only now: {gateway.first_key}")

@@ -1,0 +1,69 @@
+"""The gateway and its HTTP interface as one, for the commands that run them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trio
+
+from hookgw.api.app import create_app
+from hookgw.api.serving import serve
+from hookgw.cli.running import cancel_on_signal
+from hookgw.gateway import Gateway, open_gateway
+from hookgw.plugins.calling import Hooks
+from hookgw.settings import Settings
+
+
+@dataclass(frozen=True)
+class Server:
+    """A gateway that listens.
+
+    Attributes:
+        gateway: it.
+        urls: where it listens.
+    """
+
+    gateway: Gateway
+    urls: list[str]
+
+
+@asynccontextmanager
+async def open_server(
+    settings: Settings,
+    *,
+    base: Path,
+    hooks: Hooks | None = None,
+    on_open: Callable[[Gateway], None] = lambda _: None,
+) -> AsyncIterator[Server]:
+    """Run a gateway with its HTTP interface for the length of the block, or until a signal.
+
+    SIGINT or SIGTERM ends the block silently; a second one ends the process. At the end the server takes
+    no more requests, then the gateway drains.
+
+    Args:
+        settings: everything that can be set.
+        base: the folder that relative plugin folders are below.
+        hooks: plugins that are loaded already; by default the settings say which.
+        on_open: called once the gateway is open, before it listens.
+
+    Yields:
+        the server, ready.
+
+    Raises:
+        StartError: it cannot start; where a task of the gateway crashes, the block is cancelled and the
+            crash is raised. Both come in an exception group.
+    """
+    stop = trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(cancel_on_signal, stop)
+        async with open_gateway(settings, base=base, hooks=hooks) as gateway:
+            on_open(gateway)
+            with stop:
+                async with trio.open_nursery() as serving:
+                    urls = await serving.start(serve, gateway, create_app(gateway), settings.server)
+                    yield Server(gateway, urls)
+                    serving.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,61 @@
+"""What the tests of the commands share: a gateway that answers as told, and a way to call a command."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+import structlog
+import trio
+
+from hookgw.cli.group import main
+from hookgw.testing.answers import Answer, answer
+from hookgw.testing.receiver import Receiver, open_receiver
+
+Invoke = Callable[..., Awaitable[click.testing.Result]]
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No command sees the configuration of this machine, and none leaves its set-up of the log behind."""
+    for name in os.environ:
+        if name.startswith("HOOKGW_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def invoke() -> Invoke:
+    """Call ``hookgw`` with arguments, in a thread, as commands block."""
+
+    async def run(*args: str, **options: Any) -> click.testing.Result:
+        runner = click.testing.CliRunner()
+        return await trio.to_thread.run_sync(lambda: runner.invoke(main, args, prog_name="hookgw", **options))
+
+    return run
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
+    """Stands for a gateway: it records what the commands ask, and answers as told."""
+    async with open_receiver() as receiver:
+        monkeypatch.setenv("HOOKGW_URL", receiver.url)
+        monkeypatch.setenv("HOOKGW_KEY", "k-1")
+        yield receiver
+
+
+def says(value: Any, status: int = 200) -> Answer:
+    """An answer of JSON."""
+    return answer(status, json.dumps(value), headers={"content-type": "application/json"})

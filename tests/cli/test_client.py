@@ -1,0 +1,159 @@
+"""The client of the commands: what it asks, and what it says when the answer is none."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import trio
+
+from hookgw.cli import client as client_module
+from hookgw.cli.client import Client
+from hookgw.cli.failure import Failed
+from hookgw.testing.answers import Answer, Close, Hang, answer, raw
+from hookgw.testing.receiver import Receiver, open_receiver
+
+from .conftest import says
+
+
+async def call(
+    receiver: Receiver, *args: Any, key: str | None = "k-1", base: str = "", **options: Any
+) -> Any:
+    """Make one call in a thread, as the client blocks."""
+
+    def run() -> Any:
+        with Client(receiver.url + base, key) as client:
+            return client.call(*args, **options)
+
+    return await trio.to_thread.run_sync(run)
+
+
+async def test_it_asks_with_the_key_and_gives_the_decoded_answer() -> None:
+    async with open_receiver(default=says({"big": 2**70})) as receiver:
+        assert await call(receiver, "GET", "lane", "list") == {"big": 2**70}
+    (request,) = receiver.requests
+    assert (request.method, request.target) == ("GET", "/lane/list")
+    assert request.header("apikey") == "k-1"
+
+
+async def test_without_a_key_none_is_sent() -> None:
+    async with open_receiver(default=says([])) as receiver:
+        await call(receiver, "GET", "lane", "list", key=None)
+    assert receiver.requests[0].header("apikey") is None
+
+
+async def test_a_body_is_json_and_a_query_leaves_out_what_is_none() -> None:
+    async with open_receiver(default=says({})) as receiver:
+        await call(receiver, "POST", "a", body={"x": 1}, query={"q": "é&", "none": None, "n": 0})
+    (request,) = receiver.requests
+    assert request.target == "/a?q=%C3%A9%26&n=0"
+    assert request.json == {"x": 1}
+    assert request.header("content-type") == "application/json"
+
+
+async def test_content_goes_as_it_is_with_its_type() -> None:
+    async with open_receiver(default=says({})) as receiver:
+        await call(receiver, "POST", "a", content=b'{"a":1}\n', content_type="application/x-ndjson")
+    (request,) = receiver.requests
+    assert (request.body, request.header("content-type")) == (b'{"a":1}\n', "application/x-ndjson")
+
+
+@pytest.mark.parametrize(
+    ("segment", "target"),
+    [
+        ("loja1", "/find/loja1"),
+        ("a/b?c#d", "/find/a%2Fb%3Fc%23d"),
+        ("..", "/find/%2E%2E"),
+        ("ü", "/find/%C3%BC"),
+    ],
+)
+async def test_a_name_stays_within_its_segment_of_the_path(segment: str, target: str) -> None:
+    async with open_receiver(default=says({})) as receiver:
+        await call(receiver, "GET", "find", segment)
+    assert receiver.requests[0].target == target
+
+
+async def test_a_base_path_is_kept() -> None:
+    async with open_receiver(default=says({})) as receiver:
+        await call(receiver, "GET", "lane", "list", base="gw/v1")
+    assert receiver.requests[0].target == "/gw/v1/lane/list"
+
+
+def error_of(status: int, *messages: str) -> Answer:
+    return says({"status": status, "error": "…", "response": {"message": list(messages)}}, status)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (error_of(400, "First.", "Second."), "First.\nSecond."),
+        (error_of(401, "No key."), "No key.\nGive the key with --key or HOOKGW_KEY."),
+        (says({"detail": "x"}, 404), "404 Not Found"),
+        (says(["x"], 500), "500 Internal Server Error"),
+        (says({"response": {"message": "x"}}, 400), "400 Bad Request"),
+        (says({}, 302), "302 Found"),
+        (answer(200, b"<html>"), "answered 200 with something that is not JSON; is it hookgw?"),
+        (answer(502, b"bad gateway"), "answered 502 with something that is not JSON"),
+        (answer(200, b"{" + b" " * 50).cut(60, Close()), "broke before the whole answer had come"),
+        (raw(b"SSH-2.0-OpenSSH_9.6\r\n").then(Close()), "broke before the whole answer had come"),
+    ],
+)
+async def test_an_answer_that_is_an_error_or_none_is_told_in_sentences(given: Answer, said: str) -> None:
+    async with open_receiver(default=given) as receiver:
+        with pytest.raises(Failed) as caught:
+            await call(receiver, "GET", "lane", "list")
+    assert said in caught.value.message
+    assert caught.value.exit_code == 1
+
+
+async def test_a_gateway_that_is_not_there_is_told_with_what_to_do() -> None:
+    async with open_receiver() as receiver:
+        await receiver.stop_listening()
+        with pytest.raises(Failed) as caught:
+            await call(receiver, "GET", "lane", "list")
+    assert f"hookgw does not answer at {receiver.url}" in caught.value.message
+    assert "Start it with `hookgw serve`, or say where it listens" in caught.value.message
+
+
+async def test_a_gateway_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "ANSWER_TIMEOUT", 0.01)
+    async with open_receiver(default=Answer((Hang(),))) as receiver:
+        with pytest.raises(Failed, match=r"did not answer within 0\.01 s"):
+            await call(receiver, "GET", "lane", "list")
+
+
+@pytest.mark.parametrize("server", ["localhost:8080", "ftp://host", "http://", "", "http://h:x"])
+def test_an_address_of_another_form_is_misuse(server: str) -> None:
+    with pytest.raises(click.UsageError, match="must be an http or https URL, or unix:/path"):
+        Client(server, None)
+
+
+def test_an_https_address_is_taken() -> None:
+    with Client("https://gateway.example/base", None):
+        pass
+
+
+async def test_a_unix_socket_serves_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "gw.sock"
+    async with trio.open_nursery() as nursery:
+        listening = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        await listening.bind(str(path))
+        listening.listen()
+        listener = trio.SocketListener(listening)
+        nursery.start_soon(partial(trio.serve_listeners, _answer_empty_list, [listener]))
+
+        def run() -> Any:
+            with Client(f"unix:{path}", None) as client:
+                return client.call("GET", "lane", "list")
+
+        assert await trio.to_thread.run_sync(run) == []
+        nursery.cancel_scope.cancel()
+
+
+async def _answer_empty_list(stream: trio.SocketStream) -> None:
+    await stream.receive_some()
+    await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]")

@@ -1,0 +1,96 @@
+"""Where the commands find the configuration: ``check-config`` and ``plugins``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hookgw.cli.configuration import find_config
+
+from .conftest import Invoke
+
+PLUGIN = """
+import hookgw
+__version__ = "7"
+@hookgw.hookimpl
+def hookgw_configure(options):
+    if options.get("bad"):
+        raise ValueError("bad must go")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a configuration and a plugin beside it."""
+    (tmp_path / "etc" / "plugins").mkdir(parents=True)
+    (tmp_path / "etc" / "plugins" / "mine.py").write_text(PLUGIN)
+    (tmp_path / "etc" / "gw.yaml").write_text("plugins: {options: {mine: {bad: false}}}\n")
+    return tmp_path / "etc"
+
+
+def test_the_default_file_is_read_where_it_is(tmp_path: Path) -> None:
+    assert find_config(None) is None
+    (tmp_path / "config.yaml").write_text("")
+    assert find_config(None) == Path("config.yaml")
+    assert find_config(Path("other.yaml")) == Path("other.yaml")
+
+
+async def test_a_valid_file_is_told_by_its_name(invoke: Invoke, folder: Path) -> None:
+    result = await invoke("check-config", "etc/gw.yaml")
+    assert (result.exit_code, result.stdout) == (0, "etc/gw.yaml is valid.\n")
+
+
+async def test_without_a_file_the_environment_is_checked(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = await invoke("check-config")
+    assert (result.exit_code, result.stdout) == (0, "The configuration (no file, defaults) is valid.\n")
+    monkeypatch.setenv("HOOKGW_SERVER__SHUTDOWN_GRACE", "soon")
+    result = await invoke("check-config")
+    assert result.exit_code == 1
+    assert "shutdown_grace" in result.stderr.lower()
+
+
+async def test_the_file_can_come_from_the_environment(
+    invoke: Invoke, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKGW_CONFIG", str(folder / "gw.yaml"))
+    assert "gw.yaml is valid." in (await invoke("check-config")).stdout
+    assert "mine" in (await invoke("plugins")).stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sever: {}\n", "sever"),
+        ("plugins: {options: {mine: {bad: true}}}\n", "bad must go"),
+        ("plugins: {folders: [nowhere]}\n", "nowhere"),
+        ("- list\n", "gw.yaml"),
+    ],
+)
+async def test_what_would_stop_the_start_ends_with_1(
+    invoke: Invoke, folder: Path, text: str, said: str
+) -> None:
+    (folder / "gw.yaml").write_text(text)
+    result = await invoke("check-config", "etc/gw.yaml")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+async def test_a_file_that_is_not_there_is_told(invoke: Invoke) -> None:
+    result = await invoke("check-config", "none.yaml")
+    assert result.exit_code == 1
+    assert "none.yaml" in result.stderr
+
+
+async def test_plugins_are_listed_with_their_hooks(invoke: Invoke, folder: Path) -> None:
+    result = await invoke("plugins", "--config", "etc/gw.yaml")
+    assert result.exit_code == 0, result.stderr
+    row = next(line.split() for line in result.stdout.splitlines() if line.startswith("mine"))
+    assert row[-3:] == ["7", "yes", "hookgw_configure"]
+    listed = json.loads((await invoke("plugins", "--config", "etc/gw.yaml", "--json")).stdout)
+    mine = next(found for found in listed if found["name"] == "mine")
+    assert (mine["version"], mine["enabled"], mine["hooks"]) == ("7", True, ["hookgw_configure"])

@@ -1,0 +1,122 @@
+"""The group: what is imported when, and whose commands it has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import click.testing
+import pytest
+
+from hookgw._version import __version__
+from hookgw.cli import group
+from hookgw.errors import Invalid, StartError
+
+HEAVY = (
+    "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",
+    "quart_trio", "rich", "sqlite3", "ssl", "structlog", "trio", "yaml",
+)  # fmt: skip
+
+
+def test_the_version_is_printed_without_importing_anything_heavy() -> None:
+    script = (
+        "import sys; sys.argv = ['hookgw', '--version']\n"
+        "import hookgw.__main__ as program\n"
+        "try:\n    program.main()\n"
+        "except SystemExit as end:\n    assert not end.code\n"
+        f"print(*(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"hookgw {__version__}", ""]
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hookgw", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hookgw {__version__}\n"
+
+
+@pytest.mark.parametrize("name", sorted(group.HOMES))
+def test_each_command_is_where_the_table_says(name: str) -> None:
+    command = group.main.get_command(click.Context(group.main), name)
+    assert isinstance(command, click.Command)
+    assert command.name == name
+    assert command.help
+
+
+def run(*args: str, add: Callable[[click.Group], None] = lambda _: None) -> click.testing.Result:
+    """Call a fresh group whose plugins add what ``add`` adds."""
+    fresh = group.LazyGroup(name="hookgw", add_plugin_commands=add)
+    return click.testing.CliRunner().invoke(fresh, args)
+
+
+def add_greet(to: click.Group) -> None:
+    @to.command()
+    def greet() -> None:
+        click.echo("hello")
+
+    @to.command("serve")
+    def serve() -> None:
+        click.echo("taken over")
+
+
+def test_a_plugin_adds_a_command_and_the_list_shows_it_last() -> None:
+    assert run("greet", add=add_greet).output == "hello\n"
+    listed = [
+        line.split()[0] for line in run("--help", add=add_greet).output.splitlines() if line[:3] == "  g"
+    ]
+    assert listed == ["greet"]
+
+
+def test_a_plugin_cannot_take_the_place_of_a_command() -> None:
+    assert "taken over" not in run("serve", "--help", add=add_greet).output
+
+
+def test_plugins_are_asked_only_for_a_name_that_is_none_of_ours() -> None:
+    asked: list[click.Group] = []
+    assert run("emit", "--help", add=asked.append).exit_code == 0
+    assert asked == []
+    assert run("unheard-of", add=asked.append).exit_code == 2
+    assert len(asked) == 1
+
+
+def test_plugins_that_cannot_be_loaded_take_nothing_else_with_them() -> None:
+    def refuse(_to: click.Group) -> None:
+        raise StartError("Plugin 'x' cannot be loaded.")
+
+    result = run("--help", add=refuse)
+    assert result.exit_code == 0
+    assert "The commands of plugins are left out: Plugin 'x' cannot be loaded." in result.stderr
+    assert "check-config" in result.stdout
+
+
+def test_an_error_with_a_reader_ends_with_1_and_its_messages() -> None:
+    def add(to: click.Group) -> None:
+        @to.command()
+        def fail() -> None:
+            raise Invalid("This is wrong.", "So is that.")
+
+    result = run("fail", add=add)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: This is wrong.\nSo is that.\n"
+
+
+def test_a_plugin_in_a_folder_adds_its_command(tmp_path: Path) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "greeter.py").write_text(
+        "import click, hookgw\n"
+        "@hookgw.hookimpl\n"
+        "def hookgw_commands(group):\n"
+        "    @group.command()\n"
+        "    def greet():\n"
+        "        click.echo('hello')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "hookgw", "greet"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.stdout, done.returncode) == ("hello\n", 0), done.stderr

@@ -1,0 +1,59 @@
+"""``hookgw instance``."""
+
+from __future__ import annotations
+
+import json
+
+from hookgw.testing.receiver import Receiver
+
+from .conftest import Invoke, says
+
+LISTED = {"id": "u", "name": "loja1", "connectionStatus": "open", "instance": {"integration": "simulator"}}
+
+
+async def test_create_prints_the_key(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"instance": {"instanceName": "loja1"}, "hash": "the-key"}, 201)
+    result = await invoke("instance", "create", "loja1")
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/instance/create")
+    assert request.json == {"instanceName": "loja1"}
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["instance", "loja1"],
+        ["key", "the-key"],
+    ]
+
+
+async def test_create_hands_on_what_is_named(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"hash": "the-key"}, 201)
+    args = ("--integration", "simulator", "--token", "tok-12345", "--webhook", "https://x")
+    result = await invoke("instance", "create", "loja1", *args, "--json")
+    assert server.requests[0].json == {
+        "instanceName": "loja1",
+        "integration": "simulator",
+        "token": "tok-12345",
+        "webhook": {"url": "https://x"},
+    }
+    assert json.loads(result.stdout) == {"hash": "the-key"}
+
+
+async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([LISTED])
+    result = await invoke("instance", "list")
+    assert server.requests[0].target == "/instance/fetchInstances"
+    assert result.stdout.splitlines()[-1].split() == ["loja1", "simulator", "open"]
+    assert json.loads((await invoke("instance", "list", "--json")).stdout) == [LISTED]
+
+
+async def test_state_is_one_word(invoke: Invoke, server: Receiver) -> None:
+    answered = {"instance": {"instanceName": "loja1", "state": "close"}}
+    server.default = says(answered)
+    assert (await invoke("instance", "state", "loja1")).stdout == "close\n"
+    assert server.requests[0].target == "/instance/connectionState/loja1"
+    assert json.loads((await invoke("instance", "state", "loja1", "--json")).stdout) == answered
+
+
+async def test_delete(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"status": "SUCCESS"})
+    assert (await invoke("instance", "delete", "loja1")).stdout == "Deleted 'loja1'.\n"
+    (request,) = server.requests
+    assert (request.method, request.target) == ("DELETE", "/instance/delete/loja1")

@@ -1,0 +1,203 @@
+"""``hookgw listen`` and the reading of what arrives."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hookgw.cli.arrival import SEARCHED, first_text, read_arrival
+from hookgw.cli.listen import Listener
+from hookgw.delivery.signing import sign
+from hookgw.testing.answers import answer
+from hookgw.testing.received import Received
+
+from .conftest import Invoke
+
+KEY = b"k" * 24
+NOW = 1_800_000_000.0
+
+
+def request_of(
+    data: Any = None,
+    *,
+    key: bytes = KEY,
+    at: float = NOW,
+    headers: dict[str, str] | None = None,
+    body: bytes | None = None,
+) -> Received:
+    """A delivery as hookgw makes it, unless it is told otherwise."""
+    content = body if body is not None else json.dumps({"event": "CALL", "data": data}).encode()
+    own = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(int(at)),
+        "webhook-signature": sign([key], "msg_1", int(at), content),
+        "x-event-type": "CALL",
+        "x-instance-name": "loja1",
+        "x-attempt": "2",
+    }
+    return Received(
+        position=0,
+        connection=1,
+        method="POST",
+        target="/hook?x=1",
+        headers=tuple((own if headers is None else headers).items()),
+        body=content,
+        http_version="1.1",
+        at=0.0,
+    )
+
+
+def test_a_delivery_is_read_and_verified() -> None:
+    arrival = read_arrival(request_of({"message": {"conversation": "Olá"}}), [b"other" * 5, KEY], NOW)
+    assert (arrival.id, arrival.kind, arrival.instance, arrival.attempt) == ("msg_1", "CALL", "loja1", "2")
+    assert (arrival.verified, arrival.problem, arrival.text) == (True, None, "Olá")
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        (request_of(key=b"x" * 24), "signature"),
+        (request_of(at=NOW - 301), "timestamp"),
+        (request_of(headers={}), "webhook-id"),
+    ],
+)
+def test_what_is_not_genuine_says_why(request_: Received, problem: str) -> None:
+    arrival = read_arrival(request_, [KEY], NOW)
+    assert arrival.verified is False
+    assert problem in (arrival.problem or "")
+
+
+def test_without_a_key_nothing_is_claimed() -> None:
+    arrival = read_arrival(request_of(key=b"x" * 24), [], NOW)
+    assert (arrival.verified, arrival.problem) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        ({"message": {"imageMessage": {"url": "u", "caption": "look"}}}, "look"),
+        ({"message": {"extendedTextMessage": {"text": "hi"}}}, "hi"),
+        ([{"deep": {"text": "in it"}, "x": 1}, {"text": "first in breadth"}], "first in breadth"),
+        ({"text": 5, "other": {"text": "yes"}}, "yes"),
+        ({"conversation": ""}, ""),
+        ({"key": {"id": "A"}}, ""),
+        ("bare", ""),
+        (None, ""),
+        ([[]] * (SEARCHED + 1) + [{"text": "too far"}], ""),
+    ],
+)
+def test_the_first_text_is_found(payload: Any, text: str) -> None:
+    assert first_text(payload) == text
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 10_000 + b"]" * 10_000, b'"x"', b'{"data": {}}'])
+def test_any_body_can_be_read(body: bytes) -> None:
+    assert read_arrival(request_of(body=body), [KEY], NOW).text == ""
+
+
+def test_a_line_says_what_came(capsys: pytest.CaptureFixture[str]) -> None:
+    request = request_of({"text": "hi\x1b[2J" + "x" * 100})
+    assert Listener(keys=(KEY,), status=204).answer(request, NOW) == answer(204)
+    time_, line = capsys.readouterr().out.split("  ", 1)
+    assert len(time_) == len("12:00:00.000")
+    assert line == f'204  CALL  loja1  attempt 2  verified  "hi�[2J{"x" * 74}"\n'
+
+
+def test_a_line_of_a_stranger_says_what_it_can(capsys: pytest.CaptureFixture[str]) -> None:
+    Listener().answer(request_of(headers={}), NOW)
+    assert capsys.readouterr().out.split("  ", 1)[1] == "200  POST /hook?x=1  -  attempt -  not checked\n"
+
+
+def test_what_is_not_genuine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Listener(keys=(b"x" * 24,)).answer(request_of(), NOW) == answer(401)
+    assert "NOT VERIFIED: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("chance", "status"), [(0.0, 503), (0.29, 503), (0.3, 200), (0.99, 200)])
+def test_a_share_of_the_requests_fails(chance: float, status: int) -> None:
+    assert Listener(fail_rate=0.3, chance=lambda: chance).answer(request_of(), NOW) == answer(status)
+
+
+def test_by_default_nothing_fails() -> None:
+    assert Listener(chance=lambda: 0.0).answer(request_of(), NOW) == answer(200)
+
+
+def test_json_says_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    Listener(keys=(KEY,), as_json=True).answer(request_of({"text": "é"}), NOW)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == {
+        "at": "2027-01-15T08:00:00.000Z",
+        "answered": 200,
+        "method": "POST",
+        "target": "/hook?x=1",
+        "id": "msg_1",
+        "kind": "CALL",
+        "instance": "loja1",
+        "attempt": "2",
+        "verified": True,
+        "problem": None,
+        "text": "é",
+        "body": '{"event": "CALL", "data": {"text": "\\u00e9"}}',
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_listens_until_a_signal(number: signal.Signals, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hookgw", "listen", "--port", "0", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    with process:
+        try:
+            assert process.stderr is not None
+            assert process.stdout is not None
+            url = process.stderr.readline().split()[2]
+            answered = httpx.post(url + "x", content=b"hello", trust_env=False)
+            line = json.loads(process.stdout.readline())
+            process.send_signal(number)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+    assert answered.status_code == 200
+    assert (line["target"], line["body"]) == ("/x", "hello")
+
+
+def test_a_port_in_use_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "-m", "hookgw", "listen", "--port", str(port)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert f"Cannot listen on 127.0.0.1:{port}: " in done.stderr
+    assert "Choose another --port." in done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--status", "199"],
+        ["--status", "600"],
+        ["--fail-rate", "1.1"],
+        ["--port", "65536"],
+        ["--secret", "x"],
+    ],
+)
+async def test_misuse_ends_with_2(invoke: Invoke, args: list[str]) -> None:
+    assert (await invoke("listen", *args)).exit_code == 2

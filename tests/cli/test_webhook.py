@@ -1,0 +1,157 @@
+"""``hookgw webhook``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hookgw.testing.receiver import Receiver
+
+from .conftest import Invoke, says
+
+STORED = {
+    "url": "https://crm.example/hook",
+    "label": "default",
+    "state": "active",
+    "events": ["MESSAGES_UPSERT", "CALL"],
+    "webhookByEvents": False,
+    "stateReason": None,
+    "headers": {},
+    "retry": {"schedule": ["1s", "5s"], "maxAge": None, "disableAfter": None},
+    "timeout": None,
+    "warnings": [],
+}
+
+
+async def test_set_sends_only_what_is_named(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(STORED, 201)
+    result = await invoke("webhook", "set", "loja1", "https://crm.example/hook")
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/webhook/set/loja1")
+    assert request.json == {"url": "https://crm.example/hook", "enabled": True, "events": []}
+    assert (result.exit_code, result.stderr) == (0, "")
+    shown = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    assert ["URL", "https://crm.example/hook"] in [[name, value.strip()] for name, value in shown]
+    assert "MESSAGES_UPSERT, CALL" in result.stdout
+    assert "schedule: 1s, 5s" in result.stdout
+    assert not {"headers", "maxAge", "timeout", "because"} & set(result.stdout.split())
+
+
+OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
+    (["--event", "CALL", "--event", "messages.upsert"], {"events": ["CALL", "messages.upsert"]}),
+    (["--disabled"], {"enabled": False}),
+    (["--by-events"], {"byEvents": True}),
+    (["--no-by-events"], {"byEvents": False}),
+    (["--base64"], {"base64": True}),
+    (["--header", "X-A: b: c", "--header", "x-d:e"], {"headers": {"X-A": "b: c", "x-d": "e"}}),
+    (["--secret", "whsec_AAAA"], {"secret": "whsec_AAAA"}),
+    (["--ordering", "chat", "--concurrency", "4"], {"ordering": "chat", "concurrency": 4}),
+    (["--timeout", "10s"], {"timeout": "10s"}),
+    (["--retry", '{"schedule": ["1s"]}'], {"retry": {"schedule": ["1s"]}}),
+    (["--plugins", '{"message_filters": {}}'], {"plugins": {"message_filters": {}}}),
+]
+
+
+@pytest.mark.parametrize(("options", "fields"), OPTIONS)
+async def test_each_option_of_set_is_a_field(
+    invoke: Invoke, server: Receiver, options: list[str], fields: dict[str, Any]
+) -> None:
+    server.default = says(STORED, 201)
+    result = await invoke("webhook", "set", "loja1", "https://x", *options)
+    assert result.exit_code == 0, result.output
+    assert server.requests[0].json == {"url": "https://x", "enabled": True, "events": []} | fields
+
+
+@pytest.mark.parametrize(
+    ("command", "method", "target"),
+    [
+        (["set", "loja1", "https://x"], "POST", "/webhook/set/loja1"),
+        (["find", "loja1"], "GET", "/webhook/find/loja1"),
+        (["delete", "loja1"], "DELETE", "/webhook/delete/loja1"),
+        (["test", "loja1"], "POST", "/webhook/test/loja1"),
+        (["secret", "loja1"], "GET", "/webhook/secret/loja1"),
+        (["secret", "loja1", "--rotate"], "POST", "/webhook/rotateSecret/loja1"),
+        (["resume", "loja1"], "POST", "/webhook/resume/loja1"),
+    ],
+)
+@pytest.mark.parametrize("label", [None, "crm"])
+async def test_each_command_has_its_path_with_and_without_a_label(
+    invoke: Invoke, server: Receiver, command: list[str], method: str, target: str, label: str | None
+) -> None:
+    server.default = says(STORED | {"secret": "whsec_x", "outcome": "delivered"})
+    result = await invoke("webhook", *command, *(["--label", label] if label else []))
+    assert result.exit_code == 0, result.output
+    (request,) = server.requests
+    assert (request.method, request.target) == (method, f"{target}/{label}" if label else target)
+
+
+async def test_warnings_of_set_go_to_standard_error(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(STORED | {"warnings": ["webhook.colour is unknown"]}, 201)
+    result = await invoke("webhook", "set", "loja1", "https://x")
+    assert result.stderr == "Warning: webhook.colour is unknown\n"
+
+
+async def test_find_of_nothing_ends_with_1(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(None)
+    result = await invoke("webhook", "find", "loja1")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: Nothing is registered for 'loja1'.\n"
+    result = await invoke("webhook", "find", "loja1", "--json", "--label", "crm")
+    assert (result.exit_code, result.stdout) == (1, "null\n")
+
+
+@pytest.mark.parametrize("command", [["set", "loja1", "https://x"], ["find", "loja1"]])
+async def test_json_is_the_stored_registration(invoke: Invoke, server: Receiver, command: list[str]) -> None:
+    server.default = says(STORED)
+    result = await invoke("webhook", *command, "--json")
+    assert json.loads(result.stdout) == STORED
+
+
+async def test_a_test_that_was_not_delivered_ends_with_1(invoke: Invoke, server: Receiver) -> None:
+    attempt = {"number": 1, "outcome": "failed", "status": 404, "error": "The receiver answered 404."}
+    server.default = says(attempt)
+    result = await invoke("webhook", "test", "loja1")
+    assert (result.exit_code, result.stderr) == (1, "Error: The receiver answered 404.\n")
+    assert "404" in result.stdout
+    server.default = says(attempt | {"error": None})
+    result = await invoke("webhook", "test", "loja1", "--json")
+    assert result.stderr == "Error: The outcome was failed.\n"
+    assert json.loads(result.stdout)["status"] == 404
+
+
+async def test_a_secret_is_printed_alone(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"secret": "whsec_abc"})
+    assert (await invoke("webhook", "secret", "loja1")).stdout == "whsec_abc\n"
+    assert json.loads((await invoke("webhook", "secret", "loja1", "--json")).stdout) == {
+        "secret": "whsec_abc"
+    }
+
+
+async def test_rotating_takes_a_grace(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"secret": "whsec_abc"})
+    await invoke("webhook", "secret", "loja1", "--rotate", "--grace", "1h")
+    await invoke("webhook", "secret", "loja1", "--rotate")
+    assert [request.json for request in server.requests] == [{"grace": "1h"}, {}]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["secret", "loja1", "--grace", "1h"], "--grace belongs to --rotate"),
+        (["set", "loja1"], "Missing argument 'URL'"),
+        (["set", "loja1", "https://x", "--header", "no colon"], "write NAME: VALUE"),
+        (["set", "loja1", "https://x", "--header", ": empty"], "write NAME: VALUE"),
+        (["set", "loja1", "https://x", "--ordering", "strict"], "'strict' is not one of"),
+        (["set", "loja1", "https://x", "--concurrency", "0"], "0 is not in the range"),
+        (["set", "loja1", "https://x", "--retry", "{"], "this is not JSON"),
+    ],
+)
+async def test_misuse_ends_with_2_and_asks_nothing(
+    invoke: Invoke, server: Receiver, args: list[str], said: str
+) -> None:
+    result = await invoke("webhook", *args)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert server.requests == []
