@@ -23,7 +23,7 @@ _ADD_EVENTS = Bulk(
     """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
     SELECT * FROM""",
     10,
-    "WHERE column1 IS NOT NULL ON CONFLICT (instance, id) DO NOTHING",
+    "WHERE column1 IS NOT NULL ON CONFLICT (id, instance) DO NOTHING",
 )
 _ADD_DELIVERIES = Bulk(
     """INSERT INTO deliveries
