@@ -51,7 +51,7 @@ def open_database(path: Path) -> Iterator[Connections]:
     with ExitStack() as stack:
         with start_errors(path):
             _make(path)
-            stack.enter_context(hold_lock(path))
+            stack.enter_context(hold_lock(path.resolve()))
             writer = stack.enter_context(closing(_connect(path, cache_kib=32768)))
             migrate(writer, path)
             lanes = stack.enter_context(closing(_connect_reader(path)))

@@ -1,14 +1,17 @@
-"""The outbox: pending deliveries, in order. SQL alone; the caller owns the transaction."""
+"""The outbox: what is appended, and the pending deliveries in order.
+
+SQL alone; the caller owns the transaction.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from hookgw.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.deliveries import Delivery
 from hookgw.events import Event
 from hookgw.store.bulk import Bulk
 from hookgw.store.names import Names
@@ -16,8 +19,6 @@ from hookgw.store.records import LaneBacklog, micros, seconds
 
 PAGE_BYTES = 8 * 2**20
 """A page of a lane ends before the delivery that would take its payloads and bodies over this."""
-
-_RELANE_PAGE = 500
 
 _ADD_EVENTS = Bulk(
     """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
@@ -33,22 +34,6 @@ _ADD_DELIVERIES = Bulk(
     "WHERE column1 IS NOT NULL",
 )
 _KEPT_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND ?"
-
-_STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
-    WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
-_SETTLE = Bulk(
-    """UPDATE deliveries SET state = column2, attempts = coalesce(column3, attempts),
-    failures = column4, next_at = column5, finished_at = column6, reason = column7 FROM""",
-    7,
-    "WHERE deliveries.seq = column1",
-)
-_ADD_ATTEMPTS = Bulk(
-    "INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer) SELECT * FROM",
-    8,
-    "WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
-)
-_KEEP_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
-_DROP_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(?))"
 
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes.
 _PAGE = """
@@ -96,12 +81,6 @@ FROM (
 CROSS JOIN deliveries d ON d.seq = waiting.first
 CROSS JOIN names n ON n.number = waiting.lane
 """
-_MINE = """seq IN (
-    SELECT seq FROM deliveries INDEXED BY outbox WHERE state = 'pending'
-        AND lane IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:lanes)))
-        AND registration = (SELECT number FROM names WHERE name = :registration)
-        AND seq > :after
-    ORDER BY seq LIMIT :limit)"""
 
 
 class NewEvent(msgspec.Struct):
@@ -188,82 +167,6 @@ def _delivery_rows(new: NewEvent, numbers: Mapping[str, int]) -> Iterator[tuple[
         yield delivery.seq, new.seq, instance, kind, registration, lane, at
 
 
-def settle(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> int:
-    """Write what came of deliveries, in order; one that is not pending when its turn comes is left alone.
-
-    Returns:
-        How many deliveries are no longer pending.
-    """
-    if not settlements:
-        return 0
-    asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
-    pending = set(_numbers_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0]))
-    before = len(pending)
-    applied = []
-    for settlement in settlements:
-        if settlement.seq in pending:
-            applied.append(settlement)
-            if settlement.state is not DeliveryState.PENDING:
-                pending.remove(settlement.seq)
-    _write_settlements(connection, applied)
-    return before - len(pending)
-
-
-def _write_settlements(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> None:
-    attempts = [_attempt_row(settlement) for settlement in settlements if settlement.attempt]
-    numbers = {row[0]: row[1] for row in attempts}
-    last = {settlement.seq: settlement for settlement in settlements}
-    bodies = {s.seq: s.body for s in settlements if s.body is not None}
-    done = [s.seq for s in last.values() if _is_done_with_body(s)]
-    _SETTLE.run(connection, [_settled_row(s, numbers.get(s.seq)) for s in last.values()])
-    _ADD_ATTEMPTS.run(connection, attempts)
-    _KEEP_BODIES.run(connection, list(bodies.items()))
-    if done:
-        connection.execute(_DROP_BODIES, (msgspec.json.encode(done).decode(),))
-
-
-def _is_done_with_body(settlement: Settlement) -> bool:
-    """Whether a stored body may be there and is of no more use: a first attempt never finds one."""
-    if settlement.state not in (DeliveryState.DELIVERED, DeliveryState.DROPPED):
-        return False
-    return settlement.attempt is None or settlement.attempt.number > 1 or settlement.body is not None
-
-
-def _settled_row(settlement: Settlement, attempts: int | None) -> tuple[Any, ...]:
-    finished = None if settlement.state is DeliveryState.PENDING else micros(settlement.at)
-    return (
-        settlement.seq,
-        settlement.state.value,
-        attempts,
-        settlement.failures,
-        micros(settlement.next_at),
-        finished,
-        _storable(settlement.reason),
-    )
-
-
-def _attempt_row(settlement: Settlement) -> tuple[Any, ...]:
-    attempt = settlement.attempt
-    assert attempt is not None  # noqa: S101 - for the type checker; the caller has filtered
-    return (
-        settlement.seq,
-        attempt.number,
-        micros(attempt.at),
-        micros(attempt.duration),
-        attempt.outcome.value,
-        attempt.status,
-        _storable(attempt.error),
-        _storable(attempt.answer),
-    )
-
-
-def _storable(text: str | None) -> str | None:
-    """The text without lone surrogates, which system messages can bring and UTF-8 cannot hold."""
-    if text is None or text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode()
-
-
 def page(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> list[Delivery]:
     """The pending deliveries of a lane with a sequence number over ``after``, in order.
 
@@ -325,81 +228,3 @@ def last_numbers(connection: sqlite3.Connection) -> tuple[int, int]:
     """The highest sequence numbers ever given: of an event, and of a delivery."""
     rows: dict[str, int] = dict(connection.execute("SELECT name, seq FROM sqlite_sequence"))
     return rows.get("events", 0), rows.get("deliveries", 0)
-
-
-def park(
-    connection: sqlite3.Connection,
-    registration: str,
-    lanes: Sequence[str],
-    reason: str,
-    at: float,
-    limit: int = -1,
-) -> int:
-    """Make pending deliveries of a registration dead; return how many."""
-    given = _mine(registration, lanes, limit) | {"reason": _storable(reason), "at": micros(at)}
-    return connection.execute(
-        f"UPDATE deliveries SET state = 'dead', reason = :reason, finished_at = :at WHERE {_MINE}",  # noqa: S608
-        given,
-    ).rowcount
-
-
-def relane(
-    connection: sqlite3.Connection,
-    names: Names,
-    registration: str,
-    old_lanes: Sequence[str],
-    lane_of: Callable[[Event], str] | str,
-) -> list[str]:
-    """Move pending deliveries of a registration, which keep their numbers; return where they are now."""
-    if isinstance(lane_of, str):
-        return _relane_all(connection, names, registration, old_lanes, lane_of)
-    reached: set[str] = set()
-    given = _mine(registration, old_lanes, _RELANE_PAGE)
-    while rows := connection.execute(_MOVING, given).fetchall():
-        lanes = {row[0]: lane_of(_moving_event(row)) for row in rows}
-        numbers = names.numbers(lanes.values())
-        _MOVE.run(connection, [(seq, numbers[lane]) for seq, lane in lanes.items()])
-        reached.update(lanes.values())
-        given["after"] = rows[-1][0]
-    return sorted(reached)
-
-
-_MOVING = f"""
-SELECT d.seq, e.id, k.name, i.name, e.data, e.time, e.sender, e.server_url
-FROM (SELECT seq, event FROM deliveries WHERE {_MINE}) d
-CROSS JOIN events e ON e.seq = d.event
-CROSS JOIN names i ON i.number = e.instance
-CROSS JOIN names k ON k.number = e.kind
-ORDER BY d.seq
-"""  # noqa: S608 - no value of a caller is in it
-_MOVE = Bulk("UPDATE deliveries SET lane = column2 FROM", 2, "WHERE deliveries.seq = column1")
-
-
-def _moving_event(row: tuple[Any, ...]) -> Event:
-    _, event_id, kind, instance, data, time, sender, server_url = row
-    return Event(
-        id=event_id,
-        kind=kind,
-        instance=instance,
-        data_json=data,
-        time=seconds(time),
-        sender=sender,
-        server_url=server_url,
-    )
-
-
-def _relane_all(
-    connection: sqlite3.Connection, names: Names, registration: str, old_lanes: Sequence[str], lane: str
-) -> list[str]:
-    given = _mine(registration, old_lanes, -1) | {"lane": names.numbers([lane])[lane]}
-    moved = connection.execute(f"UPDATE deliveries SET lane = :lane WHERE {_MINE}", given).rowcount  # noqa: S608
-    return [lane] if moved else []
-
-
-def _mine(registration: str, lanes: Sequence[str], limit: int) -> dict[str, Any]:
-    return {
-        "registration": registration,
-        "lanes": msgspec.json.encode(list(lanes)).decode(),
-        "after": 0,
-        "limit": limit,
-    }

@@ -176,3 +176,10 @@ def micros(seconds: float) -> int:
 def seconds(micros: int) -> float:
     """The reverse of :func:`micros`."""
     return micros / 1_000_000
+
+
+def storable(text: str | None) -> str | None:
+    """The text without lone surrogates, which system messages can bring and UTF-8 cannot hold."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from hookgw.events import Event
-from hookgw.store import history, outbox
+from hookgw.store import history, moving, outbox, settling
 from hookgw.store.database import is_disk_error, storage_errors
 from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
 from hookgw.store.names import Names
@@ -62,7 +62,7 @@ class Transaction(Shelves):
         Returns:
             How many there were.
         """
-        parked = outbox.park(self._connection, registration, lanes, reason, at, limit)
+        parked = moving.park(self._connection, registration, lanes, reason, at, limit)
         self.rows += parked
         self.pending -= parked
         return parked
@@ -80,7 +80,7 @@ class Transaction(Shelves):
         Returns:
             The lanes they are in now.
         """
-        return outbox.relane(self._connection, self._names, registration, old_lanes, lane_of)
+        return moving.relane(self._connection, self._names, registration, old_lanes, lane_of)
 
     def prune(self, before: float, limit: int) -> int:
         """Remove finished deliveries; see :meth:`Store.prune <hookgw.store.Store.prune>`."""
@@ -155,7 +155,7 @@ class Writer:
 
     def _apply(self, group: Group, append: Callable[[Sequence[AppendJob]], None]) -> None:
         append(group.appends)
-        settled = outbox.settle(self._connection, group.settlements)
+        settled = settling.settle(self._connection, group.settlements)
         self._transaction.pending -= settled
         self._transaction.rows += len(group.settlements)
         for job in group.functions:

@@ -1,0 +1,103 @@
+"""Moving what a registration has in the outbox: to other lanes, or to the dead letters.
+
+SQL alone; the caller owns the transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hookgw.events import Event
+from hookgw.store.bulk import Bulk
+from hookgw.store.names import Names
+from hookgw.store.records import micros, seconds, storable
+
+RELANE_PAGE = 500
+"""How many deliveries are read at once where a function gives each its new lane."""
+
+_MINE = """seq IN (
+    SELECT seq FROM deliveries INDEXED BY outbox WHERE state = 'pending'
+        AND lane IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:lanes)))
+        AND registration = (SELECT number FROM names WHERE name = :registration)
+        AND seq > :after
+    ORDER BY seq LIMIT :limit)"""
+_MOVING = f"""
+SELECT d.seq, e.id, k.name, i.name, e.data, e.time, e.sender, e.server_url
+FROM (SELECT seq, event FROM deliveries WHERE {_MINE}) d
+CROSS JOIN events e ON e.seq = d.event
+CROSS JOIN names i ON i.number = e.instance
+CROSS JOIN names k ON k.number = e.kind
+ORDER BY d.seq
+"""  # noqa: S608 - no value of a caller is in it
+_MOVE = Bulk("UPDATE deliveries SET lane = column2 FROM", 2, "WHERE deliveries.seq = column1")
+
+
+def park(
+    connection: sqlite3.Connection,
+    registration: str,
+    lanes: Sequence[str],
+    reason: str,
+    at: float,
+    limit: int = -1,
+) -> int:
+    """Make pending deliveries of a registration dead; return how many."""
+    given = _mine(registration, lanes, limit) | {"reason": storable(reason), "at": micros(at)}
+    return connection.execute(
+        f"UPDATE deliveries SET state = 'dead', reason = :reason, finished_at = :at WHERE {_MINE}",  # noqa: S608
+        given,
+    ).rowcount
+
+
+def relane(
+    connection: sqlite3.Connection,
+    names: Names,
+    registration: str,
+    old_lanes: Sequence[str],
+    lane_of: Callable[[Event], str] | str,
+) -> list[str]:
+    """Move pending deliveries of a registration, which keep their numbers; return where they are now."""
+    if isinstance(lane_of, str):
+        return _relane_all(connection, names, registration, old_lanes, lane_of)
+    reached: set[str] = set()
+    given = _mine(registration, old_lanes, RELANE_PAGE)
+    while rows := connection.execute(_MOVING, given).fetchall():
+        lanes = {row[0]: lane_of(_moving_event(row)) for row in rows}
+        numbers = names.numbers(lanes.values())
+        _MOVE.run(connection, [(seq, numbers[lane]) for seq, lane in lanes.items()])
+        reached.update(lanes.values())
+        given["after"] = rows[-1][0]
+    return sorted(reached)
+
+
+def _moving_event(row: tuple[Any, ...]) -> Event:
+    _, event_id, kind, instance, data, time, sender, server_url = row
+    return Event(
+        id=event_id,
+        kind=kind,
+        instance=instance,
+        data_json=data,
+        time=seconds(time),
+        sender=sender,
+        server_url=server_url,
+    )
+
+
+def _relane_all(
+    connection: sqlite3.Connection, names: Names, registration: str, old_lanes: Sequence[str], lane: str
+) -> list[str]:
+    given = _mine(registration, old_lanes, -1) | {"lane": names.numbers([lane])[lane]}
+    moved = connection.execute(f"UPDATE deliveries SET lane = :lane WHERE {_MINE}", given).rowcount  # noqa: S608
+    return [lane] if moved else []
+
+
+def _mine(registration: str, lanes: Sequence[str], limit: int) -> dict[str, Any]:
+    return {
+        "registration": registration,
+        "lanes": msgspec.json.encode(list(lanes)).decode(),
+        "after": 0,
+        "limit": limit,
+    }

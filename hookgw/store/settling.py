@@ -1,0 +1,100 @@
+"""Settling: what came of deliveries goes into the outbox. SQL alone; the caller owns the transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from hookgw.deliveries import DeliveryState, Settlement
+from hookgw.store.bulk import Bulk
+from hookgw.store.records import micros, storable
+
+_STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
+    WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
+_SETTLE = Bulk(
+    """UPDATE deliveries SET state = column2, attempts = coalesce(column3, attempts),
+    failures = column4, next_at = column5, finished_at = column6, reason = column7 FROM""",
+    7,
+    "WHERE deliveries.seq = column1",
+)
+_ADD_ATTEMPTS = Bulk(
+    "INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer) SELECT * FROM",
+    8,
+    "WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
+)
+_KEEP_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
+_DROP_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(?))"
+
+_numbers_of = msgspec.json.Decoder(list[int]).decode
+
+
+def settle(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> int:
+    """Write what came of deliveries, in order; one that is not pending when its turn comes is left alone.
+
+    Returns:
+        How many deliveries are no longer pending.
+    """
+    if not settlements:
+        return 0
+    asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
+    pending = set(_numbers_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0]))
+    before = len(pending)
+    applied = []
+    for settlement in settlements:
+        if settlement.seq in pending:
+            applied.append(settlement)
+            if settlement.state is not DeliveryState.PENDING:
+                pending.remove(settlement.seq)
+    _write_settlements(connection, applied)
+    return before - len(pending)
+
+
+def _write_settlements(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> None:
+    attempts = [_attempt_row(settlement) for settlement in settlements if settlement.attempt]
+    numbers = {row[0]: row[1] for row in attempts}
+    last = {settlement.seq: settlement for settlement in settlements}
+    bodies = {s.seq: s.body for s in settlements if s.body is not None}
+    done = [s.seq for s in last.values() if _is_done_with_body(s)]
+    _SETTLE.run(connection, [_settled_row(s, numbers.get(s.seq)) for s in last.values()])
+    _ADD_ATTEMPTS.run(connection, attempts)
+    _KEEP_BODIES.run(connection, list(bodies.items()))
+    if done:
+        connection.execute(_DROP_BODIES, (msgspec.json.encode(done).decode(),))
+
+
+def _is_done_with_body(settlement: Settlement) -> bool:
+    """Whether a stored body may be there and is of no more use: a first attempt never finds one."""
+    if settlement.state not in (DeliveryState.DELIVERED, DeliveryState.DROPPED):
+        return False
+    return settlement.attempt is None or settlement.attempt.number > 1 or settlement.body is not None
+
+
+def _settled_row(settlement: Settlement, attempts: int | None) -> tuple[Any, ...]:
+    finished = None if settlement.state is DeliveryState.PENDING else micros(settlement.at)
+    return (
+        settlement.seq,
+        settlement.state.value,
+        attempts,
+        settlement.failures,
+        micros(settlement.next_at),
+        finished,
+        storable(settlement.reason),
+    )
+
+
+def _attempt_row(settlement: Settlement) -> tuple[Any, ...]:
+    attempt = settlement.attempt
+    assert attempt is not None  # noqa: S101 - for the type checker; the caller has filtered
+    return (
+        settlement.seq,
+        attempt.number,
+        micros(attempt.at),
+        micros(attempt.duration),
+        attempt.outcome.value,
+        attempt.status,
+        storable(attempt.error),
+        storable(attempt.answer),
+    )
