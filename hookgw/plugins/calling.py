@@ -14,10 +14,10 @@ from typing import Any
 
 import trio
 
-from hookgw.errors import PluginFailed
+from hookgw.dialects.headers import check_headers
+from hookgw.errors import Invalid, PluginFailed
 from hookgw.events import Event
 from hookgw.plugins.checking import HOOKS
-from hookgw.plugins.headers import refusal
 from hookgw.plugins.hookspecs import Outgoing
 from hookgw.plugins.implementation import PLUGIN_ERRORS, Implementation, reason_of
 from hookgw.plugins.loading import LoadedPlugins
@@ -124,10 +124,9 @@ class Hooks(StartHooks):
                 raise self._failed(
                     implementation, "it changed the request's url or body: only headers may change here"
                 )
-            for name, value in request.headers.items():
-                wrong = None if before.get(name) == value else refusal(name, value)
-                if wrong:
-                    raise self._failed(implementation, wrong)
+            wrong = _wrong_headers(request.headers, before)
+            if wrong:
+                raise self._failed(implementation, wrong)
 
     async def _ask(self, implementation: Implementation, *arguments: Any) -> Any:
         try:
@@ -172,3 +171,16 @@ class Hooks(StartHooks):
 
 def _wrong(answer: object, wanted: str) -> str:
     return f"it returned a value of type {type(answer).__name__}; return {wanted}"
+
+
+def _wrong_headers(headers: dict[str, str], before: dict[str, str]) -> str | None:
+    """What is wrong with the headers that a plugin set; the rules are those of a registration's own."""
+    changed = {name: value for name, value in headers.items() if before.get(name) != value}
+    for name in changed:
+        if not isinstance(name, str) or name != name.lower():
+            return f"it set a header {name!r}; write the name as a string in lower case"
+    try:
+        check_headers(changed, "request.headers")
+    except Invalid as error:
+        return f"it set a header that cannot be sent: {error}"
+    return None

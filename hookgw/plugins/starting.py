@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger("hookgw.plugins")
 
-_OPTION_ERRORS = (ValueError, msgspec.ValidationError, Invalid)
-"""How a plugin says that options are wrong: with a sentence."""
+_OPTION_ERRORS = (ValueError, Invalid)
+"""How a plugin says that options are wrong. ``msgspec.ValidationError`` is a ValueError too."""
 
 
 class StartHooks:

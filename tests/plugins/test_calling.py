@@ -149,8 +149,9 @@ async def test_tryfirst_and_trylast_are_honoured(
 ) -> None:
     asked: list[str] = []
 
-    def ask(name: str, **marks: bool) -> SimpleNamespace:
-        return SimpleNamespace(hookgw_filter=hookimpl(**marks)(lambda event: asked.append(name)))
+    def ask(name: str, tryfirst: bool = False, trylast: bool = False) -> SimpleNamespace:
+        mark = hookimpl(tryfirst=tryfirst, trylast=trylast)
+        return SimpleNamespace(hookgw_filter=mark(lambda event: asked.append(name)))
 
     hooks = hooks_of(a=ask("a", trylast=True), b=ask("b"), c=ask("c"), d=ask("d", tryfirst=True))
     await hooks.filter(event, registration)
@@ -384,12 +385,34 @@ async def test_prepare_may_change_headers_alone(
         await hooks_of(mine=mine).prepare(outgoing, event, registration)
 
 
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (
+            {"x-own": "a\r\nb: c"},
+            "it set a header that cannot be sent: request.headers.x-own must be visible",
+        ),
+        ({"webhook-id": "1"}, "request.headers.webhook-id cannot be set"),
+        ({"host": "other.example"}, "request.headers.host cannot be set"),
+        ({"x-number": 1}, "request.headers.x-number must be a string"),
+        ({"": "1"}, "is no header name"),
+        ({"X-Upper": "1"}, "it set a header 'X-Upper'; write the name as a string in lower case"),
+        ({3: "1"}, "it set a header 3; write the name as a string in lower case"),
+    ],
+)
 async def test_a_header_that_cannot_be_sent_names_its_plugin(
-    hooks_of: HooksOf, event: Event, registration: Registration, outgoing: Outgoing
+    hooks_of: HooksOf,
+    event: Event,
+    registration: Registration,
+    outgoing: Outgoing,
+    header: dict[Any, Any],
+    reason: str,
 ) -> None:
-    mine = plugin(prepare=lambda request: request.headers.update({"x-own": "a\r\nb: c"}))
-    with pytest.raises(PluginFailed, match="'mine' failed in hookgw_prepare: it set the header x-own"):
+    mine = plugin(prepare=lambda request: request.headers.update(header))
+    with pytest.raises(PluginFailed) as caught:
         await hooks_of(mine=mine).prepare(outgoing, event, registration)
+    assert (caught.value.plugin, caught.value.hook) == ("mine", "hookgw_prepare")
+    assert reason in caught.value.reason
 
 
 async def test_headers_that_were_there_before_are_not_the_plugins_fault(

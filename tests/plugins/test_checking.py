@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,12 +83,12 @@ def test_catch_all_arguments_are_refused() -> None:
         check(plugin(hookgw_filter=lambda *args: True))
 
 
-@pytest.mark.parametrize("mark", ["wrapper", "hookwrapper"])
-def test_wrappers_are_refused(mark: str) -> None:
+@pytest.mark.parametrize("mark", [hookimpl(wrapper=True), hookimpl(hookwrapper=True)])
+def test_wrappers_are_refused(mark: Callable[..., Any]) -> None:
     def around(event: Any) -> Any:
         yield
 
-    subject = SimpleNamespace(hookgw_filter=hookimpl(**{mark: True})(around))
+    subject = SimpleNamespace(hookgw_filter=mark(around))
     with pytest.raises(ValueError, match="hookgw_filter is marked as a wrapper"):
         check(subject)
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import structlog
 
+import hookgw
 from hookgw import hookimpl
 from hookgw.errors import StartError
 from hookgw.plugins import sources
@@ -293,7 +294,7 @@ def test_an_installed_package_has_the_first_party_plugins_inside(
 ) -> None:
     package = tmp_path / "hookgw"
     (package / "_first_party").mkdir(parents=True)
-    monkeypatch.setattr(sources.hookgw, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(hookgw, "__file__", str(package / "__init__.py"))
     assert sources.first_party_folder() == package / "_first_party"
     (package / "_first_party").rmdir()
     assert sources.first_party_folder() is None

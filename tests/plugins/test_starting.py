@@ -131,7 +131,7 @@ def test_two_connectors_of_one_name_stop_the_start(hooks_of: HooksOf) -> None:
     ],
 )
 def test_what_is_no_connector_is_refused(hooks_of: HooksOf, item: object) -> None:
-    with pytest.raises(StartError, match=r"mine failed in hookgw_connectors.*return a list of Connector"):
+    with pytest.raises(StartError, match=r"'mine' failed in hookgw_connectors.*return a list of Connector"):
         hooks_of(mine=plugin(connectors=lambda: [item])).connectors()
 
 
