@@ -107,7 +107,7 @@ class Simulator:
         await session.set_state(ConnectionState.OPEN, wuid=account, profileName=session.instance)
 
     async def _receive(self, session: Session, line: Line) -> None:
-        """Get messages at the rate; after a pause that was forced on us we do not catch up."""
+        """Get messages at the rate. After a forced pause one comes at once; the others are not made up."""
         options = line.options
         left = options.messages
         due = trio.current_time()

@@ -1,0 +1,80 @@
+"""First-party plugins as users get them: loaded by the real loader, called through the real hooks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hookgw.clock import parse_rfc3339
+from hookgw.events import Catalog, Event
+from hookgw.kinds import BUILT_IN_KINDS
+from hookgw.plugins.calling import Hooks
+from hookgw.plugins.loading import LoadedPlugins, load_plugins
+from hookgw.registrations import Registration
+from hookgw.settings import PluginsSettings
+
+PAYLOADS = Path(__file__).parents[1] / "payloads"
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> LoadedPlugins:
+    return load_plugins(PluginsSettings(), base=tmp_path)
+
+
+@pytest.fixture
+def hooks(loaded: LoadedPlugins) -> Hooks:
+    hooks = Hooks(loaded)
+    hooks.configure({})
+    return hooks
+
+
+@pytest.fixture
+def module_of(loaded: LoadedPlugins) -> Callable[[str], ModuleType]:
+    """The module of a first-party plugin, for what cannot be seen through its hooks."""
+
+    def find(name: str) -> ModuleType:
+        module = loaded.manager.get_plugin(name)
+        assert isinstance(module, ModuleType)
+        return module
+
+    return find
+
+
+@pytest.fixture
+def catalog(hooks: Hooks) -> Catalog:
+    return Catalog([*BUILT_IN_KINDS, *hooks.kinds()])
+
+
+@pytest.fixture
+def payload(catalog: Catalog) -> Callable[[str], tuple[dict[str, Any], Event]]:
+    """A payload file, as it is, and as the event that it is emitted as."""
+
+    def read(name: str) -> tuple[dict[str, Any], Event]:
+        envelope = json.loads((PAYLOADS / f"{name}.json").read_text())
+        event = Event(
+            id="msg_1",
+            kind=catalog.resolve(envelope["event"], "event").name,
+            instance=envelope["instance"],
+            data_json=json.dumps(envelope["data"]).encode(),
+            time=parse_rfc3339(envelope["date_time"]),
+            sender=envelope["sender"],
+            server_url=envelope["server_url"],
+        )
+        return envelope, event
+
+    return read
+
+
+@pytest.fixture
+def registered() -> Callable[..., Registration]:
+    """A registration with these options of plugins."""
+
+    def make(**plugins: Any) -> Registration:
+        return Registration(id="reg_1", instance="loja1", url="https://app.example/hook", plugins=plugins)
+
+    return make

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookgw.errors import Invalid
+from hookgw.events import Event
+from hookgw.plugins.calling import Hooks
+from hookgw.registrations import Registration
+
+Registered = Callable[..., Registration]
+ANA = "5511988887777@s.whatsapp.net"
+GROUP = "120363040000000000@g.us"
+
+
+def message(chat: str = ANA, *, from_me: bool = False, kind: str = "conversation", sender: str = "") -> Any:
+    key: dict[str, Any] = {"remoteJid": chat, "fromMe": from_me, "id": "A"}
+    if sender:
+        key["participant"] = sender
+    return {"key": key, "messageType": kind}
+
+
+def event_of(data: Any) -> Event:
+    return Event(
+        id="msg_1", kind="MESSAGES_UPSERT", instance="loja1", data_json=json.dumps(data).encode(), time=1.0
+    )
+
+
+CASES: list[tuple[dict[str, Any], Any, bool]] = [
+    ({}, message(), True),
+    ({}, message("status@broadcast"), True),
+    ({"from_me": False}, message(), True),
+    ({"from_me": False}, message(from_me=True), False),
+    ({"from_me": True}, message(), False),
+    ({"from_me": True}, message(from_me=True), True),
+    ({"from_me": None}, message(from_me=True), True),
+    ({"groups": False}, message(), True),
+    ({"groups": False}, message(GROUP), False),
+    ({"groups": True}, message(GROUP), True),
+    ({"status_broadcasts": False}, message("status@broadcast"), False),
+    ({"status_broadcasts": False}, message(), True),
+    ({"allow": [ANA]}, message(), True),
+    ({"allow": ["5521*"]}, message(), False),
+    ({"allow": ["5521*", "5511*@s.whatsapp.net"]}, message(), True),
+    ({"allow": ["5511"]}, message(), False),
+    ({"allow": ["*7777@s.whatsapp.ne?"]}, message(), True),
+    ({"allow": ["551[12]*"]}, message(), True),
+    ({"allow": ["5511*"]}, message("status@broadcast"), False),
+    ({"allow": ["5511*"]}, message(GROUP, sender=ANA), True),
+    ({"allow": ["5511*"]}, message(GROUP, sender="5521@s.whatsapp.net"), False),
+    ({"deny": ["5511*"]}, message(), False),
+    ({"deny": ["5511*"]}, message(GROUP, sender=ANA), False),
+    ({"deny": ["5521*"]}, message(), True),
+    ({"allow": ["*"], "deny": [ANA]}, message(), False),
+    ({"deny": ["a.b"]}, message("axb"), True),
+    ({"message_types": ["imageMessage"]}, message(), False),
+    ({"message_types": ["imageMessage", "conversation"]}, message(), True),
+    ({"from_me": False, "message_types": ["conversation"]}, message(from_me=True), False),
+    # what other kinds of events look like
+    ({"from_me": True}, {"keyId": "A", "remoteJid": ANA, "fromMe": False}, False),
+    ({"deny": [ANA]}, {"keyId": "A", "remoteJid": ANA, "fromMe": False}, False),
+    ({"message_types": ["imageMessage"]}, {"keyId": "A", "remoteJid": ANA, "fromMe": True}, True),
+    ({"from_me": True, "allow": ["x"], "groups": False}, {"instance": "loja1", "state": "open"}, True),
+    ({"from_me": True, "allow": ["x"]}, [{"remoteJid": ANA}], True),
+    ({"from_me": True, "allow": ["x"]}, None, True),
+    ({"from_me": True, "allow": ["x"]}, {"key": {"remoteJid": None, "fromMe": "yes"}}, True),
+    ({"allow": ["x"]}, {"key": "A", "remoteJid": ANA}, False),
+    ({"message_types": ["x"]}, {"key": {"remoteJid": ANA}, "messageType": None}, True),
+]
+
+
+@pytest.mark.parametrize(("options", "data", "passes"), CASES)
+async def test_what_passes(
+    hooks: Hooks, registered: Registered, options: dict[str, Any], data: Any, passes: bool
+) -> None:
+    registration = registered(message_filters=options)
+    hooks.check_registration(registration)
+    assert await hooks.filter(event_of(data), registration) is passes
+
+
+async def test_without_a_block_the_payload_is_not_even_read(hooks: Hooks, registered: Registered) -> None:
+    event = event_of(message())
+    assert await hooks.filter(event, registered())
+    assert "data" not in vars(event)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"form_me": True}, "Object contains unknown field `form_me`"),
+        ({"from_me": "yes"}, "`$.from_me`"),
+        ({"groups": 1}, "`$.groups`"),
+        ({"status_broadcasts": None}, "`$.status_broadcasts`"),
+        ({"allow": ANA}, "`$.allow`"),
+        ({"allow": [1]}, "`$.allow[0]`"),
+        ({"deny": [""]}, "`$.deny[0]`"),
+        ({"deny": ["x" * 256]}, "`$.deny[0]`"),
+        ({"deny": ["x"] * 1001}, "`$.deny`"),
+        ({"message_types": "conversation"}, "`$.message_types`"),
+    ],
+)
+def test_wrong_options_are_named(
+    hooks: Hooks, registered: Registered, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        hooks.check_registration(registered(message_filters=options))
+    assert str(caught.value).startswith("webhook.plugins.message_filters: ")
+    assert said in str(caught.value)
+
+
+def test_options_at_the_limits_are_taken(hooks: Hooks, registered: Registered) -> None:
+    hooks.check_registration(registered(message_filters={"allow": ["x" * 255], "deny": ["x"] * 1000}))
+
+
+async def test_a_changed_registration_is_compiled_anew(hooks: Hooks, registered: Registered) -> None:
+    old = registered(message_filters={"from_me": False})
+    new = msgspec.structs.replace(old, plugins={"message_filters": {"from_me": True}}, updated_at=2.0)
+    event = event_of(message())
+    assert [await hooks.filter(event, which) for which in (old, new, old)] == [True, False, True]
+
+
+async def test_the_compiled_filters_are_kept_and_bounded(
+    hooks: Hooks,
+    registered: Registered,
+    module_of: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = module_of("message_filters")
+    monkeypatch.setattr(module, "CACHED", 2)
+    first, second, third = (
+        msgspec.structs.replace(registered(message_filters={}), id=f"reg_{number}") for number in range(3)
+    )
+    for registration in (first, second, first):
+        await hooks.filter(event_of(message()), registration)
+    kept = module._filters["reg_0"]
+    await hooks.filter(event_of(message()), third)
+    assert list(module._filters) == ["reg_0", "reg_2"]
+    assert module._filters["reg_0"] is kept
