@@ -23,7 +23,7 @@ _MINE = """seq IN (
     SELECT seq FROM deliveries INDEXED BY outbox WHERE state = 'pending'
         AND lane IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:lanes)))
         AND registration = (SELECT number FROM names WHERE name = :registration)
-        AND seq > :after
+        AND seq > :after AND seq NOT IN (SELECT value FROM json_each(:spared))
     ORDER BY seq LIMIT :limit)"""
 _MOVING = f"""
 SELECT d.seq, e.id, k.name, i.name, e.data, e.time, e.sender, e.server_url
@@ -42,10 +42,13 @@ def park(
     lanes: Sequence[str],
     reason: str,
     at: float,
+    *,
+    spared: Sequence[int] = (),
     limit: int = -1,
 ) -> int:
-    """Make pending deliveries of a registration dead; return how many."""
+    """Make pending deliveries of a registration dead, save those spared; return how many."""
     given = _mine(registration, lanes, limit) | {"reason": storable(reason), "at": micros(at)}
+    given["spared"] = msgspec.json.encode(list(spared)).decode()
     return connection.execute(
         f"UPDATE deliveries SET state = 'dead', reason = :reason, finished_at = :at WHERE {_MINE}",  # noqa: S608
         given,
@@ -99,5 +102,6 @@ def _mine(registration: str, lanes: Sequence[str], limit: int) -> dict[str, Any]
         "registration": registration,
         "lanes": msgspec.json.encode(list(lanes)).decode(),
         "after": 0,
+        "spared": "[]",
         "limit": limit,
     }

@@ -17,9 +17,6 @@ from hookgw.store.bulk import Bulk
 from hookgw.store.names import Names
 from hookgw.store.records import LaneBacklog, micros, seconds
 
-PAGE_BYTES = 8 * 2**20
-"""A page of a lane ends before the delivery that would take its payloads and bodies over this."""
-
 _ADD_EVENTS = Bulk(
     """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
     SELECT * FROM""",
@@ -37,37 +34,22 @@ _KEPT_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND
 
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes.
 _PAGE = """
-WITH
-lined_up AS (
-    SELECT d.seq, d.event, d.registration, d.accepted_at, d.attempts, d.failures, d.next_at,
-        length(e.data) AS data_size, length(b.body) AS body_size
+WITH page AS (
+    SELECT d.seq, e.id, k.name AS kind, i.name AS instance, e.time, e.sender, e.server_url,
+        r.name AS registration, d.accepted_at, d.attempts, d.failures, d.next_at, e.data, b.body
     FROM deliveries d INDEXED BY outbox
     CROSS JOIN events e ON e.seq = d.event
+    CROSS JOIN names i ON i.number = d.instance
+    CROSS JOIN names k ON k.number = d.kind
+    CROSS JOIN names r ON r.number = d.registration
     LEFT JOIN bodies b ON b.seq = d.seq
     WHERE d.state = 'pending' AND d.seq > :after
         AND d.lane = (SELECT number FROM names WHERE name = :lane)
     ORDER BY d.seq LIMIT :limit
-),
-measured AS (
-    SELECT *, sum(data_size + coalesce(body_size, 0))
-        OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
-    FROM lined_up
-),
-page AS (
-    SELECT m.*, e.id, e.time, e.sender, e.server_url, e.data, b.body,
-        i.name AS instance, k.name AS kind, r.name AS registration_id
-    FROM measured m
-    CROSS JOIN events e ON e.seq = m.event
-    CROSS JOIN names i ON i.number = e.instance
-    CROSS JOIN names k ON k.number = e.kind
-    CROSS JOIN names r ON r.number = m.registration
-    LEFT JOIN bodies b ON b.seq = m.seq
-    WHERE coalesce(bytes_before, 0) < :bytes
-    ORDER BY m.seq
 )
 SELECT
-    json_group_array(json_array(seq, id, kind, instance, time, sender, server_url, registration_id,
-        accepted_at, attempts, failures, next_at, data_size, body_size)),
+    json_group_array(json_array(seq, id, kind, instance, time, sender, server_url, registration,
+        accepted_at, attempts, failures, next_at, length(data), length(body))),
     CAST(group_concat(CAST(data AS TEXT), '') AS BLOB),
     CAST(group_concat(CAST(body AS TEXT), '') AS BLOB)
 FROM page
@@ -168,11 +150,8 @@ def _delivery_rows(new: NewEvent, numbers: Mapping[str, int]) -> Iterator[tuple[
 
 
 def page(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> list[Delivery]:
-    """The pending deliveries of a lane with a sequence number over ``after``, in order.
-
-    At most ``limit``, and fewer where their payloads are large; at least one if there is one.
-    """
-    given = {"lane": lane, "after": after, "limit": limit, "bytes": PAGE_BYTES}
+    """The first ``limit`` pending deliveries of a lane with a sequence number over ``after``, in order."""
+    given = {"lane": lane, "after": after, "limit": limit}
     records, payloads, bodies = connection.execute(_PAGE, given).fetchone()
     return list(_deliveries(lane, _rows_of(records), payloads or b"", bodies or b""))
 
@@ -218,10 +197,13 @@ def backlog(connection: sqlite3.Connection) -> list[LaneBacklog]:
     return [LaneBacklog(lane, count, seconds(accepted_at)) for lane, count, accepted_at in lanes]
 
 
-def count_pending(connection: sqlite3.Connection) -> int:
-    """How many deliveries are pending."""
+def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> int:
+    """How many deliveries are pending, in a lane or in all."""
     statement = "SELECT count(*) FROM deliveries INDEXED BY outbox WHERE state = 'pending'"
-    return int(connection.execute(statement).fetchone()[0])
+    if lane is None:
+        return int(connection.execute(statement).fetchone()[0])
+    statement += " AND lane = (SELECT number FROM names WHERE name = ?)"
+    return int(connection.execute(statement, (lane,)).fetchone()[0])
 
 
 def last_numbers(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import trio
 
@@ -15,7 +15,7 @@ from hookgw.events import Event
 from hookgw.store import history, outbox
 from hookgw.store.committer import Committer
 from hookgw.store.database import Connections, open_database, start_errors
-from hookgw.store.jobs import AppendJob, FunctionJob
+from hookgw.store.jobs import AppendJob
 from hookgw.store.outbox import NewEvent
 from hookgw.store.reader import Reader
 from hookgw.store.records import (
@@ -28,16 +28,14 @@ from hookgw.store.records import (
     StoreObserver,
     StoreStatistics,
 )
-from hookgw.store.shelves import Shelves
+from hookgw.store.shelf_access import ShelfAccess
 from hookgw.store.writer import Transaction, Writer
-
-T = TypeVar("T")
 
 PARK_STEP = 5_000
 """How many deliveries are parked in one commit."""
 
 
-class Store:
+class Store(ShelfAccess):
     """What lasts: the outbox, the history and the shelves. Made by :func:`open_store`.
 
     Its methods are for the Trio thread. Writes share group commits and are done in the order they are
@@ -54,9 +52,8 @@ class Store:
     def __init__(
         self, committer: Committer, lanes: Reader, queries: Reader, clock: Clock, last: tuple[int, int]
     ) -> None:
-        self._committer = committer
+        super().__init__(committer, queries)
         self._lanes = lanes
-        self._queries = queries
         self._clock = clock
         self._last_event, self._last_delivery = last
 
@@ -141,39 +138,6 @@ class Store:
         """
         await self._committer.flush()
 
-    async def write(self, function: Callable[[Transaction], T]) -> T:
-        """Run a function inside a group commit.
-
-        Args:
-            function: gets the shelves and bulk changes of the outbox. It runs in the writer thread,
-                may be run again where the commit has to be repeated, and must be quick, since everybody
-                else waits for it. If it raises, what it did is undone, and nothing else is.
-
-        Returns:
-            What it returned; what it did is on disk.
-
-        Raises:
-            StorageUnavailable: the disk refuses.
-            Exception: what the function raised.
-        """
-        job = FunctionJob(function)
-        self._committer.call_nowait(job)
-        await job.wait()
-        result: T = job.result
-        return result
-
-    async def read(self, function: Callable[[Shelves], T]) -> T:
-        """Run a function that reads shelves, in a thread, beside the commits.
-
-        Returns:
-            What it returned.
-
-        Raises:
-            StorageUnavailable: the disk refuses, or a value on a shelf is damaged.
-            Exception: what the function raised; writing is refused with ``sqlite3.OperationalError``.
-        """
-        return await self._queries.run(lambda connection: function(Shelves(connection)))
-
     async def page(self, lane: str, after: int, limit: int) -> list[Delivery]:
         """The next pending deliveries of a lane, with their events and bodies, in order.
 
@@ -183,8 +147,7 @@ class Store:
             limit: at most so many.
 
         Returns:
-            Fewer than ``limit`` also where their payloads come to more than 8 MiB; none only where the
-            lane has none.
+            Fewer than ``limit`` only where the lane has no more.
         """
         return await self._lanes.run(lambda connection: outbox.page(connection, lane, after, limit))
 
@@ -192,13 +155,19 @@ class Store:
         """What every lane with pending deliveries has before it."""
         return await self._lanes.run(outbox.backlog)
 
+    async def count_pending(self, lane: str) -> int:
+        """How many deliveries are pending in a lane."""
+        return await self._lanes.run(lambda connection: outbox.count_pending(connection, lane))
+
     async def relane(
         self, registration: str, old_lanes: Sequence[str], lane_of: Callable[[Event], str] | str
     ) -> list[str]:
         """Move the pending deliveries of a registration; see :meth:`Transaction.relane`."""
         return await self.write(lambda transaction: transaction.relane(registration, old_lanes, lane_of))
 
-    async def park(self, registration: str, lanes: Sequence[str], reason: str, at: float) -> int:
+    async def park(
+        self, registration: str, lanes: Sequence[str], reason: str, at: float, *, spared: Sequence[int] = ()
+    ) -> int:
         """Make the pending deliveries of a registration dead, in steps that hold nobody up.
 
         Args:
@@ -206,14 +175,17 @@ class Store:
             lanes: the lanes they can be in.
             reason: a sentence that says why.
             at: the time, in seconds since the epoch.
+            spared: sequence numbers of deliveries that stay pending.
 
         Returns:
             How many there were. Being cut off between two steps leaves the later ones pending.
         """
+
+        def step(transaction: Transaction) -> int:
+            return transaction.park(registration, lanes, reason, at, spared=spared, limit=PARK_STEP)
+
         total = 0
-        while parked := await self.write(
-            lambda transaction: transaction.park(registration, lanes, reason, at, limit=PARK_STEP)
-        ):
+        while parked := await self.write(step):
             total += parked
         return total
 

@@ -48,7 +48,14 @@ class Transaction(Shelves):
         self.pending = 0
 
     def park(
-        self, registration: str, lanes: Sequence[str], reason: str, at: float, *, limit: int = -1
+        self,
+        registration: str,
+        lanes: Sequence[str],
+        reason: str,
+        at: float,
+        *,
+        spared: Sequence[int] = (),
+        limit: int = -1,
     ) -> int:
         """Make pending deliveries of a registration dead.
 
@@ -57,12 +64,13 @@ class Transaction(Shelves):
             lanes: the lanes they can be in.
             reason: a sentence that says why.
             at: the time, in seconds since the epoch.
+            spared: sequence numbers of deliveries that stay pending.
             limit: at most so many, the oldest; -1 for all.
 
         Returns:
             How many there were.
         """
-        parked = moving.park(self._connection, registration, lanes, reason, at, limit)
+        parked = moving.park(self._connection, registration, lanes, reason, at, spared=spared, limit=limit)
         self.rows += parked
         self.pending -= parked
         return parked

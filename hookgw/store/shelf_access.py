@@ -1,0 +1,122 @@
+"""The store's face for the shelves: what instances and registrations there are, and lone values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from hookgw.events import Event
+from hookgw.registrations import Instance, Registration
+from hookgw.store.committer import Committer
+from hookgw.store.jobs import FunctionJob
+from hookgw.store.reader import Reader
+from hookgw.store.shelves import Shelves
+from hookgw.store.writer import Transaction
+
+T = TypeVar("T")
+
+
+class ShelfAccess:
+    """Reads and changes the shelves.
+
+    Error handling: every method raises :class:`~hookgw.errors.StorageUnavailable` where the disk
+    refuses, and then nothing of the call was kept. What is written is on disk when the method returns.
+    """
+
+    def __init__(self, committer: Committer, queries: Reader) -> None:
+        self._committer = committer
+        self._queries = queries
+
+    async def write(self, function: Callable[[Transaction], T]) -> T:
+        """Run a function inside a group commit.
+
+        Args:
+            function: gets the shelves and bulk changes of the outbox. It runs in the writer thread,
+                may be run again where the commit has to be repeated, and must be quick, since everybody
+                else waits for it. If it raises, what it did is undone, and nothing else is.
+
+        Returns:
+            What it returned; what it did is on disk.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+            Exception: what the function raised.
+        """
+        job = FunctionJob(function)
+        self._committer.call_nowait(job)
+        await job.wait()
+        result: T = job.result
+        return result
+
+    async def read(self, function: Callable[[Shelves], T]) -> T:
+        """Run a function that reads shelves, in a thread, beside the commits.
+
+        Returns:
+            What it returned.
+
+        Raises:
+            StorageUnavailable: the disk refuses, or a value on a shelf is damaged.
+            Exception: what the function raised; writing is refused with ``sqlite3.OperationalError``.
+        """
+        return await self._queries.run(lambda connection: function(Shelves(connection)))
+
+    async def load_instances(self) -> dict[str, Instance]:
+        """All instances, by name. A damaged record is :class:`~hookgw.errors.StorageUnavailable`."""
+        return await self.read(lambda shelves: shelves.instances.load())
+
+    async def put_instance(self, instance: Instance) -> None:
+        """Keep an instance under its name."""
+
+        def put(transaction: Transaction) -> None:
+            transaction.instances[instance.name] = instance
+
+        await self.write(put)
+
+    async def remove_instance(self, name: str) -> None:
+        """Remove an instance, if there is one of that name."""
+        await self.write(lambda transaction: transaction.instances.pop(name, None))
+
+    async def load_registrations(self) -> dict[str, Registration]:
+        """All registrations, by id. A damaged record is :class:`~hookgw.errors.StorageUnavailable`."""
+        return await self.read(lambda shelves: shelves.registrations.load())
+
+    async def put_registration(
+        self,
+        registration: Registration,
+        *,
+        relane: tuple[Sequence[str], Callable[[Event], str] | str] | None = None,
+    ) -> None:
+        """Keep a registration under its id.
+
+        Args:
+            registration: the new or changed one.
+            relane: the lanes that it had, and what gives the lane of an event now: its pending
+                deliveries move in the same commit.
+        """
+
+        def put(transaction: Transaction) -> None:
+            transaction.registrations[registration.id] = registration
+            if relane is not None:
+                transaction.relane(registration.id, *relane)
+
+        await self.write(put)
+
+    async def remove_registration(self, registration_id: str) -> None:
+        """Remove a registration, if there is one of that id."""
+        await self.write(lambda transaction: transaction.registrations.pop(registration_id, None))
+
+    async def get_value(self, key: str) -> Any:
+        """The JSON value of that key; ``None`` if there is none."""
+        return await self.read(lambda shelves: shelves.values.get(key))
+
+    async def put_value(self, key: str, value: Any) -> None:
+        """Keep a JSON value under a key.
+
+        Raises:
+            TypeError: it cannot be written as JSON.
+        """
+
+        def put(transaction: Transaction) -> None:
+            transaction.values[key] = value
+
+        await self.write(put)
