@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -33,10 +34,10 @@ def list_(client: Client, instance: str, as_json: bool, **query: str | int | Non
         show_json(page)
         return
     show_table(
-        ("id", "state", "kind", "event", "attempts", "accepted", "label", "reason"),
+        ("id", "state", "kind", "label", "attempts", "accepted", "event"),
         map(_row, page["deliveries"]),
     )
-    if page.get("cursor"):
+    if page["cursor"]:
         click.echo(f"There are more: --cursor {page['cursor']}", err=True)
 
 
@@ -51,4 +52,36 @@ def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None
     if as_json:
         show_json(found)
         return
-    show_fields({})
+    _show(found)
+
+
+def _row(found: dict[str, Any]) -> tuple[object, ...]:
+    return tuple(
+        found[name] for name in ("id", "state", "kind", "label", "attempts", "acceptedAt", "eventId")
+    )
+
+
+def _show(found: dict[str, Any]) -> None:
+    show_fields(
+        {
+            "delivery": found["id"],
+            "event": found["eventId"],
+            "kind": found["kind"],
+            "to": found["url"],
+            "label": found["label"],
+            "state": found["state"],
+            "because": found["reason"],
+            "accepted": found["acceptedAt"],
+            "finished": found["finishedAt"],
+            "next attempt": found["nextAttemptAt"],
+            "data": json.dumps(found["event"]["data"], ensure_ascii=False),
+        }
+    )
+    if found["attempts"]:
+        click.echo()
+        show_table(("attempt", "at", "ms", "outcome", "status", "answer"), map(_attempt, found["attempts"]))
+
+
+def _attempt(made: dict[str, Any]) -> tuple[object, ...]:
+    said = made["error"] or made["answer"]
+    return made["number"], made["at"], made["duration"], made["outcome"], made["status"], said

@@ -24,8 +24,13 @@ def list_(client: Client, as_json: bool) -> None:
     if as_json:
         show_json(lanes)
     else:
-        show_table(("lane", "state", "backlog", "head is", "waiting until", "last outcome"), map(_row, lanes))
+        show_table(
+            ("lane", "state", "backlog", "head waits", "tries again", "last outcome"), map(_row, lanes)
+        )
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:
-    raise NotImplementedError
+    age = found["headAge"]
+    shown_age = None if age is None else f"{age:.1f} s"
+    outcome = found["lastOutcome"] if found["lastError"] is None else found["lastError"]
+    return found["lane"], found["state"], found["backlog"], shown_age, found["waitingUntil"], outcome

@@ -63,7 +63,7 @@ async def open_server(
             on_open(gateway)
             with stop:
                 async with trio.open_nursery() as serving:
-                    urls = await serving.start(serve, gateway, create_app(gateway), settings.server)
+                    urls = await serving.start(serve, create_app(gateway), settings.server)
                     yield Server(gateway, urls)
                     serving.cancel_scope.cancel()
         nursery.cancel_scope.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hookgw.cli.demo.ledger import Ledger
@@ -59,12 +59,11 @@ def _judged(ledger: Ledger) -> str:
     retried = f" after {ledger.in_vain} attempts in vain" if ledger.in_vain else ""
     if ledger.flawless:
         return f"{ledger.arrived} of {ledger.accepted} events arrived once, in order, verified{retried}."
-    faults = {
-        "missing": ledger.missing,
-        "repeated": ledger.repeated,
-        "out of order": ledger.out_of_order,
-        "not verified": ledger.unverified,
-        "not settled": ledger.unsettled,
-    }
-    named = ", ".join(f"{count} {fault}" for fault, count in faults.items() if count)
+    lacking = {"missing": ledger.missing, "not settled": ledger.unsettled}
+    named = named_counts({fault: count for fault, count in lacking.items() if count} | ledger.faults)
     return f"{ledger.arrived} of {ledger.accepted} events arrived{retried}: {named}."
+
+
+def named_counts(counts: Mapping[str, int]) -> str:
+    """Counts in words: ``2 repeated, 1 out of order``."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items())

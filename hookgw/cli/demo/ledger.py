@@ -53,9 +53,19 @@ class Ledger:
         return not (self._owed or self._early or self._unsettled)
 
     @property
+    def faults(self) -> dict[str, int]:
+        """What must never happen, by name, as far as it did."""
+        counts = {
+            "repeated": self.repeated,
+            "out of order": self.out_of_order,
+            "not verified": self.unverified,
+        }
+        return {fault: count for fault, count in counts.items() if count}
+
+    @property
     def flawless(self) -> bool:
         """Whether every event came once, in order, and was verified."""
-        return self.complete and not (self.repeated or self.out_of_order or self.unverified)
+        return self.complete and not self.faults
 
     def accept(self, event_id: str) -> None:
         """The gateway accepted an event for this receiver. An event can arrive before this is told."""

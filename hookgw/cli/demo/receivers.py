@@ -17,8 +17,8 @@ from hookgw.testing.receiver import Receiver, open_receiver
 class Trouble(StrEnum):
     """What can be wrong with a receiver, in the words that are shown."""
 
-    NONE = "up"
-    REFUSES = "refuses connections"
+    NONE = "is up"
+    REFUSES = "is down"
     FAILS = "answers 500"
 
 

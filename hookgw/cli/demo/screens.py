@@ -10,13 +10,12 @@ from typing import Protocol
 
 import click
 import trio
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hookgw.cli.demo.board import Row
+from hookgw.cli.demo.board import Row, named_counts
 from hookgw.cli.demo.ledger import Ledger
 from hookgw.cli.demo.receivers import Trouble
 from hookgw.cli.output import printable
@@ -24,7 +23,10 @@ from hookgw.deliveries import LaneState
 
 HAPPENINGS = 5
 """How many sentences about what happened stay on the screen."""
-TEXT_LENGTH = 24
+NAME_LENGTH = 16
+TEXT_LENGTH = 28
+WIDE = 120
+"""Columns from which there is room for what arrived last."""
 
 Look = Callable[[], tuple[int, list[Row]]]
 """Gives how many events were accepted, and the lanes."""
@@ -86,9 +88,9 @@ class LiveScreen:
 
     def _show(self, look: Look) -> None:
         accepted, rows = look()
-        head = Text(f"{accepted} events accepted for each receiver", style="bold")
-        lines = [Text(line, style="dim") for line in self._happenings]
-        self._live.update(Group(head, table(rows), *lines), refresh=True)
+        head = Text(f"{accepted} events accepted, each for every receiver\n")
+        lines = [Text(), *(Text(line, style="dim") for line in self._happenings)]
+        self._live.update(Group(head, table(rows, self._live.console.width), *lines), refresh=True)
 
 
 def summary(accepted: int, rows: Sequence[Row]) -> str:
@@ -102,40 +104,46 @@ def _summary(row: Row) -> str:
     return f"{row.name}{delivered}{pending}"
 
 
-def table(rows: Sequence[Row]) -> Table:
-    """The lanes as a table."""
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in ("receiver", "it is", "its lane"):
+def table(rows: Sequence[Row], width: int) -> Table:
+    """The lanes as a table that fits into ``width`` columns."""
+    drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("receiver", "it", "its lane"):
         drawn.add_column(heading, no_wrap=True)
-    for heading in ("on the way", "delivered", "in vain", "repeated", "out of order", "unverified"):
-        drawn.add_column(heading, justify="right", no_wrap=True)
-    drawn.add_column("arrived last", no_wrap=True, min_width=TEXT_LENGTH)
+    for heading in ("on the way", "delivered", "in vain"):
+        drawn.add_column(heading, no_wrap=True, justify="right")
+    drawn.add_column("faults")
+    if width >= WIDE:
+        drawn.add_column("arrived last", no_wrap=True)
     for row in rows:
-        drawn.add_row(*_cells(row))
+        drawn.add_row(*_cells(row)[: len(drawn.columns)])
     return drawn
 
 
 def _cells(row: Row) -> list[Text]:
     return [
-        Text(printable(row.name), style="bold"),
+        Text(_short(row.name, NAME_LENGTH), style="bold"),
         Text(row.receiver, style="green" if row.receiver == Trouble.NONE else "red"),
         Text(row.lane, style="yellow" if row.lane is LaneState.WAITING else ""),
         Text(str(row.on_its_way), style="yellow" if row.on_its_way > 1 else ""),
         *_counts(row.ledger),
-        Text(printable(row.last)[:TEXT_LENGTH], style="dim"),
+        Text(_short(row.last, TEXT_LENGTH), style="dim"),
     ]
 
 
 def _counts(ledger: Ledger | None) -> list[Text]:
-    """What the receiver counts; the last three must stay at 0."""
     if ledger is None:
-        return [Text("-")] * 5
-    faults = (ledger.repeated, ledger.out_of_order, ledger.unverified)
+        return [Text("-")] * 3
+    faults = named_counts(ledger.faults)
     return [
         Text(str(ledger.arrived), style="green"),
         Text(str(ledger.in_vain), style="dim"),
-        *(Text(str(count), style="bold red" if count else "dim") for count in faults),
+        Text(faults or "none", style="bold red" if faults else "green"),
     ]
+
+
+def _short(text: str, length: int) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 
 def _clock() -> str:

@@ -58,9 +58,8 @@ class Stage:
 
     async def register(self) -> None:
         """Create the instance and have its events posted to every receiver, signed."""
-        await self.gateway.create_instance(
-            INSTANCE, integration="simulator", options={"rate": MESSAGES_PER_SECOND}
-        )
+        options = {"rate": MESSAGES_PER_SECOND, "connect_delay": "500ms"}
+        await self.gateway.create_instance(INSTANCE, integration="simulator", options=options)
         for receiver in self.receivers:
             change = RegistrationChange(url=receiver.url)
             registration, _ = await self.gateway.set_registration(INSTANCE, receiver.name, change)

@@ -1,0 +1,145 @@
+"""``hookgw delivery`` and ``hookgw lane``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hookgw.testing.receiver import Receiver
+
+from .conftest import Invoke, says
+
+SUMMARY: dict[str, Any] = {
+    "id": "dlv_7",
+    "state": "dead",
+    "reason": "The receiver answered 404.",
+    "kind": "CALL",
+    "eventId": "msg_1",
+    "label": "crm",
+    "url": "https://x/hook",
+    "acceptedAt": "2026-11-20T12:00:00.000Z",
+    "finishedAt": "2026-11-20T12:00:01.000Z",
+    "nextAttemptAt": None,
+    "attempts": 2,
+}
+ATTEMPT = {
+    "number": 1,
+    "at": "2026-11-20T12:00:00.500Z",
+    "duration": 12.5,
+    "outcome": "failed",
+    "status": 404,
+    "error": "The receiver answered 404.",
+    "answer": "no such hook",
+}
+REPORT = SUMMARY | {
+    "event": {"data": {"text": "é", "n": 2**70}},
+    "attempts": [ATTEMPT, ATTEMPT | {"number": 2, "outcome": "delivered", "error": None, "answer": "fine"}],
+}
+
+
+async def test_list_shows_a_page_and_how_to_go_on(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"deliveries": [SUMMARY], "cursor": "dlv_7"})
+    result = await invoke("delivery", "list", "loja1")
+    assert server.requests[0].target == "/delivery/list/loja1"
+    row = result.stdout.splitlines()[-1].split()
+    assert row == ["dlv_7", "dead", "CALL", "crm", "2", "2026-11-20T12:00:00.000Z", "msg_1"]
+    assert result.stderr == "There are more: --cursor dlv_7\n"
+
+
+async def test_list_hands_on_every_filter(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"deliveries": [], "cursor": None})
+    filters = ("--state", "dead", "--kind", "CALL", "--limit", "5", "--cursor", "dlv_9")
+    times = ("--since", "2026-11-20T12:00:00+02:00", "--until", "2026-11-21T00:00:00Z")
+    result = await invoke("delivery", "list", "loja1", *filters, *times)
+    assert (result.exit_code, result.stderr) == (0, "")
+    query = dict(part.split("=") for part in server.requests[0].target.partition("?")[2].split("&"))
+    assert query == {
+        "state": "dead",
+        "kind": "CALL",
+        "limit": "5",
+        "cursor": "dlv_9",
+        "since": "2026-11-20T10%3A00%3A00.000Z",
+        "until": "2026-11-21T00%3A00%3A00.000Z",
+    }
+
+
+async def test_show_gives_every_attempt(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(REPORT)
+    result = await invoke("delivery", "show", "loja1", "msg_1")
+    assert server.requests[0].target == "/delivery/find/loja1/msg_1"
+    assert '{"text": "é", "n": 1180591620717411303424}' in result.stdout
+    first, second = (line.split() for line in result.stdout.splitlines()[-2:])
+    assert first == [
+        "1",
+        "2026-11-20T12:00:00.500Z",
+        "12.5",
+        "failed",
+        "404",
+        *["The", "receiver", "answered", "404."],
+    ]
+    assert second[-3:] == ["delivered", "404", "fine"]
+
+
+async def test_show_without_an_attempt_has_no_second_table(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(REPORT | {"attempts": []})
+    assert "outcome" not in (await invoke("delivery", "show", "loja1", "dlv_7")).stdout
+
+
+LANE = {
+    "lane": "https://x/hook",
+    "state": "waiting",
+    "backlog": 3,
+    "headAge": 4.25,
+    "waitingUntil": "2026-11-20T12:00:05.000Z",
+    "lastOutcome": "unreachable",
+    "lastError": "Connection refused.",
+}
+IDLE = LANE | {
+    "backlog": 0,
+    "headAge": None,
+    "waitingUntil": None,
+    "lastError": None,
+    "lastOutcome": "delivered",
+}
+
+
+async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([LANE, IDLE])
+    result = await invoke("lane", "list")
+    assert server.requests[0].target == "/lane/list"
+    waiting, idle = (line.split() for line in result.stdout.splitlines()[-2:])
+    assert waiting == [
+        *("https://x/hook", "waiting", "3", "4.2", "s", "2026-11-20T12:00:05.000Z", "Connection", "refused.")
+    ]
+    assert idle == ["https://x/hook", "waiting", "0", "delivered"]
+
+
+@pytest.mark.parametrize(
+    ("args", "answered"),
+    [
+        (["delivery", "list", "loja1"], {"deliveries": [SUMMARY], "cursor": None}),
+        (["delivery", "show", "loja1", "dlv_7"], REPORT),
+        (["lane", "list"], [LANE]),
+    ],
+)
+async def test_json_is_the_answer_itself(
+    invoke: Invoke, server: Receiver, args: list[str], answered: Any
+) -> None:
+    server.default = says(answered)
+    assert json.loads((await invoke(*args, "--json")).stdout) == answered
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["list", "x", "--state", "late"],
+        ["list", "x", "--since", "later"],
+        ["list", "x", "--limit", "0"],
+        ["show", "x"],
+    ],
+)
+async def test_misuse_ends_with_2(invoke: Invoke, server: Receiver, args: list[str]) -> None:
+    assert (await invoke("delivery", *args)).exit_code == 2
+    assert server.requests == []
