@@ -30,15 +30,16 @@ _SECRET_KEYS = frozenset(
     }
 )
 """Names of keys, in lower case, without ``-`` and ``_``."""
-_SECRETS_IN_TEXT = (
-    (re.compile(r"whsec_[A-Za-z0-9+/=_-]+"), "whsec_" + MASK),
-    (re.compile(r"(?<=://)[^/?#@\s]+@"), MASK + "@"),
-    (re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]+", re.IGNORECASE), rf"\1 {MASK}"),
-    (
-        re.compile(r"([?&](?:apikey|api_key|token|secret|password|jwt_key)=)[^&#\s]+", re.IGNORECASE),
-        rf"\1{MASK}",
-    ),
-)
+_SECRETS_IN_TEXT = [
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"whsec_[a-z0-9+/=_-]+", f"whsec_{MASK}"),
+        (r"(?<=://)[^/?#\s]+@", f"{MASK}@"),
+        (r"(authorization\W{1,5}(?:\w+ +)?)[^\s'\"]+", rf"\1{MASK}"),
+        (r"\b(bearer) +[a-z0-9._~+/=-]{16,}", rf"\1 {MASK}"),
+        (r"([?&](?:apikey|api_key|token|secret|password|jwt_key)=)[^&#\s]+", rf"\1{MASK}"),
+    )
+]
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _QUIET = ("httpx", "httpcore", "hpack", "asyncio")
 """Libraries that log each request at level info, or more: only their warnings are shown."""

@@ -1,0 +1,130 @@
+"""What is checked before a change goes in. Plain ``nox`` runs all of it but ``bench``, as CI does.
+
+``nox -l`` lists the sessions. What follows ``--`` goes to pytest: ``nox -s tests-3.12 -- -k lane``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash-short", "tests"]
+nox.options.reuse_venv = "yes"
+nox.options.download_python = "never"
+nox.options.error_on_missing_interpreters = False
+
+PROJECT = nox.project.load_toml("pyproject.toml")
+PYTHONS = nox.project.python_versions(PROJECT)
+NOT_ASKED = [
+    "ASYNC114",  # would have every startable function listed by name
+    "ASYNC124",  # a fake or a hook is async because its caller awaits it
+    "ASYNC127",  # httpx is what plugins and transports share
+]
+SLOW = ("tests/e2e", "tests/crash", "tests/bench")
+
+
+def show_every_python() -> None:
+    """Put every Python of this machine within nox's reach.
+
+    pyenv's ``python3.12`` only works where that version is switched on, and the Python that runs nox
+    need not be on the path. Without this, versions that are there would be passed over.
+    """
+    os.environ["PATH"] += os.pathsep + str(Path(sys.base_prefix, "bin"))
+    if shutil.which("pyenv") is None:
+        return
+    active = pyenv("version-name")
+    installed = [v for v in pyenv("versions", "--bare") if re.fullmatch(r"3\.\d+\.\d+", v)]
+    newest_first = sorted(installed, key=lambda v: int(v.rpartition(".")[2]), reverse=True)
+    os.environ["PYENV_VERSION"] = ":".join(dict.fromkeys([*active, *newest_first]))
+
+
+def pyenv(*arguments: str) -> list[str]:
+    """The versions that a command of pyenv names; none where it fails."""
+    answer = subprocess.run(["pyenv", *arguments], capture_output=True, text=True, check=False)
+    return (
+        re.split(r"[\s:]+", answer.stdout.strip()) if answer.returncode == 0 and answer.stdout.strip() else []
+    )
+
+
+show_every_python()
+
+
+def install(session: nox.Session, group: str, *options: str) -> None:
+    """Install hookgw, so that changes take effect at once, and the tools of a dependency group."""
+    session.install("--quiet", "-e", ".", *nox.project.dependency_groups(PROJECT, group), *options)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check the form of the code (ruff) and its use of Trio (ruff, flake8-async)."""
+    session.install("--quiet", *nox.project.dependency_groups(PROJECT, "lint"))
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py"), *Path("tests").rglob("*.py")]
+    session.run("flake8-async", f"--disable={','.join(NOT_ASKED)}", *map(str, sources), silent=True)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types of everything (mypy, strict)."""
+    install(session, "types")
+    session.run("mypy")
+
+
+@nox.session(python=PYTHONS[0])
+def minimums(session: nox.Session) -> None:
+    """Run the tests with the lowest versions that pyproject.toml allows, on the lowest Python."""
+    constraints = Path(session.create_tmp(), "minimums.txt")
+    constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
+    install(session, "test", "-c", str(constraints))
+    ignored = [f"--ignore={folder}" for folder in SLOW]
+    session.run("pytest", "-q", *ignored, *session.posargs)
+
+
+@nox.session
+def e2e(session: nox.Session) -> None:
+    """Drive the server as a process of its own, over HTTP and the command line alone."""
+    install(session, "test")
+    session.run("pytest", "tests/e2e", *session.posargs)
+
+
+@nox.session
+def crash(session: nox.Session) -> None:
+    """Kill the server 20 times at random moments under load, and account for every event."""
+    install(session, "test")
+    session.run("pytest", "tests/crash", "-s", *session.posargs)
+
+
+@nox.session(name="crash-short")
+def crash_short(session: nox.Session) -> None:
+    """The crash test with 4 rounds, for every change."""
+    install(session, "test")
+    short = {"HOOKGW_CRASH_ROUNDS": "4", "HOOKGW_CRASH_EVENTS": "1000"}
+    session.run("pytest", "tests/crash", "-s", *session.posargs, env=short)
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run the tests on every supported Python that is here; nine branches in ten must be covered."""
+    install(session, "test")
+    data = {"COVERAGE_FILE": str(Path(session.create_tmp(), "coverage"))}
+    session.run("coverage", "erase", env=data)
+    ignored = [f"--ignore={folder}" for folder in SLOW]
+    session.run("coverage", "run", "-m", "pytest", *ignored, *session.posargs, env=data)
+    session.run("coverage", "combine", "--quiet", env=data)
+    if not session.posargs:
+        session.run("coverage", "report", env=data)
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure the speed, each figure beside its reference in the same run."""
+    install(session, "test")
+    session.run("python", "-m", "tests.bench", *session.posargs)
