@@ -1,8 +1,8 @@
 """A receiver that knows nothing of hookgw: prints each request as a line of JSON.
 
 Run as a program. The first line is its URL; then one line a request, before the request is answered.
-A path ``/status/503`` is answered with that status, any other with 200. It ends when its standard
-input does, so it never outlives who started it.
+A path ``/status/503`` is answered with that status, ``/wait/0.5`` after so many seconds, any other at
+once with 200. It ends when its standard input does, so it never outlives who started it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import json
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -29,8 +30,10 @@ class Handler(BaseHTTPRequestHandler):
         }
         with self.printing:
             print(json.dumps(request), flush=True)
-        wanted = self.path.removeprefix("/status/")
-        self.send_response(int(wanted) if wanted.isdigit() else 200)
+        verb, _, argument = self.path.removeprefix("/").partition("/")
+        if verb == "wait":
+            time.sleep(float(argument))
+        self.send_response(int(argument) if verb == "status" else 200)
         self.send_header("content-length", "0")
         self.end_headers()
 
@@ -42,7 +45,7 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"http://127.0.0.1:{server.server_address[1]}/hook", flush=True)
+    print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     sys.stdin.read()
 
 

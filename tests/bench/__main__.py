@@ -1,0 +1,124 @@
+"""``python -m tests.bench``: hookgw's speed and size, each measure beside its reference.
+
+Nothing is judged here: the numbers of two runs are compared by whoever reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import msgspec
+import trio
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import engine, over_http, scale
+from tests.bench.parts import ROOT, scratch
+from tests.bench.references import fsync_p50
+from tests.bench.results import Report, Result
+
+
+class Measure(NamedTuple):
+    """A measure and how long it may take, in seconds, quick and full."""
+
+    run: Callable[[bool], list[Result]]
+    quick_deadline: float = 90.0
+    full_deadline: float = 300.0
+
+
+def _in_trio(measure: Callable[[bool], Awaitable[list[Result]]]) -> Callable[[bool], list[Result]]:
+    return lambda full: trio.run(measure, full)
+
+
+MEASURES = {
+    "many-lanes": Measure(_in_trio(engine.many_lanes)),
+    "one-lane": Measure(_in_trio(engine.one_lane)),
+    "latency": Measure(_in_trio(engine.latency)),
+    "emit-one": Measure(over_http.emit_one),
+    "emit-batches": Measure(over_http.emit_batches),
+    "lanes-at-rest": Measure(_in_trio(scale.lanes_at_rest)),
+    "long-backlog": Measure(_in_trio(scale.long_backlog), 120.0, 900.0),
+}
+
+
+@click.command()
+@click.option("--full", is_flag=True, help="The sizes of the targets: minutes in the place of seconds.")
+@click.option("--only", multiple=True, type=click.Choice(list(MEASURES)), help="This measure; repeatable.")
+@click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as JSON.")
+@click.option("--measure", type=click.Choice(list(MEASURES)), hidden=True)
+def main(full: bool, only: tuple[str, ...], save: Path | None, measure: str | None) -> None:
+    """Measure hookgw beside its references; a table for people, JSON with --save.
+
+    Each measure runs in a process of its own, one after the other, within a deadline. Exit code 1 if one
+    of them failed.
+    """
+    if measure:
+        click.echo(msgspec.json.encode(MEASURES[measure].run(full)))
+        return
+    results: list[Result] = []
+    failures: dict[str, str] = {}
+    for name in only or MEASURES:
+        click.echo(f"{name} …", err=True)
+        try:
+            results += _in_own_process(name, full)
+        except (subprocess.SubprocessError, msgspec.DecodeError) as error:
+            failures[name] = str(error)
+    report = Report(machine=_machine(), size="full" if full else "quick", results=results, failures=failures)
+    if save is not None:
+        save.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    _show(report)
+    sys.exit(1 if failures else 0)
+
+
+def _in_own_process(name: str, full: bool) -> list[Result]:
+    command = [sys.executable, "-m", "tests.bench", "--measure", name, *(["--full"] if full else [])]
+    deadline = MEASURES[name].full_deadline if full else MEASURES[name].quick_deadline
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=deadline, check=True)
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=list[Result])
+
+
+def _machine() -> dict[str, str | float]:
+    with scratch() as folder:
+        fsync = fsync_p50(folder)
+    return {
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cores": float(len(os.sched_getaffinity(0))),
+        "load": os.getloadavg()[0],
+        "fsync_ms": fsync * 1e3,
+    }
+
+
+def _show(report: Report) -> None:
+    console = Console()
+    facts = ", ".join(f"{name} {_number(fact)}" for name, fact in report.machine.items())
+    table = Table("measure", "hookgw", "reference", "", "ratio", "details", caption=facts)
+    for result in report.results:
+        table.add_row(
+            result.name,
+            f"{_number(result.value)} {result.unit}",
+            f"{_number(result.reference_value)} {result.unit}",
+            result.reference,
+            f"{result.ratio:.2f}",
+            "\n".join(f"{name} {_number(number)}" for name, number in result.details.items()),
+        )
+    for name, reason in report.failures.items():
+        table.add_row(name, f"[red]failed: {reason}")
+    console.print(table)
+
+
+def _number(value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Measures of the engine, in one process with their source: many lanes, one lane, and the latency."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import trio
+
+from hookgw.delivery.envelope import encode_envelope
+from hookgw.events import Event
+from hookgw.gateway import Gateway
+from tests.bench.parts import drained, gateway, make_events, receiving, register, scratch
+from tests.bench.references import fsync_p50, httpx_loop, socket_loop
+from tests.bench.results import Result, percentile
+
+BATCH = 8
+"""Events that a source hands over at a time."""
+AHEAD = 8192
+"""Sources wait while more deliveries than this are pending."""
+
+
+async def many_lanes(full: bool) -> list[Result]:
+    """Durable end to end over 64 lanes, against posting the same bodies with httpx."""
+    with scratch() as folder, receiving() as receiver:
+        urls = [receiver.url(number) for number in range(64)]
+        async with gateway(folder) as opened:
+            rate, details = await _end_to_end(opened, urls, 100_000 if full else 20_000)
+        arrived, _ = receiver.take()
+        details["arrived_per_accepted"] = arrived / details.pop("events")
+        reference = await httpx_loop(urls, _body(urls[0]), 5.0 if full else 2.0)
+    return [
+        Result(
+            name="durable end to end, 64 lanes",
+            value=rate,
+            unit="events/s",
+            reference="httpx.AsyncClient posting the same bodies",
+            reference_value=reference,
+            details=details,
+        )
+    ]
+
+
+async def one_lane(full: bool) -> list[Result]:
+    """Durable end to end over one lane, against a bare socket that sends prepared bytes."""
+    with scratch() as folder, receiving() as receiver:
+        url = receiver.url(0)
+        async with gateway(folder) as opened:
+            rate, details = await _end_to_end(opened, [url], 50_000 if full else 10_000)
+        arrived, _ = receiver.take()
+        details["arrived_per_accepted"] = arrived / details.pop("events")
+        exchanges = socket_loop(receiver.port, _body(url), 3.0 if full else 1.0)
+    return [
+        Result(
+            name="durable end to end, one lane",
+            value=rate,
+            unit="events/s",
+            reference="bare socket loop, prepared bytes",
+            reference_value=len(exchanges) / sum(exchanges),
+            details=details,
+        )
+    ]
+
+
+async def latency(full: bool) -> list[Result]:
+    """From the call of accept to the arrival, at 1,000 events/s offered over 64 lanes."""
+    offered, seconds = 1000, 20 if full else 5
+    with scratch() as folder, receiving("record") as receiver:
+        async with gateway(folder) as opened:
+            names = await register(opened, [receiver.url(number) for number in range(64)])
+            warm = [event for name in names for event in make_events(name, 1, "warm")]
+            await opened.accept(warm)
+            await drained(opened)
+            receiver.take()
+            called = await _offer(opened, names, offered, seconds)
+            await drained(opened)
+        _, arrivals = receiver.take()
+        took = [(arrivals[event_id] - at) / 1e6 for event_id, at in called.items()]
+        exchanges = socket_loop(receiver.port, _body(receiver.url(0)), 1.0)
+        fsync = fsync_p50(folder)
+    return [
+        Result(
+            name="accept to arrival at 1,000 events/s, p99",
+            value=percentile(took, 0.99),
+            unit="ms",
+            reference="one fsync and one bare exchange, p50",
+            reference_value=(fsync + percentile(exchanges, 0.5)) * 1e3,
+            better="less",
+            details={"p50": percentile(took, 0.5), "max": max(took), "fsync": fsync * 1e3},
+        )
+    ]
+
+
+async def _end_to_end(opened: Gateway, urls: Sequence[str], count: int) -> tuple[float, dict[str, float]]:
+    """Events a second from the first accept to the last one settled on disk."""
+    names = await register(opened, urls)
+    each = count // len(names)
+    rows = [make_events(name, each, "e") for name in names]
+    await opened.accept([event for name in names for event in make_events(name, 1, "warm")])
+    await drained(opened)
+    sources = max(1, 64 // len(rows))
+    began, cpu = time.perf_counter(), time.process_time()
+    gate = _Gate()
+    async with trio.open_nursery() as pacing:
+        pacing.start_soon(gate.run, opened)
+        async with trio.open_nursery() as nursery:
+            for row in rows:
+                batches = iter([row[start : start + BATCH] for start in range(0, len(row), BATCH)])
+                for _ in range(sources):
+                    nursery.start_soon(_source, opened, batches, gate)
+        await drained(opened)
+        pacing.cancel_scope.cancel()
+    elapsed, spent = time.perf_counter() - began, time.process_time() - cpu
+    total = each * len(names)
+    details = {"events": total + len(names), "seconds": elapsed, "cpu_us_per_event": spent / total * 1e6}
+    return total / elapsed, details
+
+
+class _Gate:
+    """Holds the sources back while too much is pending, as a real source's backlog limit would."""
+
+    def __init__(self) -> None:
+        self._open = trio.Event()
+        self._open.set()
+
+    async def wait(self) -> None:
+        await self._open.wait()
+
+    async def run(self, opened: Gateway) -> None:
+        while True:
+            await trio.sleep(0.01)
+            pending = sum(lane.backlog for lane in opened.lanes())
+            if pending > AHEAD:
+                self._open = trio.Event()
+            else:
+                self._open.set()
+
+
+async def _source(opened: Gateway, batches: Iterator[list[Event]], gate: _Gate) -> None:
+    for batch in batches:
+        await gate.wait()
+        await opened.accept(batch)
+
+
+async def _offer(opened: Gateway, names: Sequence[str], rate: int, seconds: int) -> dict[str, int]:
+    """Accept single events at a steady rate, whether or not earlier ones are done; when each was called."""
+    events = [event for row in zip(*_rows(names, rate * seconds), strict=True) for event in row]
+    called: dict[str, int] = {}
+
+    async def accept(event: Event) -> None:
+        called[event.id] = time.monotonic_ns()
+        await opened.accept([event])
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for number, event in enumerate(events):
+            await trio.sleep_until(began + number / rate)
+            nursery.start_soon(accept, event)
+    return called
+
+
+def _rows(names: Sequence[str], total: int) -> list[list[Event]]:
+    return [make_events(name, total // len(names), "l") for name in names]
+
+
+def _body(url: str) -> bytes:
+    return encode_envelope(make_events("bench0", 1, "b")[0], destination=url, server_url=None)

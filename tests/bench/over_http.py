@@ -1,0 +1,89 @@
+"""Measures of emitting over HTTP, with the server in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from subprocess import PIPE, Popen
+from urllib.parse import urlsplit
+
+from tests.bench.load import Load, drive
+from tests.bench.parts import DATA, ROOT, receiving, scratch
+from tests.bench.results import Result, percentile
+from tests.support.gateway_process import KEY, Server, serving
+
+CONNECTIONS = 16
+EVENT = b'{"event":"MESSAGES_UPSERT","data":' + DATA + b"}"
+
+
+def emit_one(full: bool) -> list[Result]:
+    """One event a request, against an empty route on the same hypercorn."""
+    ours, silent, reference = _both(EVENT, 10.0 if full else 3.0)
+    return [
+        Result(
+            name="HTTP emit, one event a request",
+            value=ours.rate,
+            unit="requests/s",
+            reference="empty quart-trio route, same hypercorn and body",
+            reference_value=reference.rate,
+            details={
+                "p50_ms": percentile(ours.took, 0.5) * 1e3,
+                "p99_ms": percentile(ours.took, 0.99) * 1e3,
+                "while_nobody_is_registered": silent.rate,
+            },
+        )
+    ]
+
+
+def emit_batches(full: bool) -> list[Result]:
+    """A hundred events a request, against an empty route that reads the same body."""
+    ours, silent, reference = _both(b"[" + b",".join([EVENT] * 100) + b"]", 10.0 if full else 3.0)
+    return [
+        Result(
+            name="HTTP emit, batches of 100",
+            value=ours.rate * 100,
+            unit="events/s",
+            reference="empty quart-trio route, same hypercorn and body",
+            reference_value=reference.rate * 100,
+            details={"while_nobody_is_registered": silent.rate * 100},
+        )
+    ]
+
+
+def _both(body: bytes, seconds: float) -> tuple[Load, Load, Load]:
+    """hookgw delivering to a receiver, hookgw with nobody registered, and the empty route."""
+    with scratch() as folder, receiving() as receiver, serving(folder, log={"level": "error"}) as server:
+        server.post("/instance/create", {"instanceName": "silent"}, status=201)
+        silent = _load(_port(server), _request("/event/emit/silent", body), seconds)
+        server.set("bench", receiver.url("hook"))
+        ours = _load(_port(server), _request("/event/emit/bench", body), seconds)
+    with _empty_route() as port:
+        reference = _load(port, _request("/empty", body), seconds)
+    return ours, silent, reference
+
+
+def _load(port: int, request: bytes, seconds: float) -> Load:
+    drive(port, request, connections=CONNECTIONS, seconds=0.5)
+    return drive(port, request, connections=CONNECTIONS, seconds=seconds).only(202)
+
+
+def _request(path: str, body: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\napikey: {KEY}\r\n"
+    return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _port(server: Server) -> int:
+    port = urlsplit(server.url).port
+    assert port is not None
+    return port
+
+
+@contextmanager
+def _empty_route() -> Iterator[int]:
+    command = [sys.executable, "-m", "tests.bench.empty_route"]
+    with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield int(process.stdout.readline())
+        process.stdin.close()

@@ -1,0 +1,128 @@
+"""What the measures are put together from: gateways, receivers, events."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
+from urllib.request import urlopen
+
+import msgspec
+import trio
+
+from hookgw.events import Event
+from hookgw.gateway import Gateway, open_gateway
+from hookgw.log import configure_logging
+from hookgw.registrations import RegistrationChange
+from hookgw.settings import DeliverySettings, LogSettings, Settings, StorageSettings
+
+ROOT = Path(__file__).parents[2]
+ENVELOPE = (ROOT / "tests" / "payloads" / "messages-upsert.text.json").read_bytes()
+DATA = bytes(msgspec.json.decode(ENVELOPE, type=dict[str, msgspec.Raw])["data"])
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """An empty folder on the machine's disk, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="hookgw-bench-") as name:
+        yield Path(name)
+
+
+class FastReceiver:
+    """A receiver in a process of its own; see :mod:`tests.bench.receiver`."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def url(self, path: object) -> str:
+        """The URL of a path."""
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+    def take(self) -> tuple[int, dict[str, int]]:
+        """How many requests came since the last call, and when each id came first (monotonic ns)."""
+        with urlopen(self.url("")) as answer:
+            counts = json.load(answer)
+        return counts["requests"], counts["arrivals"]
+
+
+@contextmanager
+def receiving(*arguments: str) -> Iterator[FastReceiver]:
+    """Run the receiver's process until the end of the block."""
+    command = [sys.executable, "-m", "tests.bench.receiver", *arguments]
+    with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield FastReceiver(int(process.stdout.readline()))
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@asynccontextmanager
+async def gateway(folder: Path) -> AsyncIterator[Gateway]:
+    """A gateway in this process with the default settings, except that loopback receivers are allowed."""
+    configure_logging(LogSettings(level="error"))
+    settings = Settings(
+        storage=StorageSettings(path=str(folder / "hookgw.db")),
+        delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
+    )
+    async with open_gateway(settings, base=folder) as opened:
+        yield opened
+
+
+async def register(opened: Gateway, urls: Sequence[str]) -> list[str]:
+    """Register each URL for an instance of its own; gives the instances."""
+    names = [f"bench{number}" for number in range(len(urls))]
+    limit = trio.CapacityLimiter(200)
+
+    async def one(name: str, url: str) -> None:
+        async with limit:
+            await opened.set_registration(name, "default", RegistrationChange(url=url), create=True)
+
+    async with trio.open_nursery() as nursery:
+        for name, url in zip(names, urls, strict=True):
+            nursery.start_soon(one, name, url)
+    return names
+
+
+def make_events(instance: str, count: int, tag: str) -> list[Event]:
+    """That many events of an instance, with distinct ids."""
+    now = time.time()
+    return [
+        Event(
+            id=f"{tag}-{instance}-{number}",
+            kind="MESSAGES_UPSERT",
+            instance=instance,
+            data_json=DATA,
+            time=now,
+        )
+        for number in range(count)
+    ]
+
+
+async def drained(opened: Gateway) -> None:
+    """Wait until nothing is pending and all is on disk; put a cancel scope round it."""
+    while any(lane.backlog for lane in opened.lanes()):  # noqa: ASYNC110  (lanes tell nobody)
+        await trio.sleep(0.002)
+    await opened.store.flush()
+
+
+def resident_mib() -> float:
+    """The memory of this process that is in use now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+def raise_file_limit(wanted: int) -> None:
+    """Let this process and those it starts open that many files.
+
+    Raises:
+        AssertionError: the machine does not allow that many; the message says what to change.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert hard >= wanted, f"{wanted} open files are needed and {hard} allowed; raise it with ulimit -n"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

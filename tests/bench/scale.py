@@ -1,0 +1,120 @@
+"""Measures of size: lanes at rest, and a long backlog behind a dead receiver."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import trio
+
+from hookgw.events import Event
+from hookgw.gateway import Gateway
+from tests.bench.parts import (
+    FastReceiver,
+    drained,
+    gateway,
+    make_events,
+    raise_file_limit,
+    receiving,
+    register,
+    resident_mib,
+    scratch,
+)
+from tests.bench.results import Result, percentile
+
+
+async def lanes_at_rest(full: bool) -> list[Result]:
+    """Memory of lanes that have delivered, keep their connections, and have nothing to do."""
+    wanted = 10_000 if full else 2_000
+    raise_file_limit(wanted + 200)
+    with scratch() as folder, receiving() as receiver:
+        async with gateway(folder) as opened:
+            bare = resident_mib()
+            names = await register(opened, [receiver.url(number) for number in range(wanted)])
+            registered = resident_mib()
+            for start in range(0, wanted, 500):
+                await opened.accept(
+                    [e for name in names[start : start + 500] for e in make_events(name, 1, "r")]
+                )
+                await drained(opened)
+            memory, lanes = resident_mib(), len(opened.lanes())
+    return [
+        Result(
+            name=f"{wanted:,} lanes at rest, memory of the process",
+            value=memory,
+            unit="MiB",
+            reference="the same gateway before them",
+            reference_value=bare,
+            better="less",
+            details={
+                "lanes": lanes,
+                "mib_with_registrations_only": registered,
+                "kib_per_lane": (memory - registered) * 1024 / wanted,
+            },
+        )
+    ]
+
+
+async def long_backlog(full: bool) -> list[Result]:
+    """A backlog behind a dead receiver: memory, start-up, and the latency of another lane beside it."""
+    wanted = 1_000_000 if full else 50_000
+    with scratch() as folder, receiving("record") as receiver:
+        async with gateway(folder) as opened:
+            dead, alive = await register(opened, ["http://127.0.0.1:9/dead", receiver.url("alive")])
+            alone = await _probe(opened, alive, receiver, "alone")
+            await opened.accept(make_events(dead, 1, "first"))
+            before = resident_mib()
+            began = time.perf_counter()
+            await _pile_up(opened, dead, wanted)
+            piled = time.perf_counter() - began
+            after = resident_mib()
+            beside = await _probe(opened, alive, receiver, "beside")
+        began = time.perf_counter()
+        async with gateway(folder):
+            start = time.perf_counter() - began
+    return [
+        Result(
+            name=f"{wanted:,} pending, memory of the process",
+            value=after,
+            unit="MiB",
+            reference="the same gateway before them",
+            reference_value=before,
+            better="less",
+            details={"appended_per_s": wanted / piled, "start_up_s": start},
+        ),
+        Result(
+            name=f"{wanted:,} pending, p99 of another lane",
+            value=beside,
+            unit="ms",
+            reference="the same lane without them",
+            reference_value=alone,
+            better="less",
+        ),
+    ]
+
+
+async def _pile_up(opened: Gateway, instance: str, wanted: int) -> None:
+    [model] = make_events(instance, 1, "model")
+    for start in range(0, wanted, 5000):
+        batch: list[Event] = [
+            msgspec.structs.replace(model, id=f"p{number}")
+            for number in range(start, min(start + 5000, wanted))
+        ]
+        await opened.accept(batch)
+
+
+async def _probe(opened: Gateway, instance: str, receiver: FastReceiver, tag: str) -> float:
+    """The p99 from accept to arrival of single events, at 200 a second, in milliseconds."""
+    receiver.take()
+    called: dict[str, int] = {}
+    began = trio.current_time()
+    for number, event in enumerate(make_events(instance, 1000, tag)):
+        await trio.sleep_until(began + number / 200)
+        called[event.id] = time.monotonic_ns()
+        await opened.accept([event])
+    arrivals: dict[str, int] = {}
+    with trio.fail_after(30):
+        while len(arrivals) < len(called):
+            await trio.sleep(0.05)
+            arrivals.update(receiver.take()[1])
+    return percentile([(arrivals[event_id] - at) / 1e6 for event_id, at in called.items()], 0.99)

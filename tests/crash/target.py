@@ -1,0 +1,131 @@
+"""The gateway that is killed, and the load on it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import IO
+
+import httpx
+import trio
+
+from tests.support.gateway_process import KEY
+
+_START_PATIENCE = 30.0
+_ASK_AGAIN = 0.02
+
+
+class Target:
+    """``hookgw serve``, started and killed again and again on the same data.
+
+    Attributes:
+        url: where the newest process listens, or the one before listened.
+    """
+
+    def __init__(self, nursery: trio.Nursery, config: Path) -> None:
+        self.url = ""
+        self._nursery = nursery
+        self._config = config
+        self._process: trio.Process | None = None
+
+    async def spawn(self) -> None:
+        """Start a process without waiting until it is ready. Its log goes to a file beside the data."""
+        command = [sys.executable, "-m", "hookgw", "serve", "--config", str(self._config)]
+        log = await trio.open_file(self._config.with_name("gateway.log"), "ab")
+        async with log:
+            self._process = await self._nursery.start(self._run, command, log.wrapped)
+
+    async def ready(self) -> None:
+        """Wait until the process says where it listens.
+
+        Raises:
+            AssertionError: it ended, or took too long.
+        """
+        process = self._running()
+        assert process.stdout is not None
+        output = b""
+        with trio.move_on_after(_START_PATIENCE):
+            async for piece in process.stdout:
+                output += piece
+                _, found, rest = output.partition(b" listening on ")
+                if found and b"\n" in rest:
+                    self.url = rest.split(b"\n")[0].decode()
+                    return
+        log = self._config.with_name("gateway.log").read_text(encoding="utf-8")
+        raise AssertionError(
+            f"the gateway did not start; it printed {output!r}; its log ends:\n{log[-3000:]}"
+        )
+
+    async def kill(self) -> None:
+        """``kill -9``; returns when the process is gone."""
+        process = self._running()
+        process.kill()
+        await process.wait()
+
+    async def terminate(self) -> int:
+        """SIGTERM; gives the exit code."""
+        process = self._running()
+        process.terminate()
+        return await process.wait()
+
+    def _running(self) -> trio.Process:
+        assert self._process is not None
+        return self._process
+
+    async def _run(
+        self, command: list[str], log: IO[bytes], *, task_status: trio.TaskStatus[trio.Process]
+    ) -> None:
+        await trio.run_process(
+            command,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=log,
+            check=False,
+            cwd=self._config.parent,
+            task_status=task_status,
+        )
+
+
+@dataclass
+class Producer:
+    """Emits numbered events on one instance, one after the other, at a steady rate.
+
+    What got no 202 is sent again with the same id until it does: so the numbers are the order in which
+    events were accepted, and what was accepted is never in doubt.
+
+    Attributes:
+        instance: whose events.
+        rate: events a second. After an outage it catches up.
+        emitted: how many events got their 202.
+        refusals: how many requests got something else, or nothing.
+    """
+
+    target: Target
+    instance: str
+    rate: float
+    emitted: int = 0
+    refusals: int = 0
+    enough: trio.Event = field(default_factory=trio.Event)
+
+    async def run(self, at_least: int) -> None:
+        """Emit until ``enough`` is set and there were ``at_least`` events."""
+        began = trio.current_time()
+        async with httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=10) as client:
+            while self.emitted < at_least or not self.enough.is_set():
+                while not await self._emit(client):
+                    self.refusals += 1
+                    await trio.sleep(_ASK_AGAIN)
+                self.emitted += 1
+                await trio.sleep_until(began + self.emitted / self.rate)
+
+    async def _emit(self, client: httpx.AsyncClient) -> bool:
+        number = self.emitted
+        event = {"event": "CALL", "id": f"{self.instance}-{number}", "data": {"number": number}}
+        try:
+            answer = await client.post(f"{self.target.url}/event/emit/{self.instance}", json=event)
+        except httpx.HTTPError:
+            return False
+        assert answer.status_code in (202, 503), answer.text
+        return answer.status_code == 202

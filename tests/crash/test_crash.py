@@ -1,0 +1,157 @@
+"""``kill -9`` at random moments under load: nothing that was accepted is lost, the order holds.
+
+Environment: ``HOOKGW_CRASH_ROUNDS`` (20), ``HOOKGW_CRASH_SEED`` (a random one; it is printed, and gives
+the same moments again), ``HOOKGW_CRASH_EVENTS`` (5,000 at least).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+from hookgw.testing import Answer, Received, Receiver, answer, open_receiver
+from tests.crash.account import Arrival, Figures, Kill, judge, total
+from tests.crash.target import Producer, Target
+from tests.support.gateway_process import KEY, write_config
+
+ROUNDS = int(os.environ.get("HOOKGW_CRASH_ROUNDS", "20"))
+SEED = int(os.environ.get("HOOKGW_CRASH_SEED", str(random.SystemRandom().randrange(10**6))))
+EVENTS = int(os.environ.get("HOOKGW_CRASH_EVENTS", "5000"))
+EVENTS_PER_SECOND = 200.0
+DEADLINE = 60.0 + 9.0 * ROUNDS
+DELIVERY = {
+    "allow_networks": ["127.0.0.0/8"],
+    "schedule": ["20ms"] * 40,
+    "unreachable_first_wait": "50ms",
+    "unreachable_max_wait": "500ms",
+}
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(DEADLINE + 30)]
+
+
+class Witness:
+    """A receiver and what it answered: one of them fails half of the time, one is slow."""
+
+    def __init__(self, receiver: Receiver, behave: Callable[[], Answer]) -> None:
+        self._receiver = receiver
+        self._behave = behave
+        self._delivered: list[bool] = []
+        self.url = receiver.url
+        receiver.default = self._answer
+
+    def _answer(self, request: Received) -> Answer:
+        chosen = self._behave()
+        self._delivered.append(chosen is not FAIL)
+        return chosen
+
+    def arrivals(self) -> list[Arrival]:
+        """What came, in order."""
+        return [
+            Arrival(int((request.event_id or "").rpartition("-")[2]), request.at, delivered)
+            for request, delivered in zip(self._receiver.requests, self._delivered, strict=True)
+        ]
+
+    async def wait_for_event(self, number: int) -> None:
+        """Wait until that event was delivered, and so all before it."""
+        wanted = f"-{number}"
+        looked_at = 0
+        while True:
+            for request in self._receiver.requests[looked_at:]:
+                looked_at += 1
+                if (request.event_id or "").endswith(wanted) and self._delivered[request.position]:
+                    return
+            await self._receiver.wait_for(looked_at + 1)
+
+
+OK = answer(200)
+FAIL = answer(500)
+SLOW = answer(200, wait=0.015)
+
+
+def behaviours(chance: random.Random) -> list[Callable[[], Answer]]:
+    return [
+        lambda: OK,
+        lambda: OK,
+        lambda: OK,
+        lambda: FAIL if chance.random() < 0.5 else OK,
+        lambda: SLOW,
+    ]
+
+
+async def test_nothing_accepted_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chance = random.Random(SEED)
+    with trio.fail_after(DEADLINE):
+        async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
+            witnesses = [
+                Witness(await stack.enter_async_context(open_receiver()), behave)
+                for behave in behaviours(random.Random(SEED + 1))
+            ]
+            target = Target(nursery, write_config(tmp_path, delivery=DELIVERY))
+            await target.spawn()
+            await target.ready()
+            await register(target, witnesses)
+            producers = [Producer(target, f"lane{n}", EVENTS_PER_SECOND / 5) for n in range(5)]
+            async with trio.open_nursery() as load:
+                for producer in producers:
+                    load.start_soon(producer.run, EVENTS // 5)
+                kills = [kill for _ in range(ROUNDS) for kill in await kill_at_random(target, chance)]
+                for producer in producers:
+                    producer.enough.set()
+            for witness, producer in zip(witnesses, producers, strict=True):
+                await witness.wait_for_event(producer.emitted - 1)
+            assert await target.terminate() == 0
+    figures = [judge(w.arrivals(), kills, p.emitted) for w, p in zip(witnesses, producers, strict=True)]
+    with capsys.disabled():
+        print(story(figures, producers))
+
+
+async def register(target: Target, witnesses: list[Witness]) -> None:
+    async with httpx.AsyncClient(base_url=target.url, headers={"apikey": KEY}, trust_env=False) as client:
+        for number, witness in enumerate(witnesses):
+            stored = await client.post(f"/webhook/set/lane{number}", json={"url": witness.url})
+            assert stored.status_code == 201, stored.text
+
+
+async def kill_at_random(target: Target, chance: random.Random) -> list[Kill]:
+    """Kill the process while it works, and at times its successor while that starts; leave one ready."""
+    await trio.sleep(chance.uniform(0.05, 2.0))
+    kills = [await kill_now(target)]
+    while chance.random() < 0.25:
+        await target.spawn()
+        await trio.sleep(chance.uniform(0.0, 1.2))
+        kills.append(await kill_now(target))
+    await target.spawn()
+    await target.ready()
+    return kills
+
+
+async def kill_now(target: Target) -> Kill:
+    """Kill it and wait until the receivers have read what it had sent."""
+    began = trio.current_time()
+    await target.kill()
+    await trio.testing.wait_all_tasks_blocked(0.005)
+    await trio.sleep(0.05)
+    return Kill(began, trio.current_time())
+
+
+def story(figures: list[Figures], producers: list[Producer]) -> str:
+    """The figures, for people."""
+    every = total(figures)
+    names = ("", "", "", "fails half", "slow", "all")
+    columns = ("events", "arrivals", "retries", "repeats", "most per kill")
+    lines = [f"\n{ROUNDS} rounds of kill -9, seed {SEED}: nothing lost, order kept"]
+    lines.append(f"{'':>12}" + "".join(f"{column:>15}" for column in columns))
+    for name, f in zip(names, (*figures, every), strict=True):
+        cells = (f.events, f.arrivals, f.retries, f.repeats, f.most_repeats)
+        lines.append(f"{name:>12}" + "".join(f"{cell:>15}" for cell in cells))
+    refused = sum(producer.refusals for producer in producers)
+    lines.append(f"The oldest repeat had arrived {every.oldest_repeat * 1000:.0f} ms before its kill.")
+    lines.append(f"{refused} requests to emit were refused or cut off, and made again.")
+    return "\n".join(lines)

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.gateway_process import ReceiverProcess, Server, receiving, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A gateway for the tests of a module; each uses instances of its own."""
+    with serving(tmp_path_factory.mktemp("gateway")) as server:
+        yield server
+        assert server.process.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReceiverProcess]:
+    """A receiver for the tests of a module; each uses paths of its own."""
+    with receiving(tmp_path_factory.mktemp("receiver")) as receiver:
+        yield receiver

@@ -1,0 +1,70 @@
+"""The commands against a running server, as a program would use them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.gateway_process import KEY, ReceiverProcess, Server
+from tests.support.processes import run
+
+pytestmark = pytest.mark.e2e
+
+
+def test_the_main_job_by_commands_alone(server: Server, receiver: ReceiverProcess) -> None:
+    key = server.command("instance", "create", "cli")["hash"]
+    assert key
+    stored = server.command("webhook", "set", "cli", receiver.url("/cli"), "--event", "messages.upsert")
+    assert stored["events"] == ["MESSAGES_UPSERT"]
+    assert server.command("webhook", "find", "cli")["url"] == receiver.url("/cli")
+    secret = server.command("webhook", "secret", "cli")["secret"]
+    assert secret.startswith("whsec_")
+    data = '{"key": {"remoteJid": "a"}, "n": 9007199254740993}'
+    answer = server.command("emit", "cli", "MESSAGES_UPSERT", "--data", data, "--id", "by-command")
+    assert answer["ids"] == ["by-command"]
+    arrival = receiver.next("/cli")
+    assert arrival.headers["webhook-id"] == "by-command"
+    assert arrival.json["data"]["n"] == 9007199254740993
+    tested = server.command("webhook", "test", "cli")
+    assert (tested["status"], tested["outcome"]) == (200, "delivered")
+    listed = server.command("delivery", "list", "cli")
+    assert "by-command" in json.dumps(listed)
+    shown = server.command("delivery", "show", "cli", "by-command")
+    assert len(shown["attempts"]) == 1
+    lanes = server.command("lane", "list")
+    assert receiver.url("/cli") in json.dumps(lanes)
+
+
+def test_a_batch_from_standard_input(server: Server, receiver: ReceiverProcess) -> None:
+    server.set("cli-batch", receiver.url("/cli-batch"))
+    lines = "".join(json.dumps({"event": "CALL", "data": {"n": n}}) + "\n" for n in range(5))
+    assert server.command("emit", "cli-batch", "--batch", "-", stdin=lines)["accepted"] == 5
+    assert [receiver.next("/cli-batch").json["data"]["n"] for _ in range(5)] == list(range(5))
+
+
+def test_errors_of_the_server_are_the_commands_errors(server: Server) -> None:
+    env = {"HOOKGW_URL": server.url, "HOOKGW_KEY": KEY}
+    done = run(["-m", "hookgw", "emit", "nobody", "CALL"], cwd=server.folder, env=env)
+    assert done.returncode == 1
+    assert "nobody" in done.stderr
+    done = run(["-m", "hookgw", "lane", "list"], cwd=server.folder, env={**env, "HOOKGW_KEY": "wrong"})
+    assert done.returncode == 1
+    assert done.stdout == ""
+
+
+def test_check_config_judges_without_starting(server: Server, tmp_path: Path) -> None:
+    good = run(["-m", "hookgw", "check-config", server.folder / "config.yaml"], cwd=tmp_path)
+    assert good.returncode == 0, good.stderr
+    (tmp_path / "bad.yaml").write_text("server: {bnd: []}\n")
+    bad = run(["-m", "hookgw", "check-config", "bad.yaml"], cwd=tmp_path)
+    assert bad.returncode == 1
+    assert "server.bnd" in bad.stderr
+
+
+def test_plugins_lists_the_first_party_ones(server: Server) -> None:
+    done = run(["-m", "hookgw", "plugins", "--json"], cwd=server.folder)
+    assert done.returncode == 0, done.stderr
+    names = {plugin["name"] for plugin in json.loads(done.stdout)}
+    assert {"simulator", "gateway_kinds", "evolution_envelope", "message_filters"} <= names

@@ -1,0 +1,297 @@
+"""The life of the process: start, refusal to start, drain, and what must not kill it."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+
+import hookgw
+from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving, write_config
+from tests.support.processes import run, started
+
+pytestmark = pytest.mark.e2e
+
+
+def test_it_says_where_it_listens_once_it_is_ready(tmp_path: Path) -> None:
+    with started(["-m", "hookgw", "serve", "--config", write_config(tmp_path)], cwd=tmp_path) as process:
+        line = process.line()
+        match = re.fullmatch(r"hookgw (\S+) listening on (http://127\.0\.0\.1:\d+)", line)
+        assert match is not None, line
+        assert match[1] == hookgw.__version__
+        assert httpx.get(match[2] + "/readyz", trust_env=False).status_code == 200
+        assert process.stop() == 0
+
+
+def test_without_a_key_one_is_made_and_shown_once(tmp_path: Path) -> None:
+    config = write_config(tmp_path, auth={"global_key": None})
+    for start in range(2):
+        with started(["-m", "hookgw", "serve", "--config", config], cwd=tmp_path) as process:
+            first = process.line()
+            if start == 0:
+                key = first.rsplit(" ", 1)[1]
+                assert "global key" in first
+                first = process.line()
+            url = first.rsplit(" ", 1)[1]
+            answer = httpx.get(url + "/instance/fetchInstances", headers={"apikey": key}, trust_env=False)
+            assert answer.status_code == 200
+            assert process.stop() == 0
+    assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
+
+
+def test_it_drains_what_is_under_way(tmp_path: Path, receiver: ReceiverProcess) -> None:
+    with serving(tmp_path) as server:
+        server.set("drain", receiver.url("/wait/0.5"))
+        first, second = server.emit("drain", "CALL"), server.emit("drain", "CALL")
+        assert receiver.next("/wait/0.5").headers["webhook-id"] == first
+        assert server.process.stop() == 0
+    with serving(tmp_path) as server:
+        assert receiver.next("/wait/0.5").headers["webhook-id"] == second
+        report = server.get(f"/delivery/find/drain/{first}")
+        assert (report["state"], len(report["attempts"])) == ("delivered", 1)
+        assert server.process.stop() == 0
+
+
+def test_it_continues_after_a_restart(tmp_path: Path, receiver: ReceiverProcess) -> None:
+    with receiving(tmp_path) as down:
+        port = urlsplit(down.root).port
+    url = f"http://127.0.0.1:{port}/continue"
+    with serving(tmp_path) as server:
+        secret = server.set("kept", url)
+        event_id = server.emit("kept", "CALL", {"n": 1})
+        assert server.process.stop() == 0
+    with serving(tmp_path) as server:
+        assert server.get("/webhook/find/kept")["url"] == url
+        assert server.get("/webhook/secret/kept")["secret"] == secret
+        server.set("kept", receiver.url("/continue"))
+        assert receiver.next("/continue").headers["webhook-id"] == event_id
+
+
+def refused(folder: Path, *, code: int = 1, **blocks: Any) -> str:
+    """Try to serve; it must end with the code. Gives what it says on standard error."""
+    done = run(["-m", "hookgw", "serve", "--config", write_config(folder, **blocks)], cwd=folder)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "listening" not in done.stdout
+    return done.stderr
+
+
+def test_a_port_in_use_is_a_clear_refusal(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert bind in refused(tmp_path, server={"bind": [bind]})
+
+
+def test_a_data_file_held_by_another_process_is_a_clear_refusal(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert str(tmp_path / "hookgw.db") in refused(tmp_path)
+        assert server.get("/healthz") is not None
+
+
+def test_a_corrupt_data_file_is_a_clear_refusal(tmp_path: Path) -> None:
+    (tmp_path / "hookgw.db").write_bytes(b"this is no database" * 1000)
+    assert str(tmp_path / "hookgw.db") in refused(tmp_path)
+    assert (tmp_path / "hookgw.db").read_bytes() == b"this is no database" * 1000
+
+
+def test_a_data_file_of_a_newer_hookgw_is_a_clear_refusal(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert server.process.stop() == 0
+    with sqlite3.connect(tmp_path / "hookgw.db") as connection:
+        connection.execute("PRAGMA user_version = 9999")
+    connection.close()
+    assert "newer" in refused(tmp_path)
+
+
+def test_a_typo_in_the_configuration_is_named_with_its_line(tmp_path: Path) -> None:
+    error = refused(tmp_path, delivery={"time_out": "5s"})
+    line = (tmp_path / "config.yaml").read_text().splitlines().index("  time_out: 5s") + 1
+    assert "delivery.time_out" in error
+    assert re.search(rf"(line |:){line}\b", error), error
+    assert "delivery.timeout" in error or "timeout" in error.replace("time_out", "")
+
+
+BROKEN = 'raise RuntimeError("this plugin is broken")\n'
+
+
+def test_a_broken_plugin_stops_the_start_and_is_named(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "broken.py").write_text(BROKEN)
+    error = refused(tmp_path)
+    assert "broken" in error
+    assert "this plugin is broken" in error
+
+
+def test_a_broken_plugin_may_be_optional(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "broken.py").write_text(BROKEN)
+    (tmp_path / "plugins" / "working.py").write_text(WORKING)
+    with serving(tmp_path, plugins={"optional": ["broken"]}) as server, receiving(tmp_path) as receiver:
+        server.set("plugins", receiver.url("/plugins"))
+        server.emit("plugins", "CALL", {"n": 1})
+        assert receiver.next("/plugins").headers["x-plugin"] == "working"
+
+
+WORKING = """\
+import hookgw
+
+@hookgw.hookimpl
+def hookgw_prepare(request):
+    request.headers["x-plugin"] = "working"
+"""
+
+
+def test_the_demo_ends_by_itself(tmp_path: Path) -> None:
+    done = run(["-m", "hookgw", "demo", "--once"], cwd=tmp_path, patience=90)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], ["serve", "--nothing"], ["emit"]])
+def test_misuse_is_2(tmp_path: Path, arguments: list[str]) -> None:
+    assert run(["-m", "hookgw", *arguments], cwd=tmp_path).returncode == 2
+
+
+def test_nobody_there_is_1(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    done = run(["-m", "hookgw", "lane", "list", "--server", url], cwd=tmp_path)
+    assert done.returncode == 1
+    assert url in done.stderr
+
+
+# What one client must not be able to do to all others.
+
+
+def connect(server: Server) -> socket.socket:
+    parts = urlsplit(server.url)
+    assert parts.hostname is not None
+    return socket.create_connection((parts.hostname, parts.port or 80), timeout=10)
+
+
+def websocket_upgrade_and_a_byte(server: Server) -> None:
+    with connect(server) as client:
+        client.sendall(
+            b"GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\nx"
+        )
+        client.recv(1000)
+
+
+def http2_headers_and_resets(server: Server) -> None:
+    client_side = H2Connection(H2Configuration(client_side=True))
+    client_side.initiate_connection()
+    for stream in range(1, 400, 2):
+        request = [(":method", "GET"), (":scheme", "http"), (":authority", "x"), (":path", "/healthz")]
+        client_side.send_headers(stream, request, end_stream=True)
+        client_side.reset_stream(stream)
+    with connect(server) as client:
+        client.sendall(client_side.data_to_send())
+        client.recv(1000)
+
+
+def half_a_head(server: Server) -> None:
+    with connect(server) as client:
+        client.sendall(b"POST /event/emit/alive HTTP/1.1\r\nHost: x\r\nApi")
+
+
+def half_a_body(server: Server) -> None:
+    with connect(server) as client:
+        client.sendall(emit_request(b'{"event": "CALL", "data": {"half": 1}}')[:-5])
+
+
+def half_closed(server: Server) -> None:
+    with connect(server) as client:
+        client.sendall(emit_request(b'{"event": "CALL", "data": {}}'))
+        client.shutdown(socket.SHUT_WR)
+        client.recv(1000)
+
+
+def garbage(server: Server) -> None:
+    with connect(server) as client:
+        client.sendall(b"\x00\xff" * 500 + b"\r\n\r\n")
+        client.recv(1000)
+
+
+def emit_request(body: bytes) -> bytes:
+    head = f"POST /event/emit/alive HTTP/1.1\r\nHost: x\r\nApikey: {KEY}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+@pytest.mark.parametrize(
+    "rudeness",
+    [websocket_upgrade_and_a_byte, http2_headers_and_resets, half_a_head, half_a_body, half_closed, garbage],
+    ids=lambda rudeness: rudeness.__name__,
+)
+def test_no_client_can_kill_it(
+    server: Server, receiver: ReceiverProcess, rudeness: Callable[[Server], None]
+) -> None:
+    path = f"/alive/{rudeness.__name__}"
+    server.set("alive", receiver.url(path))
+    for _ in range(5):
+        rudeness(server)
+    assert server.process.popen.poll() is None
+    event_id = server.emit("alive", "CALL", {"n": 1})
+    while receiver.next(path).headers["webhook-id"] != event_id:
+        pass
+
+
+def test_a_client_that_leaves_takes_no_accepted_event_with_it(
+    server: Server, receiver: ReceiverProcess
+) -> None:
+    """Each request is whole when the client leaves: its event is taken or not, never taken and lost."""
+    server.set("alive", receiver.url("/leaving"))
+    for number in range(30):
+        body = json.dumps({"event": "CALL", "id": f"left{number}", "data": {}}).encode()
+        with connect(server) as client:
+            client.sendall(emit_request(body))
+    last = server.emit("alive", "CALL")
+    arrived: list[str] = []
+    while last not in arrived:
+        arrived.append(receiver.next("/leaving").headers["webhook-id"])
+    page = server.get("/delivery/list/alive?kind=CALL&limit=100")
+    taken = {entry["event"]["id"] for entry in page["deliveries"]} & {f"left{n}" for n in range(30)}
+    assert taken <= set(arrived)
+    assert len(arrived) == len(set(arrived))
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "status"),
+    [
+        (b"", "application/json", 400),
+        (b"{", "application/json", 400),
+        (b'{"event": "CALL", "data": "\xff"}', "application/json", 400),
+        (b"[" * 10_000 + b"]" * 10_000, "application/json", 400),
+        (b'{"event": "CALL", "data": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "application/json", 400),
+        (b"event=CALL", "application/x-www-form-urlencoded", 415),
+        (b" " * 20_000_000, "application/json", 413),
+    ],
+)
+def test_bad_bodies_get_the_one_shape(server: Server, content: bytes, content_type: str, status: int) -> None:
+    server.post("/webhook/set/bodies", {"url": "https://app.example/"}, status=201)
+    answer = server.http.post("/event/emit/bodies", content=content, headers={"content-type": content_type})
+    assert answer.status_code == status
+    error = answer.json()
+    assert error["status"] == status
+    assert error["response"]["message"]
+
+
+def test_an_endless_body_without_a_length_is_cut(server: Server) -> None:
+    pieces = (b" " * 65536 for _ in range(400))
+    headers = {"content-type": "application/json"}
+    try:
+        answer = server.http.post("/event/emit/bodies", content=pieces, headers=headers)
+    except httpx.WriteError:
+        return
+    assert answer.status_code == 413
