@@ -1,0 +1,128 @@
+"""Appending, pages of a lane, the backlog."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from hookgw.deliveries import Delivery
+from hookgw.store import Append, LaneBacklog, Store
+from hookgw.store.bulk import MAX_ROWS
+from tests.store.support import LANE, delivered, event, failed, ids_of, seqs_of, to
+
+
+async def test_what_was_appended_is_in_the_page(store: Store) -> None:
+    handed: list[Delivery] = []
+    store.on_appended = handed.extend
+    data = '{"b": 9007199254740993, "a": "\\u00e9 \\ud83d\\ude00 \\\\ \\"", "é": 1.10}'
+    whole = event("e1", data=data)
+    whole = type(whole)(
+        id="e1",
+        kind="MESSAGES_UPSERT",
+        instance="shop",
+        data_json=data.encode(),
+        time=1_795_176_000.123,
+        sender="551199@s.whatsapp.net",
+        server_url="https://gateway.test/ü",
+    )
+    assert await store.append([Append(whole, (("reg_1", LANE),))]) == [True]
+    page = await store.page(LANE, 0, 10)
+    assert [delivery.event for delivery in page] == [whole]
+    assert page[0].event.date_time == whole.date_time
+    assert (page[0].registration, page[0].lane) == ("reg_1", LANE)
+    assert (page[0].attempts, page[0].failures, page[0].next_at, page[0].body) == (0, 0, 0.0, None)
+    assert page[0].accepted_at == pytest.approx(handed[0].accepted_at, abs=1e-6)
+    assert [delivery.seq for delivery in handed] == [page[0].seq]
+
+
+async def test_an_event_to_several_registrations(store: Store) -> None:
+    targets = (("reg_1", "http://a.test"), ("reg_2", "http://b.test"), ("reg_3", "http://a.test"))
+    assert await store.append([Append(event("e1"), targets)]) == [True]
+    assert [d.registration for d in await store.page("http://a.test", 0, 10)] == ["reg_1", "reg_3"]
+    assert [d.registration for d in await store.page("http://b.test", 0, 10)] == ["reg_2"]
+
+
+@pytest.mark.parametrize("targets", [(), (("reg_1", LANE),)], ids=["unheard", "heard"])
+async def test_a_known_id_is_a_duplicate(store: Store, targets: tuple[tuple[str, str], ...]) -> None:
+    assert await store.append([Append(event("e1"), targets)]) == [True]
+    assert await store.append([*to("e1"), *to("e2")]) == [False, True]
+    assert await store.append(to("e1", instance="other")) == [True]
+
+
+async def test_a_duplicate_within_one_call(store: Store) -> None:
+    assert await store.append(to("e1", "e2", "e1", "e1")) == [True, True, False, False]
+    assert await ids_of(store) == ["e1", "e2"]
+
+
+async def test_a_duplicate_of_another_call_in_the_same_commit(store: Store) -> None:
+    answers: dict[int, list[bool]] = {}
+
+    async def produce(number: int) -> None:
+        answers[number] = await store.append(to("same", f"own_{number}"))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(produce, number)
+    assert sorted(answer[0] for answer in answers.values()) == [False] * 19 + [True]
+    assert all(answer[1] for answer in answers.values())
+    assert len(await ids_of(store)) == 21
+
+
+async def test_an_empty_append(store: Store) -> None:
+    assert await store.append([]) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, MAX_ROWS - 1, MAX_ROWS, MAX_ROWS + 1, 3 * MAX_ROWS + 5])
+async def test_every_size_of_batch_is_whole(store: Store, count: int) -> None:
+    names = [f"e{number}" for number in range(count)]
+    assert await store.append(to(*names)) == [True] * count
+    assert [d.event.id for d in await store.page(LANE, 0, count + 1)] == names
+    for seq in await seqs_of(store, limit=count + 1):
+        store.settle_nowait(delivered(seq))
+    await store.flush()
+    assert await seqs_of(store) == []
+
+
+async def test_pages_go_on_where_the_last_ended(store: Store) -> None:
+    await store.append(to(*(f"e{number}" for number in range(10))))
+    first = await seqs_of(store, limit=4)
+    second = await seqs_of(store, after=first[-1], limit=4)
+    third = await seqs_of(store, after=second[-1], limit=4)
+    assert [len(first), len(second), len(third)] == [4, 4, 2]
+    assert first + second + third == sorted(await seqs_of(store))
+
+
+async def test_a_page_of_an_unknown_lane_is_empty(store: Store) -> None:
+    assert await store.page("http://nobody.test", 0, 10) == []
+
+
+async def test_bodies_of_a_page_belong_to_their_deliveries(store: Store) -> None:
+    await store.append(to("e1", "e2", "e3", "e4"))
+    first, second, _, fourth = await seqs_of(store)
+    await store.settle(failed(first, body=b"one \x00\xff"))
+    await store.settle(failed(second, body=b""))
+    await store.settle(failed(fourth, body="vier ü".encode()))
+    bodies = [delivery.body for delivery in await store.page(LANE, 0, 10)]
+    assert bodies == [b"one \x00\xff", b"", None, "vier ü".encode()]
+
+
+async def test_the_backlog_counts_what_is_pending(store: Store) -> None:
+    assert await store.backlog() == []
+    await store.append([*to("e1", "e2", lane="http://a.test"), *to("e3", lane="http://b.test")])
+    page = await store.page("http://a.test", 0, 10)
+    await store.settle(delivered(page[0].seq))
+    await store.settle(delivered((await store.page("http://b.test", 0, 1))[0].seq))
+    assert await store.backlog() == [LaneBacklog("http://a.test", 1, page[1].accepted_at)]
+    assert await store.count_pending("http://a.test") == 1
+    assert await store.count_pending("http://b.test") == 0
+    assert await store.count_pending("http://nobody.test") == 0
+
+
+async def test_numbers_are_never_given_twice(path, store: Store) -> None:  # type: ignore[no-untyped-def]
+    await store.append(to("e1"))
+    [seq] = await seqs_of(store)
+    await store.settle(delivered(seq))
+    while await store.prune(2e9, 10):
+        pass
+    await store.append(to("e1"))
+    assert await seqs_of(store) > [seq]
