@@ -1,6 +1,6 @@
 """Registrations: who hears what, and how. No I/O.
 
-The dialects in which callers write them are read in :mod:`hookgw.api.dialects`.
+The dialects in which callers write them are read in :mod:`hookgw.dialects`.
 """
 
 from __future__ import annotations

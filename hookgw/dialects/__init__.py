@@ -1,0 +1,19 @@
+"""How callers write things: the dialects of known clients, read into one form. No I/O."""
+
+from hookgw.dialects.events import Batch, EmitLimits, parse_events
+from hookgw.dialects.headers import MASK, unmask_headers
+from hookgw.dialects.instances import Creation, parse_creation, parse_text_message
+from hookgw.dialects.registrations import parse_grace, parse_registration
+
+__all__ = [
+    "MASK",
+    "Batch",
+    "Creation",
+    "EmitLimits",
+    "parse_creation",
+    "parse_events",
+    "parse_grace",
+    "parse_registration",
+    "parse_text_message",
+    "unmask_headers",
+]
