@@ -35,9 +35,9 @@ class Clock:
         """The time by which decisions are made; it never jumps."""
         return trio.current_time() + self._offset
 
-    async def sleep_until(self, steady: float) -> None:
-        """Wait until :meth:`steady` has reached the given time. Always a checkpoint."""
-        await trio.sleep_until(steady - self._offset)
+    def deadline(self, steady: float) -> float:
+        """That time as a deadline for a cancel scope."""
+        return steady - self._offset
 
 
 def virtual_clock(start: float = 1_700_000_000.0) -> Clock:

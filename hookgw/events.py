@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import secrets
+import time
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -50,19 +51,31 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """When it happened, as RFC 3339 with ``Z``."""
         return rfc3339(self.time)
 
+    @staticmethod
+    def encode(data: Any) -> bytes:
+        """A payload as JSON.
+
+        Raises:
+            TypeError: it cannot be written as JSON.
+        """
+        return msgspec.json.encode(data)
+
     def replace(self, *, data: Any = msgspec.UNSET, kind: str | None = None) -> Event:
         """A copy with another payload or kind; id, instance and time stay.
 
         Raises:
             TypeError: ``data`` cannot be written as JSON.
         """
-        data_json = self.data_json if data is msgspec.UNSET else msgspec.json.encode(data)
+        data_json = self.data_json if data is msgspec.UNSET else self.encode(data)
         return msgspec.structs.replace(self, data_json=data_json, kind=kind or self.kind)
 
 
 def new_event_id() -> str:
-    """A fresh event id: ``msg_`` and 128 random bits."""
-    return "msg_" + secrets.token_hex(16)
+    """A fresh event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits.
+
+    Ids that grow with time keep the store's index of them together, which makes commits cheaper.
+    """
+    return f"msg_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
 class EventKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +141,9 @@ class Catalog:
 
     def __len__(self) -> int:
         return len(self._kinds)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kinds
 
     def get(self, spelling: str) -> EventKind | None:
         """The kind of that name, in any spelling (``MESSAGES_UPSERT``, ``messages.upsert``)."""

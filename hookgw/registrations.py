@@ -157,7 +157,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
     secret: Secret | msgspec.UnsetType = msgspec.UNSET
     ordering: Ordering | msgspec.UnsetType = msgspec.UNSET
     concurrency: int | msgspec.UnsetType = msgspec.UNSET
-    timeout: float | None | msgspec.UnsetType = msgspec.UNSET
+    timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
     plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
@@ -165,7 +165,16 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
         """The registration that results, from the stored one or from nothing."""
         given = {
             name: value
-            for name in ("by_events", "base64", "headers", "ordering", "concurrency", "timeout", "retry", "plugins")
+            for name in (
+                "by_events",
+                "base64",
+                "headers",
+                "ordering",
+                "concurrency",
+                "timeout",
+                "retry",
+                "plugins",
+            )
             if (value := getattr(self, name)) is not msgspec.UNSET
         }
         if self.secret is not msgspec.UNSET:

@@ -1,1 +1,1 @@
-"""."""
+"""Lanes, the dispatcher that starts them, and the rules by which an attempt is judged."""

@@ -1,0 +1,122 @@
+"""The dispatcher: hands deliveries to lanes, starts a lane where there is none, and ends them all.
+
+Every lane is a task in the dispatcher's nursery. A lane that raises is a bug: it ends the dispatcher
+and, through the gateway, the process, because a server that accepts events over a dead lane would lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import trio
+
+from hookgw.deliveries import Delivery, LaneState
+from hookgw.delivery.transport import LaneTransport
+from hookgw.dispatch.lane import Lane, LaneServices, LaneStatistics
+
+
+class Dispatcher:
+    """Owns the lanes.
+
+    Args:
+        services: what all lanes share.
+        transport: makes a lane's connection; the lane closes it.
+    """
+
+    def __init__(self, services: LaneServices, transport: Callable[[], LaneTransport]) -> None:
+        self._services = services
+        self._transport = transport
+        self._lanes: dict[str, Lane] = {}
+        self._nursery: trio.Nursery | None = None
+        self._stop, self._stopped = trio.Event(), trio.Event()
+        self._stopping = False
+
+    async def run(
+        self,
+        backlog: Iterable[tuple[str, int]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Start a lane for each backlog, then run lanes until :meth:`stop` or cancellation.
+
+        Args:
+            backlog: the lanes with pending deliveries, and how many each has.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                for key, count in backlog:
+                    self._start(key, count)
+                task_status.started()
+                await self._stop.wait()
+        finally:
+            self._stopped.set()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether lanes are worked off."""
+        return self._nursery is not None and not self._stopping and not self._stopped.is_set()
+
+    def dispatch(self, deliveries: Iterable[Delivery]) -> None:
+        """Hand deliveries that are on disk to their lanes, in the order given. Never waits."""
+        lanes = self._lanes
+        for delivery in deliveries:
+            lane = lanes.get(delivery.lane)
+            if lane is None:
+                lane = self._start(delivery.lane)
+            lane.offer(delivery)
+
+    def pause(self, keys: Iterable[str], until: Sequence[trio.Event] = ()) -> None:
+        """Stop lanes before their next attempt; then let them read the outbox anew.
+
+        For deliveries that are moved, parked or put back while the lanes run.
+
+        Args:
+            keys: the lanes; those that do not run are started.
+            until: what must have happened before they go on.
+        """
+        for key in keys:
+            (self._lanes.get(key) or self._start(key)).refresh(until)
+
+    def resume(self, keys: Iterable[str]) -> None:
+        """Let waiting lanes try again now."""
+        for key in keys:
+            if (lane := self._lanes.get(key)) is not None:
+                lane.resume()
+
+    def under_way(self, keys: Iterable[str], registration_id: str) -> list[tuple[int, trio.Event]]:
+        """Which deliveries to a registration are on the wire now, each with an event of its end."""
+        lanes = [lane for key in keys if (lane := self._lanes.get(key)) is not None]
+        return [found for lane in lanes if (found := lane.under_way(registration_id)) is not None]
+
+    def lanes(self, keys: Iterable[str] | None = None) -> list[LaneStatistics]:
+        """A snapshot of the running lanes, or of those named that run."""
+        if keys is None:
+            return [lane.statistics() for lane in self._lanes.values()]
+        return [lane.statistics() for key in keys if (lane := self._lanes.get(key)) is not None]
+
+    def stop(self) -> None:
+        """End every lane after the attempt that it has under way; what is left stays on disk."""
+        self._stopping = True
+        for lane in self._lanes.values():
+            lane.stop()
+        self._stop.set()
+
+    async def wait_stopped(self) -> None:
+        """Wait until :meth:`run` has returned. Give it a deadline: an attempt takes up to its timeout."""
+        await self._stopped.wait()
+
+    def _start(self, key: str, backlog: int = 0) -> Lane:
+        lane = Lane(key, self._services, self._transport(), backlog=backlog)
+        if self._stopping or self._nursery is None:
+            return lane
+        self._lanes[key] = lane
+        self._nursery.start_soon(self._run, lane, name=f"lane {key}")
+        return lane
+
+    async def _run(self, lane: Lane) -> None:
+        try:
+            await lane.run()
+        finally:
+            del self._lanes[lane.key]
+        await self._services.keeper.lane_changed(lane.key, LaneState.IDLE)

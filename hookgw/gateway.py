@@ -1,0 +1,353 @@
+"""The gateway: accept → outbox → dispatcher, with all that belongs to it, opened and closed as one.
+
+This is the composition and the face that the HTTP interface, the commands and plugins see. What it
+does is done by the parts; what it adds is that a change, once begun, is finished even where the one
+who asked for it has gone away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+import trio
+
+from hookgw.access import Keyring, Principal, new_key
+from hookgw.background import keep_pruning, keep_running
+from hookgw.clock import Clock
+from hookgw.connections import Connections
+from hookgw.connectors import ConnectionState, QRCode
+from hookgw.deliveries import Attempt
+from hookgw.delivery.dial import Dialer
+from hookgw.delivery.guard import AddressGuard
+from hookgw.delivery.transport import LaneTransport
+from hookgw.dispatch.courier import Courier
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.lane import LaneServices, LaneStatistics
+from hookgw.errors import Unavailable
+from hookgw.events import Catalog, Event
+from hookgw.global_webhooks import read_global_webhooks
+from hookgw.instances import Instances
+from hookgw.intake import Intake, Receipt
+from hookgw.keeper import Keeper
+from hookgw.kinds import BUILT_IN_KINDS
+from hookgw.metrics import Metrics
+from hookgw.plugins.calling import Hooks
+from hookgw.plugins.loading import load_plugins
+from hookgw.registrations import DEFAULT_LABEL, Instance, Registration, RegistrationChange, lanes_of
+from hookgw.registry import Registry
+from hookgw.settings import Settings
+from hookgw.store import Store, open_store
+from hookgw.webhooks import Webhooks
+
+logger = structlog.get_logger("hookgw.gateway")
+
+T = TypeVar("T")
+
+_CHANGE_PATIENCE = 30.0
+"""How long a change may take that nobody can interrupt, in seconds."""
+
+
+class Gateway:
+    """One running gateway; made by :func:`open_gateway`.
+
+    Attributes:
+        settings, catalog, hooks, store, clock, metrics: its parts, for those who build on it.
+        first_key: the global key, where it was made just now; it is shown once and kept hashed.
+    """
+
+    def __init__(
+        self, settings: Settings, store: Store, hooks: Hooks, metrics: Metrics, clock: Clock
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.hooks = hooks
+        self.metrics = metrics
+        self.clock = clock
+        self.catalog = Catalog([*BUILT_IN_KINDS, *hooks.kinds()])
+        self.first_key: str | None = None
+        self._registry = Registry(store)
+        dialer = Dialer(
+            AddressGuard(settings.delivery.allow_networks), connect_timeout=settings.delivery.connect_timeout
+        )
+        self._transport = partial(LaneTransport, dialer, max_answer=settings.delivery.max_answer)
+        self._courier = Courier(
+            hooks,
+            clock,
+            server_url=settings.server.public_url,
+            kept_answer=settings.delivery.kept_answer,
+        )
+        self._keeper = Keeper(
+            self._registry, store, hooks, metrics, clock, settings.delivery, self._make_dispatcher
+        )
+        self._dispatcher = self._keeper.dispatcher
+        self._intake = Intake(
+            settings.events,
+            self.catalog,
+            self._registry,
+            store,
+            hooks,
+            metrics,
+            server_url=settings.server.public_url,
+        )
+        self._connections = Connections(hooks.connectors(), self._intake.accept, clock)
+        self._intake.connections = self._connections
+        self._webhooks = Webhooks(
+            self._registry,
+            self._keeper,
+            hooks,
+            self.catalog,
+            self._courier,
+            self._transport,
+            clock,
+            settings.delivery,
+        )
+        store.on_appended = self._dispatcher.dispatch
+        metrics.watch_lanes(self._dispatcher.lanes, clock.steady)
+
+    def _make_dispatcher(self, keeper: Keeper) -> Dispatcher:
+        services = LaneServices(
+            store=self.store,
+            keeper=keeper,
+            courier=self._courier,
+            clock=self.clock,
+            settings=self.settings.delivery,
+        )
+        return Dispatcher(services, self._transport)
+
+    # Events
+
+    async def accept(self, events: Sequence[Event]) -> Receipt:
+        """Put events on disk, each addressed to the registrations that want it; all of them or none.
+
+        Returns once they are on disk. A caller that is cancelled while it waits does not undo that.
+
+        Raises:
+            Invalid: an event breaks a rule; each message begins with its index.
+            NotFound: an event's instance does not exist.
+            Unavailable: the disk refused.
+        """
+        return await self._intake.accept(events)
+
+    # Keys
+
+    def authenticate(self, key: str | None) -> Principal | None:
+        """Whose key it is; ``None`` for nobody's."""
+        return self._keyring.authenticate(key)
+
+    # Instances
+
+    def instances(self) -> list[Instance]:
+        """All instances, by name."""
+        return self._registry.instances()
+
+    def find_instance(self, name: str) -> Instance | None:
+        """The instance of that name, if there is one."""
+        return self._registry.find_instance(name)
+
+    def instance(self, name: str) -> Instance:
+        """The instance of that name; raises ``NotFound`` where there is none."""
+        return self._registry.instance(name)
+
+    def connection_state(self, name: str) -> ConnectionState:
+        """What the instance's connection is doing; raises ``NotFound`` where there is no instance."""
+        return self._connections.state(self._registry.instance(name).name)
+
+    async def create_instance(
+        self,
+        name: str,
+        *,
+        integration: str = "",
+        token: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Instance, str]:
+        """Create an instance; see :meth:`hookgw.instances.Instances.create`."""
+        return await _finish(
+            partial(self._instances.create, name, integration=integration, token=token, options=options)
+        )
+
+    async def delete_instance(self, name: str) -> None:
+        """Delete an instance with its registrations; raises ``NotFound`` where there is none."""
+        await _finish(partial(self._instances.delete, name))
+
+    async def connect(self, name: str) -> QRCode | None:
+        """Start the instance's connector; see :meth:`hookgw.instances.Instances.connect`."""
+        return await self._instances.connect(name)
+
+    async def logout(self, name: str) -> None:
+        """End the instance's connection; see :meth:`hookgw.instances.Instances.logout`."""
+        await _finish(partial(self._instances.logout, name))
+
+    async def send_text(self, name: str, number: str, text: str) -> dict[str, Any]:
+        """Send a text message; see :meth:`hookgw.connections.Connections.send_text`."""
+        return await self._connections.send_text(self._registry.instance(name), number, text)
+
+    # Registrations
+
+    def find_registration(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
+        """An instance's registration of that label, if there is one."""
+        return self._registry.find(instance, label)
+
+    def registrations_of(self, instance: str) -> list[Registration]:
+        """An instance's registrations, by label."""
+        return self._registry.of_instance(instance)
+
+    async def set_registration(
+        self, instance: str, label: str, change: RegistrationChange, *, create: bool = False
+    ) -> tuple[Registration, list[str]]:
+        """Store a registration.
+
+        Args:
+            instance, label: whose and which.
+            change: what is asked for.
+            create: make the instance where it does not exist, if the settings allow it.
+
+        Returns:
+            The stored registration, and warnings for whoever set it.
+
+        Raises:
+            NotFound: there is no such instance.
+            Invalid: a plugin refuses its options, or there are too many registrations.
+        """
+        if create and self.settings.instances.auto_create and self.find_instance(instance) is None:
+            await self.create_instance(instance)
+        return await _finish(partial(self._webhooks.set, instance, label, change)), []
+
+    async def delete_registration(self, instance: str, label: str = DEFAULT_LABEL) -> None:
+        """Delete a registration; raises ``NotFound`` where there is none."""
+        await _finish(partial(self._webhooks.delete, instance, label))
+
+    async def rotate_secret(self, instance: str, label: str, grace: float) -> Registration:
+        """Give a registration a new secret; see :meth:`hookgw.webhooks.Webhooks.rotate_secret`."""
+        return await _finish(partial(self._webhooks.rotate_secret, instance, label, grace))
+
+    async def test_registration(self, instance: str, label: str = DEFAULT_LABEL) -> Attempt:
+        """Send an example event now; see :meth:`hookgw.webhooks.Webhooks.test`."""
+        return await self._webhooks.test(instance, label)
+
+    def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
+        """Let the registration's lanes try again now; tells how they stood.
+
+        Raises:
+            NotFound: there is no such registration.
+        """
+        lanes = lanes_of(self._webhooks.find(instance, label))
+        self._dispatcher.resume(lanes)
+        return self._dispatcher.lanes(lanes)
+
+    def lanes(self) -> list[LaneStatistics]:
+        """A snapshot of all lanes that have something to do, or had a while ago."""
+        return self._dispatcher.lanes()
+
+    # Operation
+
+    async def ready(self) -> None:
+        """Return if the store writes and lanes run.
+
+        Raises:
+            Unavailable: they do not; the message says why.
+        """
+        if not self._dispatcher.is_running:
+            raise Unavailable("The dispatcher is not running.")
+        await self.store.check()
+
+    async def open(self, nursery: trio.Nursery) -> None:
+        """Read what is stored and start what runs; only :func:`open_gateway` calls it."""
+        everywhere = await read_global_webhooks(self.settings.global_webhooks, self.catalog, self.store)
+        await self._registry.load(everywhere)
+        await self._open_keyring()
+        backlog = [(found.lane, found.count) for found in await self.store.backlog()]
+        await nursery.start(self._dispatcher.run, backlog)
+        await nursery.start(self._connections.run)
+        self._instances.start_connected()
+        nursery.start_soon(keep_pruning, self.store, self.clock, self.settings.storage.retention)
+        for plugin, run in self.hooks.background():
+            nursery.start_soon(keep_running, plugin, partial(run, self), self.metrics)
+
+    async def close(self) -> None:
+        """Stop connectors, then let attempts that are under way end; what is left stays on disk."""
+        self._connections.stop_all()
+        self._dispatcher.stop()
+        await self._dispatcher.wait_stopped()
+
+    async def _open_keyring(self) -> None:
+        salt = await self.store.get_value("auth.salt")
+        if not isinstance(salt, str):
+            salt = new_key()
+            await self.store.put_value("auth.salt", salt)
+        self._keyring = Keyring(salt.encode())
+        for instance in self._registry.instances():
+            self._keyring.add_instance(instance.name, instance.key_hashes)
+        self._keyring.add_global(await self._global_key_hash())
+        self._instances = Instances(
+            self._registry, self._keyring, self._connections, self._keeper, self.clock
+        )
+
+    async def _global_key_hash(self) -> str:
+        """The configured key's hash, or that of the one made at first start."""
+        if self.settings.auth.global_key:
+            return self._keyring.hash(self.settings.auth.global_key)
+        known = await self.store.get_value("auth.global_key_hash")
+        if not isinstance(known, str):
+            self.first_key = new_key()
+            known = self._keyring.hash(self.first_key)
+            await self.store.put_value("auth.global_key_hash", known)
+        return known
+
+
+async def _finish(change: Callable[[], Awaitable[T]]) -> T:
+    """Carry a change through, also where the caller is cancelled meanwhile.
+
+    Raises:
+        Unavailable: it took too long.
+    """
+    try:
+        with trio.fail_after(_CHANGE_PATIENCE, shield=True):
+            return await change()
+    except trio.TooSlowError:
+        raise Unavailable(f"The change was not done within {_CHANGE_PATIENCE:g} s; try again.") from None
+
+
+@asynccontextmanager
+async def open_gateway(
+    settings: Settings, *, base: Path | None = None, clock: Clock | None = None, hooks: Hooks | None = None
+) -> AsyncIterator[Gateway]:
+    """Open a gateway for the length of a block.
+
+    Args:
+        settings: everything that can be set.
+        base: the folder that relative plugin folders are below; the working directory by default.
+        clock: the time, for tests.
+        hooks: plugins that are loaded already; by default the settings say which.
+
+    Yields:
+        The gateway, its lanes running. At the end of the block the attempts that are under way have
+        ``server.shutdown_grace`` to end; everything else waits on disk for the next start.
+
+    Raises:
+        StartError: the data file, a plugin or the configuration does not allow a start. A failure of
+            the gateway's own tasks cancels the block and is raised out of it.
+    """
+    clock = clock or Clock()
+    metrics = Metrics()
+    if hooks is None:
+        hooks = Hooks(
+            load_plugins(settings.plugins, base=base or Path.cwd()),
+            hook_timeout=settings.plugins.hook_timeout,
+            on_failure=metrics.plugin_failed,
+        )
+    hooks.configure(settings.plugins.options)
+    async with open_store(Path(settings.storage.path), clock=clock, observer=metrics) as store:
+        gateway = Gateway(settings, store, hooks, metrics, clock)
+        async with trio.open_nursery() as nursery:
+            await gateway.open(nursery)
+            try:
+                yield gateway
+            finally:
+                with trio.move_on_after(settings.server.shutdown_grace, shield=True):
+                    await gateway.close()
+                nursery.cancel_scope.cancel()

@@ -1,0 +1,144 @@
+"""Creating, connecting and deleting instances."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import msgspec
+
+from hookgw.access import Keyring, new_key
+from hookgw.clock import Clock
+from hookgw.connections import Connections
+from hookgw.connectors import QRCode
+from hookgw.errors import Conflict, Forbidden, Invalid
+from hookgw.keeper import Keeper
+from hookgw.registrations import Instance
+from hookgw.registry import Registry
+
+INSTANCE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+_LEAST_KEY = 8
+
+
+def check_name(name: object, what: str = "instanceName") -> str:
+    """The name, if it is one.
+
+    Raises:
+        Invalid: it is no string of 1 to 128 letters, digits, ``.``, ``_``, ``-``.
+    """
+    if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
+        raise Invalid(f"{what} must be 1 to 128 letters, digits, '.', '_' or '-'.")
+    return name
+
+
+class Instances:
+    """What can be done to instances; the arguments are the gateway's own parts."""
+
+    def __init__(
+        self, registry: Registry, keyring: Keyring, connections: Connections, keeper: Keeper, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._keyring = keyring
+        self._connections = connections
+        self._keeper = keeper
+        self._clock = clock
+
+    async def create(
+        self, name: str, *, integration: str, token: str | None, options: dict[str, Any] | None
+    ) -> tuple[Instance, str]:
+        """Create an instance and its key.
+
+        Returns:
+            The instance, and its key, which is not kept and cannot be shown again.
+
+        Raises:
+            Invalid: a bad name, token or integration.
+            Forbidden: the name, or the token as somebody's key, is taken.
+        """
+        check_name(name)
+        self._connections.check_integration(integration)
+        key = self._checked_key(token)
+        async with self._registry.changing(name):
+            if self._registry.find_instance(name) is not None:
+                raise Forbidden(f"The name {name!r} is taken by another instance.")
+            instance = Instance(
+                name=name,
+                id=str(uuid.uuid4()),
+                integration=integration,
+                key_hashes=(self._keyring.hash(key),),
+                options=options or {},
+                created_at=self._clock.wall(),
+            )
+            await self._registry.put_instance(instance)
+            self._keyring.add_instance(name, instance.key_hashes)
+        return instance, key
+
+    async def delete(self, name: str) -> None:
+        """Delete an instance with its registrations; what is pending for them is parked.
+
+        Raises:
+            NotFound: there is none.
+        """
+        instance = self._registry.instance(name)
+        await self._connections.stop(name)
+        async with self._registry.changing(name):
+            for registration in self._registry.of_instance(name):
+                await self._registry.remove(registration)
+                await self._keeper.park(registration, "The instance was deleted.")
+            await self._registry.remove_instance(name)
+            self._keyring.remove(instance.key_hashes)
+
+    async def connect(self, name: str) -> QRCode | None:
+        """Start the instance's connector; it is started again after a restart.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+        """
+        instance = self._with_connector(name)
+        await self._set_connected(name, True)
+        return await self._connections.connect(instance)
+
+    async def logout(self, name: str) -> None:
+        """End the instance's connection.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+        """
+        self._with_connector(name)
+        await self._set_connected(name, False)
+        await self._connections.stop(name)
+
+    def start_connected(self) -> None:
+        """Start the connectors that ran when the process ended; a connector that is gone is passed over."""
+        known = set(self._connections.names())
+        for instance in self._registry.instances():
+            if instance.connected and instance.integration in known:
+                self._connections.start(instance)
+
+    def _with_connector(self, name: str) -> Instance:
+        instance = self._registry.instance(name)
+        if not instance.integration:
+            raise Conflict(f"The instance {name!r} has no connector: its events come by HTTP alone.")
+        try:
+            self._connections.check_integration(instance.integration)
+        except Invalid as error:
+            raise Conflict(*error.messages) from None
+        return instance
+
+    async def _set_connected(self, name: str, connected: bool) -> None:
+        async with self._registry.changing(name):
+            instance = self._registry.instance(name)
+            if instance.connected != connected:
+                await self._registry.put_instance(msgspec.structs.replace(instance, connected=connected))
+
+    def _checked_key(self, token: str | None) -> str:
+        if token is None or token == "":
+            return new_key()
+        if len(token) < _LEAST_KEY or len(token) > 256 or not token.isascii() or not token.isprintable():
+            raise Invalid(f"token must be {_LEAST_KEY} to 256 printable ASCII characters.")
+        if self._keyring.is_taken(token):
+            raise Forbidden("This token cannot be used; choose another, or leave it out.")
+        return token

@@ -1,0 +1,141 @@
+"""The way in: events are checked, addressed, and put on disk.
+
+Nothing here waits for a receiver. What :meth:`Intake.accept` has returned for is on disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.connections import Connections
+from hookgw.errors import Invalid
+from hookgw.events import Catalog, Event
+from hookgw.metrics import Metrics
+from hookgw.plugins.calling import Hooks
+from hookgw.registrations import lane_of
+from hookgw.registry import Registry
+from hookgw.schemas import SchemaBook
+from hookgw.settings import EventsSettings
+from hookgw.store import Append, Store
+
+logger = structlog.get_logger("hookgw.intake")
+
+EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
+"""What an event id looks like; no ``.`` in it, because the signature joins its parts with one."""
+
+_NAMED_PROBLEMS = 100
+"""How many bad events of a batch are named in an error."""
+_OBSERVERS_PATIENCE = 60.0
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of events that were handed in.
+
+    Attributes:
+        fresh: for each event, whether it was accepted; ``False`` for one that is known already.
+        warnings: payloads that break the schema of their kind, as sentences.
+    """
+
+    fresh: list[bool]
+    warnings: list[str]
+
+
+class Intake:
+    """Takes events on behalf of the gateway; the arguments are the gateway's own parts."""
+
+    def __init__(
+        self,
+        settings: EventsSettings,
+        catalog: Catalog,
+        registry: Registry,
+        store: Store,
+        hooks: Hooks,
+        metrics: Metrics,
+        *,
+        server_url: str | None,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._schemas = SchemaBook(catalog)
+        self._registry = registry
+        self._store = store
+        self._hooks = hooks
+        self._metrics = metrics
+        self._server_url = server_url
+        self.connections: Connections | None = None
+
+    async def accept(self, events: Sequence[Event]) -> Receipt:
+        """Put events on disk, each addressed to the registrations that want it; all of them or none.
+
+        Raises:
+            Invalid: an event breaks a rule; each message begins with its index.
+            NotFound: an event's instance does not exist.
+            StorageUnavailable: the disk refused.
+        """
+        warnings = self._check(events)
+        appends = [self._address(event) for event in events]
+        fresh = await self._store.append(appends)
+        accepted = [append.event for append, is_fresh in zip(appends, fresh, strict=True) if is_fresh]
+        self._count(accepted, len(events) - len(accepted))
+        await self._tell(accepted)
+        return Receipt(fresh, warnings)
+
+    def _check(self, events: Sequence[Event]) -> list[str]:
+        problems: list[str] = []
+        warnings: list[str] = []
+        for index, event in enumerate(events):
+            problem = self._problem(event)
+            if problem is not None:
+                problems.append(f"events[{index}]: {problem}")
+            elif self._settings.validate != "off":
+                warnings += (f"events[{index}].{found}" for found in self._schemas.problems(event))
+        if self._settings.validate == "strict":
+            problems += warnings
+        if problems:
+            raise Invalid(*problems[:_NAMED_PROBLEMS])
+        return warnings[:_NAMED_PROBLEMS]
+
+    def _problem(self, event: Event) -> str | None:
+        if event.kind not in self._catalog:
+            return f"{event.kind!r} is no event kind of the catalog."
+        if not EVENT_ID.fullmatch(event.id):
+            return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
+        if len(event.data_json) > self._settings.max_data:
+            return f"data is over the limit of {self._settings.max_data}."
+        self._registry.instance(event.instance)
+        return None
+
+    def _address(self, event: Event) -> Append:
+        wanting = self._registry.wanting(event.instance, event.kind)
+        return Append(self._completed(event), tuple((r.id, lane_of(r, event)) for r in wanting))
+
+    def _completed(self, event: Event) -> Event:
+        """The event with what the gateway knows and its source did not say."""
+        sender = event.sender
+        if sender is None and self.connections is not None:
+            sender = self.connections.sender(event.instance)
+        server_url = event.server_url or self._server_url
+        if sender == event.sender and server_url == event.server_url:
+            return event
+        return msgspec.structs.replace(event, sender=sender, server_url=server_url)
+
+    def _count(self, accepted: Sequence[Event], duplicates: int) -> None:
+        for kind, count in Counter(event.kind for event in accepted).items():
+            self._metrics.accepted(kind, count)
+        self._metrics.duplicates(duplicates)
+
+    async def _tell(self, accepted: Sequence[Event]) -> None:
+        """Tell observers of what is on disk, also where the one who handed it in has gone away."""
+        observed = self._hooks.implements("hookgw_event_accepted")
+        with trio.move_on_after(_OBSERVERS_PATIENCE, shield=True):
+            for event in accepted:
+                if event.kind == "CONNECTION_UPDATE" and self.connections is not None:
+                    self.connections.note(event)
+                if observed:
+                    await self._hooks.notify("hookgw_event_accepted", event=event)

@@ -1,0 +1,207 @@
+"""What lanes report, turned into metrics, hooks, logs, and changes of registrations.
+
+A registration that keeps failing, or whose receiver says 410, is disabled here: what is pending for
+it becomes dead letters, which can be replayed once it works again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.clock import Clock
+from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.retry import policy_of
+from hookgw.events import Event
+from hookgw.metrics import Metrics
+from hookgw.plugins.calling import Hooks
+from hookgw.registrations import Registration, lane_of, lanes_of
+from hookgw.registry import Registry
+from hookgw.settings import DeliverySettings
+from hookgw.store import Store
+
+logger = structlog.get_logger("hookgw.delivery")
+
+_NOTED_AFTER = 60.0
+"""A failing registration is noted on disk once it has failed for so long, in seconds: those that fail
+now and then cost no writes."""
+
+
+class Keeper:
+    """Watches over deliveries and registrations on behalf of the lanes.
+
+    Args:
+        registry, store, hooks, metrics, clock, settings: the gateway's.
+        make_dispatcher: makes the dispatcher whose lanes report here.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        hooks: Hooks,
+        metrics: Metrics,
+        clock: Clock,
+        settings: DeliverySettings,
+        make_dispatcher: Callable[[Keeper], Dispatcher],
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._hooks = hooks
+        self._metrics = metrics
+        self._clock = clock
+        self._settings = settings
+        self._failing_since: dict[str, float] = {}
+        self.dispatcher = make_dispatcher(self)
+
+    def registration(self, registration_id: str) -> Registration | None:
+        return self._registry.registration(registration_id)
+
+    async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        """Count an attempt, tell plugins, and watch how long the registration has been failing."""
+        self._metrics.attempted(attempt.outcome)
+        if attempt.outcome is not Outcome.DELIVERED:
+            self._log_failure(attempt, delivery)
+        if self._hooks.implements("hookgw_attempt"):
+            await self._hooks.notify(
+                "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
+            )
+        await self._watch(attempt, registration)
+
+    async def finished(
+        self, delivery: Delivery, registration: Registration | None, settlement: Settlement
+    ) -> None:
+        """Count a delivery that was settled for good, and tell plugins."""
+        if settlement.state is DeliveryState.DELIVERED:
+            self._metrics.delivered(settlement.at - delivery.accepted_at)
+            if self._hooks.implements("hookgw_delivered"):
+                await self._hooks.notify("hookgw_delivered", delivery=delivery, registration=registration)
+        elif settlement.state is DeliveryState.DROPPED:
+            self._metrics.dropped()
+        else:
+            self._metrics.dead()
+            reason = settlement.reason or ""
+            logger.warning("dead letter", **_names(delivery), reason=reason)
+            await self._hooks.notify(
+                "hookgw_dead_letter", delivery=delivery, registration=registration, reason=reason
+            )
+
+    async def lane_changed(self, lane: str, state: LaneState) -> None:
+        """Tell plugins what a lane does now."""
+        logger.debug("lane", lane=lane, state=state.value)
+        await self._hooks.notify("hookgw_lane_state", lane=lane, state=state)
+
+    async def disable(self, registration: Registration, reason: str) -> None:
+        """Disable a registration and park what is pending for it."""
+        async with self._registry.changing(registration.instance):
+            current = self._registry.registration(registration.id)
+            if current is None or not current.enabled:
+                return
+            disabled = msgspec.structs.replace(
+                current,
+                enabled=False,
+                disabled_reason=reason,
+                failing_since=None,
+                updated_at=self._clock.wall(),
+            )
+            self._failing_since.pop(registration.id, None)
+            logger.warning("registration disabled", **_names_of(registration), reason=reason)
+            await self.replace(current, disabled)
+
+    async def replace(self, old: Registration, new: Registration) -> None:
+        """Put a changed registration in the place of the old one, and what is pending in its right place.
+
+        Where the lanes change, pending deliveries move along and keep their sequence; where the new
+        one is disabled, they are parked. The lanes concerned pause meanwhile, and the new ones also
+        wait for what is on the wire to the old one, so nothing is overtaken or sent twice.
+        """
+        before, after = lanes_of(old), lanes_of(new)
+        if not new.enabled:
+            await self._registry.put(new)
+            await self.park(old, f"The registration was disabled: {new.disabled_reason or 'by its owner.'}")
+        elif before == after and old.ordering is new.ordering:
+            await self._registry.put(new)
+        else:
+            await self._move(new, before, after)
+
+    async def park(self, registration: Registration, reason: str) -> None:
+        """Turn what is pending for a registration into dead letters; what is on the wire is spared."""
+        lanes = lanes_of(registration)
+        spared = [seq for seq, _ in self.dispatcher.under_way(lanes, registration.id)]
+        parked = trio.Event()
+        self.dispatcher.pause(lanes, until=[parked])
+        try:
+            now = self._clock.steady()
+            count = await self._store.park(registration.id, lanes, reason, now, spared=spared)
+            self._metrics.dead(count)
+        finally:
+            parked.set()
+
+    async def _move(self, new: Registration, before: Sequence[str], after: Sequence[str]) -> None:
+        on_the_wire = [done for _, done in self.dispatcher.under_way(before, new.id)]
+        moved = trio.Event()
+        self.dispatcher.pause(before, until=[moved])
+        self.dispatcher.pause(after, until=[moved, *on_the_wire])
+
+        lane_now: Callable[[Event], str] | str = partial(lane_of, new) if len(after) > 1 else new.url
+        try:
+            await self._registry.put(new, relane=(before, lane_now))
+            # What was accepted while that was written still went to the old lanes.
+            await self._store.relane(new.id, before, lane_now)
+        finally:
+            moved.set()
+
+    async def _watch(self, attempt: Attempt, registration: Registration) -> None:
+        """Note the beginning and the end of an unbroken row of failures; disable when it is too long."""
+        if attempt.outcome is Outcome.DELIVERED:
+            if registration.id in self._failing_since or registration.failing_since is not None:
+                self._failing_since.pop(registration.id, None)
+                await self._note_failing(registration, None)
+            return
+        now = self._clock.steady()
+        since = registration.failing_since or self._failing_since.setdefault(registration.id, now)
+        disable_after = policy_of(registration, self._settings).disable_after
+        if now - since >= disable_after:
+            await self.disable(registration, f"It failed for {disable_after:g} s without one success.")
+        elif now - since >= _NOTED_AFTER:
+            await self._note_failing(registration, since)
+
+    async def _note_failing(self, registration: Registration, since: float | None) -> None:
+        """Keep on disk since when a registration fails, so that a restart does not forget it."""
+        async with self._registry.changing(registration.instance):
+            current = self._registry.registration(registration.id)
+            if current is not None and current.failing_since != since:
+                await self._registry.put(msgspec.structs.replace(current, failing_since=since))
+
+    def _log_failure(self, attempt: Attempt, delivery: Delivery) -> None:
+        logger.info(
+            "attempt failed",
+            **_names(delivery),
+            attempt=attempt.number,
+            outcome=attempt.outcome.value,
+            status=attempt.status,
+            error=attempt.error,
+        )
+
+
+def _names(delivery: Delivery) -> dict[str, object]:
+    return {
+        "delivery": delivery.id,
+        "event": delivery.event.id,
+        "instance": delivery.event.instance,
+        "registration": delivery.registration,
+        "lane": delivery.lane,
+    }
+
+
+def _names_of(registration: Registration) -> dict[str, object]:
+    return {
+        "registration": registration.id,
+        "instance": registration.instance,
+        "label": registration.label,
+    }

@@ -1,0 +1,133 @@
+"""Instances and registrations: in memory for every look-up, on the shelves for good."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import trio
+
+from hookgw.errors import NotFound
+from hookgw.events import Event
+from hookgw.registrations import GLOBAL_INSTANCE, Instance, Registration
+from hookgw.store import Store
+
+
+class Registry:
+    """All instances and registrations.
+
+    Every change is on disk before it takes effect in memory, so nobody sees what a crash would undo.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._instances: dict[str, Instance] = {}
+        self._registrations: dict[str, Registration] = {}
+        self._of_instance: dict[str, dict[str, Registration]] = {}
+        self._everywhere: tuple[Registration, ...] = ()
+        self._locks: dict[str, trio.Lock] = {}
+
+    async def load(self, everywhere: tuple[Registration, ...]) -> None:
+        """Read the shelves.
+
+        Args:
+            everywhere: the registrations of the configuration, which hear every instance.
+        """
+        self._instances = await self._store.load_instances()
+        self._registrations = await self._store.load_registrations()
+        for registration in self._registrations.values():
+            self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
+        self._everywhere = everywhere
+        self._registrations.update((registration.id, registration) for registration in everywhere)
+
+    # Instances
+
+    def instances(self) -> list[Instance]:
+        """All of them, by name."""
+        return [self._instances[name] for name in sorted(self._instances)]
+
+    def find_instance(self, name: str) -> Instance | None:
+        return self._instances.get(name)
+
+    def instance(self, name: str) -> Instance:
+        """The instance of that name.
+
+        Raises:
+            NotFound: there is none.
+        """
+        instance = self._instances.get(name)
+        if instance is None:
+            raise NotFound(f"The instance {name!r} does not exist.")
+        return instance
+
+    async def put_instance(self, instance: Instance) -> None:
+        await self._store.put_instance(instance)
+        self._instances[instance.name] = instance
+
+    async def remove_instance(self, name: str) -> None:
+        await self._store.remove_instance(name)
+        self._instances.pop(name, None)
+
+    # Registrations
+
+    def registration(self, registration_id: str) -> Registration | None:
+        """The registration of that id, as it is now."""
+        return self._registrations.get(registration_id)
+
+    def find(self, instance: str, label: str) -> Registration | None:
+        """An instance's registration of that label."""
+        return self._of_instance.get(instance, {}).get(label)
+
+    def of_instance(self, instance: str) -> list[Registration]:
+        """An instance's own registrations, by label."""
+        own = self._of_instance.get(instance, {})
+        return [own[label] for label in sorted(own)]
+
+    def wanting(self, instance: str, kind: str) -> list[Registration]:
+        """The registrations to which an event of that kind goes."""
+        own = self._of_instance.get(instance)
+        found = [r for r in own.values() if r.wants(kind)] if own else []
+        if self._everywhere:
+            found += [r for r in self._everywhere if r.wants(kind)]
+        return found
+
+    @asynccontextmanager
+    async def changing(self, instance: str) -> AsyncIterator[None]:
+        """Hold this round reading and changing what belongs to an instance: one change at a time."""
+        lock = self._locks.setdefault(instance, trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and self._locks.get(instance) is lock:
+                del self._locks[instance]
+
+    async def put(
+        self,
+        registration: Registration,
+        *,
+        relane: tuple[Sequence[str], Callable[[Event], str] | str] | None = None,
+    ) -> None:
+        """Store a registration; one of the configuration changes in memory alone.
+
+        Args:
+            registration: the new or changed one.
+            relane: the lanes that it had, and which lane an event is in now: what is pending for it
+                moves in the same commit.
+        """
+        if registration.instance == GLOBAL_INSTANCE:
+            others = (r for r in self._everywhere if r.id != registration.id)
+            self._everywhere = (*others, registration)
+        else:
+            await self._store.put_registration(registration, relane=relane)
+            self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
+        self._registrations[registration.id] = registration
+
+    async def remove(self, registration: Registration) -> None:
+        """Remove an instance's registration."""
+        await self._store.remove_registration(registration.id)
+        self._registrations.pop(registration.id, None)
+        labels = self._of_instance.get(registration.instance, {})
+        labels.pop(registration.label, None)
+        if not labels:
+            self._of_instance.pop(registration.instance, None)

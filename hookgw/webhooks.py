@@ -1,0 +1,155 @@
+"""Setting, deleting and trying out registrations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from hookgw.clock import Clock
+from hookgw.deliveries import Attempt, Delivery
+from hookgw.delivery.transport import LaneTransport
+from hookgw.dispatch.courier import Courier, route_for
+from hookgw.dispatch.retry import policy_of
+from hookgw.errors import Conflict, Invalid, NotFound, PluginFailed
+from hookgw.events import Catalog, Event, new_event_id
+from hookgw.keeper import Keeper
+from hookgw.plugins.calling import Hooks
+from hookgw.registrations import Registration, RegistrationChange, new_secret
+from hookgw.registry import Registry
+from hookgw.settings import DeliverySettings
+
+MOST_REGISTRATIONS = 16
+"""Of one instance."""
+
+
+class Webhooks:
+    """What can be done to registrations; the arguments are the gateway's own parts.
+
+    ``transport`` makes a connection for a test; ``Webhooks`` closes it.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        keeper: Keeper,
+        hooks: Hooks,
+        catalog: Catalog,
+        courier: Courier,
+        transport: Callable[[], LaneTransport],
+        clock: Clock,
+        settings: DeliverySettings,
+    ) -> None:
+        self._registry = registry
+        self._keeper = keeper
+        self._hooks = hooks
+        self._catalog = catalog
+        self._courier = courier
+        self._transport = transport
+        self._clock = clock
+        self._settings = settings
+
+    async def set(self, instance: str, label: str, change: RegistrationChange) -> Registration:
+        """Store a registration, new or changed.
+
+        Raises:
+            Invalid: a plugin refuses its options, or the instance has too many registrations.
+        """
+        async with self._registry.changing(instance):
+            self._registry.instance(instance)
+            old = self._registry.find(instance, label)
+            if old is None and len(self._registry.of_instance(instance)) >= MOST_REGISTRATIONS:
+                raise Invalid(
+                    f"An instance has at most {MOST_REGISTRATIONS} registrations; delete one first."
+                )
+            new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
+            self._hooks.check_registration(new)
+            if old is None:
+                await self._registry.put(new)
+            else:
+                await self._keeper.replace(old, new)
+            return new
+
+    async def delete(self, instance: str, label: str) -> None:
+        """Delete a registration; what is pending for it is parked.
+
+        Raises:
+            NotFound: there is none.
+        """
+        async with self._registry.changing(instance):
+            registration = self.find(instance, label)
+            await self._registry.remove(registration)
+            await self._keeper.park(registration, "The registration was deleted.")
+
+    async def rotate_secret(self, instance: str, label: str, grace: float) -> Registration:
+        """Give a registration a new secret; the one before goes on signing beside it.
+
+        Args:
+            instance, label: the registration.
+            grace: for how long the old one still signs, in seconds; 0 ends it at once.
+
+        Raises:
+            NotFound: there is no such registration.
+        """
+        async with self._registry.changing(instance):
+            registration, now = self.find(instance, label), self._clock.wall()
+            old = registration.secrets_in_force(now)[:1]
+            kept = [msgspec.structs.replace(s, expires_at=now + grace) for s in old if grace > 0]
+            changed = msgspec.structs.replace(registration, secrets=(new_secret(), *kept), updated_at=now)
+            await self._registry.put(changed)
+            return changed
+
+    async def test(self, instance: str, label: str) -> Attempt:
+        """Send an example event now, outside the lane, and tell what came of it.
+
+        Raises:
+            NotFound: there is no such registration.
+            Conflict: it is disabled.
+        """
+        registration = self.find(instance, label)
+        if not registration.enabled:
+            raise Conflict("The registration is disabled; set it with enabled true first.")
+        event = self._example(registration)
+        try:
+            body = await self._courier.pack(event, registration)
+        except PluginFailed as failure:
+            return self._courier.failed(1, failure)
+        if body is None:
+            raise Conflict("A plugin filters the test event out, so nothing was sent.")
+        return await self._send(event, body, registration)
+
+    async def _send(self, event: Event, body: bytes, registration: Registration) -> Attempt:
+        policy = policy_of(registration, self._settings)
+        delivery = Delivery(
+            seq=0, event=event, registration=registration.id, lane="", accepted_at=self._clock.steady()
+        )
+        transport = self._transport()
+        try:
+            sent = await self._courier.send(
+                delivery, body, route_for(registration), transport, number=1, timeout=policy.timeout
+            )
+        finally:
+            transport.close_nowait()
+        return sent.attempt
+
+    def _example(self, registration: Registration) -> Event:
+        name = registration.events[0] if registration.events else "MESSAGES_UPSERT"
+        kind = self._catalog.resolve(name, "events[0]")
+        return Event(
+            id=new_event_id(),
+            kind=kind.name,
+            instance=registration.instance,
+            data_json=Event.encode(kind.example),
+            time=self._clock.wall(),
+        )
+
+    def find(self, instance: str, label: str) -> Registration:
+        """The registration of that label.
+
+        Raises:
+            NotFound: there is none.
+        """
+        registration = self._registry.find(instance, label)
+        if registration is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
+        return registration

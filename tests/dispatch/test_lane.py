@@ -1,0 +1,363 @@
+"""A lane on a clock that jumps as soon as everybody waits: no thread and no socket is involved."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.deliveries import Attempt, DeliveryState, LaneState, Outcome
+from hookgw.delivery.transport import LaneTransport
+from hookgw.dispatch.courier import Sent
+from hookgw.dispatch.lane import PAGE, Lane
+from hookgw.errors import PluginFailed
+from tests.dispatch.fakes import URL, FakeTransport, World, registration
+
+
+def make_lane(world: World, *, backlog: int = 0) -> Lane:
+    return Lane(URL, world.services, cast("LaneTransport", FakeTransport()), backlog=backlog)
+
+
+@asynccontextmanager
+async def running(world: World, *, backlog: int = 0) -> AsyncIterator[Lane]:
+    lane = make_lane(world, backlog=backlog)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lane.run)
+        yield lane
+        nursery.cancel_scope.cancel()
+
+
+async def quiet(seconds: float = 30.0) -> None:
+    """Let the clock run; all that can happen in that time has happened."""
+    await trio.sleep(seconds)
+
+
+async def test_delivers_in_order_one_at_a_time(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.takes = 0.5
+    async with running(world) as lane:
+        for delivery in world.store.append(20):
+            lane.offer(delivery)
+        await quiet()
+    assert world.courier.order == [f"e{n}" for n in range(1, 21)]
+    assert world.courier.most_on_the_wire == 1
+    assert world.settled == [(n, DeliveryState.DELIVERED) for n in range(1, 21)]
+
+
+async def test_starts_from_the_outbox(autojump_clock: MockClock) -> None:
+    world = World()
+    world.store.append(3)
+    async with running(world, backlog=3):
+        await quiet()
+    assert world.courier.order == ["e1", "e2", "e3"]
+
+
+async def test_falls_behind_and_catches_up_without_losing_or_repeating(autojump_clock: MockClock) -> None:
+    world = World(lane_buffer=4)
+    count = 3 * PAGE + 7
+    async with running(world) as lane:
+        for delivery in world.store.append(count):
+            lane.offer(delivery)
+        assert lane.statistics().backlog == count
+        await quiet()
+        assert lane.statistics().backlog == 0
+    assert world.courier.order == [f"e{n}" for n in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("late", [1, 5, 2 * PAGE])
+async def test_what_is_appended_while_a_page_is_read_comes_once_and_last(
+    autojump_clock: MockClock, late: int
+) -> None:
+    world = World(lane_buffer=4)
+    world.courier.takes = 0.001
+    async with running(world) as lane:
+        for delivery in world.store.append(PAGE):
+            lane.offer(delivery)
+        for _ in range(late):
+            lane.offer(world.store.append()[0])
+            await trio.sleep(0.002)
+        await quiet()
+    assert world.courier.order == [f"e{n}" for n in range(1, PAGE + late + 1)]
+
+
+async def test_while_the_head_waits_nothing_later_is_sent(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.FAILED, Outcome.FAILED]
+    async with running(world) as lane:
+        for delivery in world.store.append(3):
+            lane.offer(delivery)
+        await quiet(19)
+        assert world.courier.order == ["e1", "e1"]
+        assert lane.statistics().state is LaneState.WAITING
+        await quiet(5)
+    began = world.courier.sent[0][2]
+    assert [(event, round(at - began, 3)) for event, _, at in world.courier.sent] == [
+        ("e1", 0),
+        ("e1", 5),
+        ("e1", 20),
+        ("e2", 20),
+        ("e3", 20),
+    ]
+    assert world.courier.bodies[:3] == [b"body of e1"] * 3
+    assert world.keeper.states[:2] == [LaneState.WAITING, LaneState.DELIVERING]
+
+
+async def test_a_body_is_stored_by_the_first_failure_alone(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.FAILED, Outcome.UNREACHABLE]
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet()
+    assert [s.body for s in world.store.settlements] == [b"body of e1", None, None]
+
+
+async def test_a_dead_letter_lets_the_next_go_at_once(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.REJECTED]
+    async with running(world) as lane:
+        for delivery in world.store.append(2):
+            lane.offer(delivery)
+        await quiet(0.1)
+    assert world.settled == [(1, DeliveryState.DEAD), (2, DeliveryState.DELIVERED)]
+    assert world.store.settlements[0].body == b"body of e1"
+
+
+async def test_gives_up_after_the_schedule(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.FAILED] * 8
+    async with running(world) as lane:
+        for delivery in world.store.append(2):
+            lane.offer(delivery)
+        await quiet(2000)
+    assert [number for event, number, _ in world.courier.sent if event == "e1"] == list(range(1, 9))
+    assert world.keeper.finals[0][:2] == ("e1", DeliveryState.DEAD)
+    assert world.keeper.finals[1][:2] == ("e2", DeliveryState.DELIVERED)
+
+
+async def test_unreachable_waits_double_and_success_starts_them_anew(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.UNREACHABLE] * 4
+    world.courier.script["e2"] = [Outcome.UNREACHABLE]
+    async with running(world) as lane:
+        for delivery in world.store.append(2):
+            lane.offer(delivery)
+        await quiet(60)
+    began = world.courier.sent[0][2]
+    assert [round(at - began) for _, _, at in world.courier.sent] == [0, 1, 3, 7, 15, 15, 16]
+
+
+async def test_what_a_dead_receiver_outlasted_expires_in_a_row(autojump_clock: MockClock) -> None:
+    world = World(max_age=100.0)
+    for name in ("e1", "e2", "e3"):
+        world.courier.script[name] = [Outcome.UNREACHABLE] * 100
+    async with running(world) as lane:
+        for delivery in world.store.append(3):
+            lane.offer(delivery)
+        await quiet(400)
+    assert [state for _, state, _ in world.keeper.finals] == [DeliveryState.DEAD] * 3
+    assert set(world.courier.order) == {"e1"}
+
+
+async def test_retry_after_is_not_undercut(autojump_clock: MockClock) -> None:
+    world = World()
+    busy = Attempt(number=1, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE, status=503)
+    world.courier.script["e1"] = [Sent(busy, retry_after=90.0)]
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet(200)
+    assert round(world.courier.sent[1][2] - world.courier.sent[0][2]) == 90
+
+
+async def test_a_failing_plugin_is_a_failed_attempt_without_a_body(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [PluginFailed("upper", "hookgw_transform", "boom")]
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet()
+    first, second = world.store.settlements
+    assert (first.state, first.body, first.failures) == (DeliveryState.PENDING, None, 1)
+    assert second.state is DeliveryState.DELIVERED
+    assert [number for _, number, _ in world.courier.sent] == [2]
+
+
+async def test_a_filtered_delivery_is_dropped(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.drops = {"e1"}
+    async with running(world) as lane:
+        for delivery in world.store.append(2):
+            lane.offer(delivery)
+        await quiet()
+    assert world.settled == [(1, DeliveryState.DROPPED), (2, DeliveryState.DELIVERED)]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+async def test_deliveries_of_a_disabled_or_deleted_registration_are_dead(
+    autojump_clock: MockClock, exists: bool
+) -> None:
+    world = World(registrations=[registration("reg_1", enabled=False)] if exists else [registration("other")])
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet()
+    assert world.courier.sent == []
+    assert world.keeper.finals == [
+        ("e1", DeliveryState.DEAD, f"The registration was {'disabled' if exists else 'deleted'}.")
+    ]
+
+
+async def test_gone_disables_the_registration_before_the_next_is_sent(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.GONE]
+    async with running(world) as lane:
+        for delivery in world.store.append(2):
+            lane.offer(delivery)
+        await quiet()
+    assert world.keeper.disabled == ["reg_1"]
+    assert world.courier.order == ["e1"]
+    assert world.settled == [(1, DeliveryState.DEAD), (2, DeliveryState.DEAD)]
+
+
+async def test_resume_tries_again_now_and_forgets_how_long_it_waited(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.UNREACHABLE] * 6
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet(20)
+        lane.resume()
+        await quiet(0)
+        resumed = world.courier.sent[-1][2]
+        await quiet(5)
+    assert resumed == pytest.approx(world.courier.sent[0][2] + 20)
+    assert world.courier.sent[-1][2] == pytest.approx(resumed + 1)
+
+
+async def test_the_next_time_on_disk_is_kept_after_a_restart(autojump_clock: MockClock) -> None:
+    world = World()
+    world.store.append()[0].next_at = world.clock.steady() + 42
+    began = world.clock.steady()
+    async with running(world, backlog=1):
+        await quiet(100)
+    assert world.courier.sent[0][2] == pytest.approx(began + 42)
+
+
+async def test_refresh_gives_the_head_back_and_reads_from_the_start(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e2"] = [Outcome.FAILED]
+    moved = trio.Event()
+    async with running(world) as lane:
+        first, second = world.store.append(2)
+        first.lane = "elsewhere"
+        lane.offer(second)
+        await quiet(1)
+        first.lane = URL
+        lane.refresh([moved])
+        await quiet(60)
+        assert world.courier.order == ["e2"]
+        assert lane.statistics().state is LaneState.PAUSED
+        moved.set()
+        await quiet(60)
+    assert world.courier.order == ["e2", "e1", "e2"]
+
+
+async def test_refresh_lets_the_attempt_on_the_wire_end(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.takes = 10
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet(1)
+        assert lane.under_way("other") is None
+        found = lane.under_way("reg_1")
+        assert found is not None
+        seq, done = found
+        lane.refresh()
+        assert seq == 1
+        await done.wait()
+        assert world.settled == [(1, DeliveryState.DELIVERED)]
+        await quiet()
+        assert lane.under_way("reg_1") is None
+    assert world.courier.order == ["e1"]
+
+
+async def test_no_attempt_is_made_while_outcomes_cannot_be_written(autojump_clock: MockClock) -> None:
+    world = World()
+    world.store.room = trio.Event()
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet()
+        assert world.courier.sent == []
+        world.store.room.set()
+        await quiet()
+    assert world.courier.order == ["e1"]
+
+
+async def test_ends_after_it_was_idle_and_closes_its_connection(autojump_clock: MockClock) -> None:
+    world = World(lane_idle=60.0)
+    transport = FakeTransport()
+    lane = Lane(URL, world.services, cast("LaneTransport", transport))
+    began = trio.current_time()
+    lane.offer(world.store.append()[0])
+    await lane.run()
+    assert trio.current_time() - began == pytest.approx(60)
+    assert transport.closed
+    assert world.courier.order == ["e1"]
+
+
+async def test_stop_lets_the_attempt_end_and_leaves_the_rest(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.takes = 10
+    lane = make_lane(world)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lane.run)
+        for delivery in world.store.append(3):
+            lane.offer(delivery)
+        await quiet(1)
+        lane.stop()
+    assert world.settled == [(1, DeliveryState.DELIVERED)]
+    assert sorted(world.store.pending) == [2, 3]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, None])
+async def test_stop_ends_a_waiting_and_an_idle_lane_at_once(
+    autojump_clock: MockClock, outcome: Outcome | None
+) -> None:
+    world = World()
+    if outcome:
+        world.courier.script["e1"] = [outcome]
+    lane = make_lane(world)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lane.run)
+        lane.offer(world.store.append()[0])
+        await quiet(1)
+        stopped = trio.current_time()
+        lane.stop()
+    assert trio.current_time() == stopped
+
+
+async def test_statistics_show_head_and_wait(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.FAILED]
+    async with running(world) as lane:
+        for delivery in world.store.append(2):
+            lane.offer(delivery)
+        await quiet(1)
+        shown = lane.statistics()
+    assert (shown.state, shown.backlog, shown.head) == (LaneState.WAITING, 2, 1)
+    assert shown.waiting_until == pytest.approx(world.courier.sent[0][2] + 5)
+    assert shown.last_outcome is Outcome.FAILED
+    assert shown.head_since == 1_700_000_000.0
+
+
+async def test_a_waiting_lane_holds_nothing_but_its_head(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.FAILED]
+    async with running(world) as lane:
+        for delivery in world.store.append(50):
+            lane.offer(delivery)
+        await quiet(1)
+        assert not lane._page
+        assert lane._queue.statistics().current_buffer_used == 0
+        await quiet(20)
+    assert world.courier.order == ["e1", *(f"e{n}" for n in range(1, 51))]
