@@ -1,0 +1,80 @@
+"""Who may call what: one check in front of every route, so that no route can forget it.
+
+The order of the answers is 401, 403, 404, 400: whoever has no key of an instance does not learn
+whether it exists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quart import g, request
+from quart_trio import QuartTrio
+
+from hookgw.access import Principal
+from hookgw.errors import Forbidden, Unauthorized
+from hookgw.instances import check_name
+
+if TYPE_CHECKING:
+    from hookgw.gateway import Gateway
+
+ROUTE = "hookgw.route"
+"""Where the template of the route stands in the request's scope, for the metrics."""
+
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+OPEN_BELOW = "/public/"
+"""Plugins' routes below it need no key."""
+
+
+def install_auth(app: QuartTrio, gateway: Gateway) -> None:
+    """Ask for a key before every route, and for the instance's or the global one where a route names one."""
+
+    @app.before_request
+    async def check_key() -> None:
+        rule = request.url_rule
+        scope: Any = request.scope
+        scope[ROUTE] = rule.rule if rule is not None else None
+        if rule is not None and (rule.rule in OPEN_PATHS or rule.rule.startswith(OPEN_BELOW)):
+            return
+        principal = gateway.authenticate(_given_key())
+        if principal is None:
+            raise Unauthorized("Send a valid key in the apikey header.")
+        g.principal = principal
+        named = request.view_args
+        if named:
+            _check_reach(principal, named.get("instance"), named.get("label"))
+
+
+def _given_key() -> str:
+    """The ``apikey`` header; or a bearer token, which is what Prometheus can send."""
+    headers = request.headers
+    key = headers.get("apikey")
+    if key is None:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        key = token.strip() if scheme.lower() == "bearer" else ""
+    return key
+
+
+def _check_reach(principal: Principal, instance: str | None, label: str | None) -> None:
+    if instance is not None:
+        if not principal.may(instance):
+            raise Forbidden("This key is another instance's.")
+        check_name(instance, "The name of the instance")
+    if label is not None:
+        check_name(label, "The label")
+
+
+def principal_here() -> Principal:
+    """Who is calling."""
+    principal: Principal = g.principal
+    return principal
+
+
+def need_global() -> None:
+    """Let only the global key pass.
+
+    Raises:
+        Forbidden: it is an instance's key.
+    """
+    if principal_here().instance is not None:
+        raise Forbidden("Only the global key may do this.")

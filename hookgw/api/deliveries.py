@@ -1,0 +1,119 @@
+"""``/delivery`` and ``/lane``: what became of the events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from quart import Blueprint, Response, request
+
+from hookgw.api.auth import need_global
+from hookgw.api.bodies import json_response
+from hookgw.api.presenting import present_delivery, present_lane, present_report
+from hookgw.clock import parse_rfc3339
+from hookgw.deliveries import DeliveryState, parse_delivery_id
+from hookgw.errors import Invalid, NotFound
+from hookgw.registrations import Registration
+from hookgw.store import DeliveryQuery
+
+if TYPE_CHECKING:
+    from hookgw.gateway import Gateway
+
+T = TypeVar("T")
+
+DEFAULT_PAGE = 100
+LONGEST_PAGE = 1000
+
+
+class DeliveryRoutes:
+    """The handlers, over one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        blueprint = Blueprint("deliveries", __name__)
+        blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list)
+        blueprint.add_url_rule("/delivery/find/<instance>/<name>", view_func=self.find)
+        blueprint.add_url_rule("/lane/list", view_func=self.lanes)
+        return blueprint
+
+    async def list(self, instance: str) -> Response:
+        """A page of an instance's deliveries, the newest first."""
+        self._gateway.instance(instance)
+        query = self._query(instance)
+        found = await self._gateway.store.list_deliveries(query)
+        known = self._registrations(instance)
+        return json_response(
+            {
+                "deliveries": [present_delivery(one, known.get(one.registration)) for one in found],
+                "cursor": found[-1].id if len(found) == query.limit else None,
+            }
+        )
+
+    def _query(self, instance: str) -> DeliveryQuery:
+        return DeliveryQuery(
+            instance=instance,
+            state=_argument("state", _state),
+            kind=_argument("kind", self._kind),
+            since=_argument("since", _moment),
+            until=_argument("until", _moment),
+            cursor=_argument("cursor", _cursor),
+            limit=_argument("limit", _limit) or DEFAULT_PAGE,
+        )
+
+    def _kind(self, text: str) -> str:
+        return self._gateway.catalog.resolve(text, "kind").name
+
+    async def find(self, instance: str, name: str) -> Response:
+        """One delivery with every attempt, by its own id or its event's."""
+        instance_id = self._gateway.instance(instance).id
+        report = await self._gateway.store.find_delivery(instance, name)
+        if report is None:
+            raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
+        registration = self._registrations(instance).get(report.summary.registration)
+        return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
+
+    def _registrations(self, instance: str) -> dict[str, Registration]:
+        return {one.id: one for one in self._gateway.registrations_of(instance)}
+
+    async def lanes(self) -> Response:
+        """All lanes."""
+        need_global()
+        now = self._gateway.clock.steady()
+        return json_response([present_lane(lane, now) for lane in self._gateway.lanes()])
+
+
+def _argument(name: str, read: Callable[[str], T]) -> T | None:
+    """A part of the query; ``None`` where it is left out or empty."""
+    text = request.args.get(name)
+    return read(text) if text else None
+
+
+def _state(text: str) -> DeliveryState:
+    try:
+        return DeliveryState(text)
+    except ValueError:
+        raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {text[:64]!r}.") from None
+
+
+def _moment(text: str) -> float:
+    try:
+        return parse_rfc3339(text.replace(" ", "+"))
+    except (ValueError, OverflowError):
+        raise Invalid(f"{text[:64]!r} is no RFC 3339 time such as 2026-11-20T12:00:00Z.") from None
+
+
+def _cursor(text: str) -> int:
+    seq = parse_delivery_id(text)
+    if seq is None:
+        raise Invalid("cursor must be the cursor of the page before.")
+    return seq
+
+
+def _limit(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else 0
+    if not 1 <= number <= LONGEST_PAGE:
+        raise Invalid(f"limit must be a whole number from 1 to {LONGEST_PAGE}.")
+    return number

@@ -1,0 +1,87 @@
+"""Errors as answers: one shape, whatever raised them.
+
+``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``, where ``message`` is a list of
+sentences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+import msgspec
+import structlog
+from quart import Response, request
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from hookgw.errors import HookgwError, Unauthorized, Unavailable
+
+logger = structlog.get_logger("hookgw.api")
+
+JSON = "application/json"
+_PHRASES = {413: "Content Too Large"}
+"""As RFC 9110 has them, where an older Python says it in other words."""
+_BUG = "Something went wrong inside hookgw; its log says what."
+
+
+class BodyTooSlow(HookgwError):
+    """The client took too long to send its body."""
+
+    status = HTTPStatus.REQUEST_TIMEOUT
+
+
+def error_body(status: int, messages: Sequence[str]) -> bytes:
+    """The body of an error's answer."""
+    phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
+    return msgspec.json.encode({"status": status, "error": phrase, "response": {"message": list(messages)}})
+
+
+def error_response(
+    status: int, messages: Sequence[str], headers: Mapping[str, str] | None = None
+) -> Response:
+    """An error's answer."""
+    return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
+
+
+def install_error_handlers(app: QuartTrio) -> None:
+    """Give every error that a route raises, or the routing itself, the one shape."""
+    app.register_error_handler(HookgwError, _known)
+    app.register_error_handler(HTTPException, _of_werkzeug)
+    app.register_error_handler(Exception, _unknown)
+
+
+async def _known(error: Exception) -> Response:
+    assert isinstance(error, HookgwError)  # noqa: S101 -- what it is registered for
+    headers = {}
+    if isinstance(error, Unauthorized):
+        headers["www-authenticate"] = 'Bearer realm="hookgw"'
+    if isinstance(error, Unavailable):
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
+    if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log(error)
+    return error_response(error.status, error.messages, headers)
+
+
+async def _of_werkzeug(error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 -- what it is registered for
+    status = error.code or 500
+    if isinstance(error, NotFound):
+        return error_response(status, [f"There is nothing at {request.path}."])
+    if isinstance(error, MethodNotAllowed):
+        allowed = ", ".join(sorted(error.valid_methods or ()))
+        message = f"{request.path} takes {allowed}, not {request.method}."
+        return error_response(status, [message], {"allow": allowed})
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        return error_response(status, [_BUG])
+    return error_response(status, [error.description or HTTPStatus(status).description])
+
+
+async def _unknown(error: Exception) -> Response:
+    _log(error)
+    return error_response(500, [_BUG])
+
+
+def _log(error: Exception) -> None:
+    logger.error("request failed", method=request.method, path=request.path, exc_info=error)

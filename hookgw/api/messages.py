@@ -1,0 +1,33 @@
+"""``/message``: sending through an instance's connector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response
+
+from hookgw.api.bodies import json_response, read_json
+from hookgw.dialects import parse_text_message
+
+if TYPE_CHECKING:
+    from hookgw.gateway import Gateway
+
+
+class MessageRoutes:
+    """The handlers, over one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        blueprint = Blueprint("messages", __name__, url_prefix="/message")
+        blueprint.add_url_rule("/sendText/<instance>", view_func=self.send_text, methods=["POST"])
+        return blueprint
+
+    async def send_text(self, instance: str) -> Response:
+        """Send a text message; the answer is the message, as in ``data`` of SEND_MESSAGE."""
+        self._gateway.instance(instance)
+        number, text = parse_text_message(await read_json(self._limit))
+        return json_response(await self._gateway.send_text(instance, number, text), 201)

@@ -1,0 +1,49 @@
+"""``/healthz``, ``/readyz`` and ``/metrics``: for those who run hookgw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+from quart import Blueprint, Response
+
+from hookgw.api.auth import need_global
+from hookgw.api.bodies import json_response
+from hookgw.errors import Unavailable
+
+if TYPE_CHECKING:
+    from hookgw.gateway import Gateway
+
+_READY_PATIENCE = 5.0
+
+
+class OperationRoutes:
+    """The handlers, over one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        blueprint = Blueprint("operation", __name__)
+        blueprint.add_url_rule("/healthz", view_func=self.healthz)
+        blueprint.add_url_rule("/readyz", view_func=self.readyz)
+        blueprint.add_url_rule("/metrics", view_func=self.metrics)
+        return blueprint
+
+    async def healthz(self) -> Response:
+        """The process lives."""
+        return json_response({"status": "ok"})
+
+    async def readyz(self) -> Response:
+        """The store writes and the lanes run."""
+        with trio.move_on_after(_READY_PATIENCE):
+            await self._gateway.ready()
+            return json_response({"status": "ready"})
+        raise Unavailable(f"The store did not write within {_READY_PATIENCE:.0f} seconds.")
+
+    async def metrics(self) -> Response:
+        """The figures, for Prometheus."""
+        need_global()
+        body, content_type = self._gateway.metrics.render()
+        return Response(body, content_type=content_type)

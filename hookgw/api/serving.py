@@ -1,0 +1,112 @@
+"""Serving the application with hypercorn, contained: no connection can end the process.
+
+hypercorn's connections are used as they are; its loop around them is not, because there one connection
+that raises (a byte after a WebSocket handshake, a burst of HTTP/2 resets) ends the whole server.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import structlog
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+
+from hookgw.api.connection import Connection
+from hookgw.api.listening import open_listeners, url_of
+from hookgw.settings import ServerSettings
+
+logger = structlog.get_logger("hookgw.api")
+
+
+async def serve(
+    app: ASGIFramework,
+    settings: ServerSettings,
+    *,
+    task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Answer HTTP requests until cancelled.
+
+    ``started()`` is called with the URLs that are listened on, once they are; the ports in them are the
+    real ones. When cancelled, it stops listening, closes idle connections, lets open requests end for
+    at most ``shutdown_grace``, and returns by raising ``Cancelled``.
+
+    Args:
+        app: the application (ASGI). Its lifespan is not used.
+        settings: where to listen, and how long to wait for what.
+
+    Raises:
+        StartError: an address cannot be listened on.
+    """
+    async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
+        server = _Server(app, settings)
+        connections = await nursery.start(server.hold)
+        task_status.started([url_of(listener, settings.base_path) for listener in listeners])
+        try:
+            await trio.serve_listeners(server.handle, listeners, handler_nursery=connections)
+        finally:
+            server.stop()
+
+
+class _Server:
+    """The connections of one ``serve``."""
+
+    def __init__(self, app: ASGIFramework, settings: ServerSettings) -> None:
+        self._app = ASGIWrapper(app)
+        self._grace = settings.shutdown_grace
+        self._config = _hypercorn_config(settings)
+        self._context = WorkerContext(None)
+        self._open: set[Connection] = set()
+        self._stopping = trio.Event()
+        self._emptied = trio.Event()
+
+    async def handle(self, stream: trio.SocketStream) -> None:
+        """Serve one connection to its end. What it raises is logged and ends it alone."""
+        connection = Connection(stream)
+        self._open.add(connection)
+        try:
+            state = ConnectionState({})
+            stream_for_hypercorn: Any = connection
+            await TCPServer(self._app, self._config, self._context, state, stream_for_hypercorn).run()
+        except* Exception as group:
+            logger.warning("connection failed", exc_info=group)
+        finally:
+            self._open.discard(connection)
+            if not self._open:
+                self._emptied.set()
+
+    async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the nursery of the connections, which outlives the cancellation of the server by the grace."""
+        async with trio.open_nursery() as connections:
+            connections.cancel_scope.shield = True
+            task_status.started(connections)
+            await self._stopping.wait()
+            await self._context.terminated.set()
+            await self._wait_empty()
+            for connection in tuple(self._open):
+                connection.abort()
+            connections.cancel_scope.cancel()
+
+    async def _wait_empty(self) -> None:
+        self._emptied = trio.Event()
+        if self._open:
+            with trio.move_on_after(self._grace):
+                await self._emptied.wait()
+
+    def stop(self) -> None:
+        """Begin to end."""
+        self._stopping.set()
+
+
+def _hypercorn_config(settings: ServerSettings) -> Config:
+    config = Config()
+    config.keep_alive_timeout = settings.keep_alive_timeout
+    config.include_server_header = False
+    config.accesslog = None
+    config.errorlog = logging.getLogger("hookgw.http")  # its default brings a handler of its own
+    return config

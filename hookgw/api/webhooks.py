@@ -1,0 +1,109 @@
+"""``/webhook``: registrations. Each path also exists with a trailing label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from quart import Blueprint, Response
+
+from hookgw.api.auth import principal_here
+from hookgw.api.bodies import json_response, read_json, read_optional_json
+from hookgw.api.presenting import present_attempt, present_done, present_lane, present_registration
+from hookgw.dialects import parse_grace, parse_registration, unmask_headers
+from hookgw.errors import NotFound
+from hookgw.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+
+if TYPE_CHECKING:
+    from hookgw.gateway import Gateway
+
+
+class WebhookRoutes:
+    """The handlers, over one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        blueprint = Blueprint("webhooks", __name__)
+        routes = (
+            ("POST", "set", self.set),
+            ("GET", "find", self.find),
+            ("DELETE", "delete", self.delete),
+            ("GET", "secret", self.secret),
+            ("POST", "rotateSecret", self.rotate_secret),
+            ("POST", "test", self.test),
+            ("POST", "resume", self.resume),
+        )
+        for method, name, view in routes:
+            for path in (f"/webhook/{name}/<instance>", f"/webhook/{name}/<instance>/<label>"):
+                blueprint.add_url_rule(path, name, view, methods=[method])
+        return blueprint
+
+    async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Store a registration; with the global key, the instance too where the settings allow it."""
+        creates = principal_here().is_global and self._gateway.settings.instances.auto_create
+        if not creates:
+            self._gateway.instance(instance)
+        change, warnings = parse_registration(await read_json(self._limit), self._gateway.catalog)
+        change = self._unmasked(change, instance, label)
+        stored, more = await self._gateway.set_registration(instance, label, change, create=creates)
+        return json_response(self._present(stored, [*warnings, *more]), 201)
+
+    def _unmasked(self, change: RegistrationChange, instance: str, label: str) -> RegistrationChange:
+        if change.headers is msgspec.UNSET:
+            return change
+        stored = self._gateway.find_registration(instance, label)
+        headers = unmask_headers(change.headers, stored.headers if stored else {})
+        return msgspec.structs.replace(change, headers=headers)
+
+    async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """The stored registration, or ``null``."""
+        self._gateway.instance(instance)
+        stored = self._gateway.find_registration(instance, label)
+        return json_response(None if stored is None else self._present(stored, []))
+
+    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Delete a registration."""
+        self._gateway.instance(instance)
+        await self._gateway.delete_registration(instance, label)
+        return json_response(present_done("Webhook deleted"))
+
+    async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """The newest signing secret."""
+        return _secret(self._stored(instance, label))
+
+    async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Make a new signing secret; the old one goes on signing beside it for a while."""
+        self._stored(instance, label)
+        grace, _ = parse_grace(await read_optional_json(self._limit))
+        return _secret(await self._gateway.rotate_secret(instance, label, grace))
+
+    async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Send a test event now, outside the lane."""
+        self._stored(instance, label)
+        return json_response(present_attempt(await self._gateway.test_registration(instance, label)))
+
+    async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Let the registration's lanes try again now."""
+        self._stored(instance, label)
+        now = self._gateway.clock.steady()
+        lanes = self._gateway.resume(instance, label)
+        return json_response([present_lane(lane, now) for lane in lanes])
+
+    def _stored(self, instance: str, label: str) -> Registration:
+        self._gateway.instance(instance)
+        stored = self._gateway.find_registration(instance, label)
+        if stored is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
+        return stored
+
+    def _present(self, stored: Registration, warnings: list[str]) -> dict[str, Any]:
+        instance = self._gateway.instance(stored.instance)
+        return present_registration(stored, instance.id, self._gateway.catalog, warnings)
+
+
+def _secret(stored: Registration) -> Response:
+    return json_response({"secret": stored.secrets[0].value})
