@@ -144,7 +144,7 @@ class StartHooks:
     def background(self) -> list[tuple[str, Callable[[Gateway], Awaitable[None]]]]:
         """What runs beside the gateway: the plugin's name and a function to run in a task.
 
-        The function raises what the plugin raises.
+        The function raises what the plugin raises, and PluginFailed where that is ``SystemExit``.
         """
         return [(found.plugin, _runner(found)) for found in self._of["hookgw_run"]]
 
@@ -243,9 +243,12 @@ def _call(implementation: Implementation, *arguments: Any) -> Any:
 
 def _runner(implementation: Implementation) -> Callable[[Gateway], Awaitable[None]]:
     async def run(gateway: Gateway) -> None:
-        answer = implementation.call(gateway)
-        if isinstance(answer, Awaitable):
-            await answer
+        try:
+            answer = implementation.call(gateway)
+            if isinstance(answer, Awaitable):
+                await answer
+        except SystemExit as error:
+            raise implementation.failure(reason_of(error), error) from error
 
     return run
 

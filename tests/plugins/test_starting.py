@@ -262,3 +262,9 @@ async def test_what_runs_in_the_background(hooks_of: HooksOf) -> None:
     for _, function in running:
         await function("gateway")  # type: ignore[arg-type]
     assert seen == ["gateway", "plain"]
+
+
+async def test_a_background_task_cannot_end_the_process(hooks_of: HooksOf) -> None:
+    ((_, run),) = hooks_of(mine=plugin(run=raising(SystemExit(3)))).background()
+    with pytest.raises(PluginFailed, match="'mine' failed in hookgw_run: SystemExit: 3"):
+        await run("gateway")  # type: ignore[arg-type]

@@ -1,0 +1,335 @@
+"""The manual for plugin authors says what is true: every hook, its signature, an example that works."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import msgspec
+import pytest
+import structlog
+import trio
+import trio.testing
+from click.testing import CliRunner
+from quart_trio import QuartTrio
+
+import hookgw
+from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
+from hookgw.errors import ConfigError, Invalid
+from hookgw.plugins import hookspecs
+from hookgw.plugins.calling import Hooks
+from hookgw.plugins.checking import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
+from hookgw.plugins.loading import load_plugins
+from hookgw.settings import PluginsSettings
+
+ROOT = Path(__file__).parents[2]
+MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+_SECTION = re.compile(
+    r"^### (\w+)\n\n```\n(.+?)\n```\n\n(.+?)\n\n```python\n(.+?)```\n", re.DOTALL | re.MULTILINE
+)
+SECTIONS = {match[1]: (match[2], match[3], match[4]) for match in _SECTION.finditer(MANUAL)}
+FAILURES = MANUAL[MANUAL.index("What a failure does") : MANUAL.index("Cancellation")]
+
+
+def described(hook: str) -> str:
+    """A hookspec's signature as the manual writes it."""
+    spec = getattr(hookspecs, hook)
+    prefix = "async " if inspect.iscoroutinefunction(spec) else ""
+    return prefix + hook + str(inspect.signature(spec)).replace("'", "")
+
+
+def example(hook: str) -> ModuleType:
+    """The example of a hook, as a module."""
+    module = ModuleType(f"example_of_{hook}")
+    exec(compile(SECTIONS[hook][2], f"docs/plugins.md, {hook}", "exec"), vars(module))
+    return module
+
+
+def hooks_with(module: ModuleType, tmp_path: Path, name: str = "mine") -> Hooks:
+    settings = PluginsSettings(first_party=False, folders=())
+    return Hooks(load_plugins(settings, base=tmp_path, extra={name: module}))
+
+
+def test_the_manual_has_every_hook_in_the_order_of_the_hookspecs() -> None:
+    assert list(SECTIONS) == list(HOOKS)
+    assert re.findall(r"^### (\w+)", MANUAL, re.MULTILINE) == list(HOOKS)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_signature_is_the_hookspecs(hook: str) -> None:
+    assert " ".join(SECTIONS[hook][0].split()) == described(hook)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_example_registers(hook: str) -> None:
+    module, manager = example(hook), new_manager()
+    assert hook in check_plugin(module, manager)
+    manager.register(module)
+    manager.check_pending()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_docstring_says_it_too(hook: str) -> None:
+    assert inspect.getdoc(getattr(hookspecs, hook))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_manual_says_what_a_failure_does(hook: str) -> None:
+    assert f"`{hook}`" in FAILURES
+
+
+def test_the_manual_names_the_plain_hooks() -> None:
+    (plain,) = re.findall(r"must\s+be plain: (.+?)\.\n", MANUAL, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", plain)) == PLAIN_HOOKS
+
+
+@pytest.mark.parametrize("path", ["docs/plugins.md", "plugins/README.md"])
+def test_links_lead_somewhere(path: str) -> None:
+    page = ROOT / path
+    text = page.read_text(encoding="utf-8")
+    headings = {
+        "#" + re.sub(r"[^\w -]", "", h).lower().replace(" ", "-")
+        for h in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+    for link in re.findall(r"\]\((?!https:)([^)]+)\)", text):
+        assert link in headings if link.startswith("#") else (page.parent / link).exists(), link
+
+
+def test_the_settings_that_the_manual_shows_exist() -> None:
+    shown = set(re.findall(r"`plugins\.(\w+)", MANUAL)) | set(re.findall(r"^  (\w+):", MANUAL, re.MULTILINE))
+    assert shown - {"url"} <= set(PluginsSettings.__struct_fields__)
+
+
+def message(chat: str = "ana@x", text: str = "hello") -> Any:
+    return {"key": {"remoteJid": chat, "fromMe": False, "id": "A"}, "message": {"conversation": text}}
+
+
+def event_of(data: Any, kind: str = "MESSAGES_UPSERT") -> Event:
+    return Event(id="msg_1", kind=kind, instance="shop", data_json=msgspec.json.encode(data), time=1.0)
+
+
+def with_plugins(registration: Registration, **plugins: Any) -> Registration:
+    return msgspec.structs.replace(registration, plugins=plugins)
+
+
+def delivery_of(event: Event) -> Delivery:
+    return Delivery(
+        seq=7, event=event, registration="reg_1", lane="https://app.example/hook", accepted_at=1.0
+    )
+
+
+async def test_the_first_example_drops_groups(tmp_path: Path, registration: Registration) -> None:
+    text = MANUAL[MANUAL.index("```python\n") + 10 :]
+    module = ModuleType("no_groups")
+    exec(text[: text.index("```")], vars(module))
+    hooks = hooks_with(module, tmp_path)
+    assert await hooks.filter(event_of(message()), registration)
+    assert not await hooks.filter(event_of(message("1@g.us")), registration)
+    assert await hooks.filter(event_of([1]), registration)
+
+
+async def test_the_plugin_in_ten_lines(tmp_path: Path, registration: Registration) -> None:
+    text = (ROOT / "plugins" / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.+?)```", text, re.DOTALL)
+    assert len(code.splitlines()) <= 10
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "shout.py").write_text(code)
+    hooks = Hooks(load_plugins(PluginsSettings(first_party=False), base=tmp_path))
+    assert (await hooks.transform(event_of(message()), registration)).data == message(text="HELLO")
+    other = event_of({"state": "open"})
+    assert await hooks.transform(other, registration) is other
+
+
+def test_event_kinds(tmp_path: Path) -> None:
+    (kind,) = hooks_with(example("hookgw_event_kinds"), tmp_path).kinds()
+    assert (kind.name, kind.plugin) == ("ORDER_PAID", "mine")
+
+
+def test_configure(tmp_path: Path) -> None:
+    module = example("hookgw_configure")
+    hooks = hooks_with(module, tmp_path)
+    hooks.configure({"mine": {"limit": 5}})
+    assert module.Setting.options.limit == 5
+    with pytest.raises(ConfigError, match=r"plugins\.options\.mine: limit must be 1 or more\."):
+        hooks.configure({"mine": {"limit": 0}})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"language": "fr"}, "language must be de, en or pt"), ({"lang": "de"}, "lang is no option")],
+)
+def test_check_registration(tmp_path: Path, registration: Registration, options: Any, said: str) -> None:
+    hooks = hooks_with(example("hookgw_check_registration"), tmp_path)
+    hooks.check_registration(with_plugins(registration, mine={"language": "de"}))
+    with pytest.raises(Invalid, match=said):
+        hooks.check_registration(with_plugins(registration, mine=options))
+
+
+async def test_event_accepted(tmp_path: Path) -> None:
+    module = example("hookgw_event_accepted")
+    await hooks_with(module, tmp_path).notify("hookgw_event_accepted", event=event_of({}))
+    assert module.accepted == {"MESSAGES_UPSERT": 1}
+
+
+async def test_filter(tmp_path: Path, registration: Registration) -> None:
+    hooks = hooks_with(example("hookgw_filter"), tmp_path, "chats")
+    wanting = with_plugins(registration, chats={"only_from": ["ana@x"]})
+    hooks.check_registration(wanting)
+    passing = [await hooks.filter(event_of(message(chat)), wanting) for chat in ("ana@x", "bruno@x")]
+    assert passing == [True, False]
+    assert await hooks.filter(event_of(message("bruno@x")), registration)
+
+
+async def test_transform(tmp_path: Path, registration: Registration) -> None:
+    hooks = hooks_with(example("hookgw_transform"), tmp_path)
+    assert (await hooks.transform(event_of({"a": 1}), registration)).data == {"a": 1, "source": "hookgw"}
+
+
+async def test_encode(tmp_path: Path, registration: Registration) -> None:
+    hooks = hooks_with(example("hookgw_encode"), tmp_path)
+    body = await hooks.encode(event_of({"a": 1}), with_plugins(registration, cloud_event={}))
+    assert msgspec.json.decode(body or b"") == {
+        "specversion": "1.0",
+        "id": "msg_1",
+        "source": "/shop",
+        "type": "MESSAGES_UPSERT",
+        "data": {"a": 1},
+    }
+    assert await hooks.encode(event_of({}), registration) is None
+
+
+async def test_prepare(tmp_path: Path, registration: Registration) -> None:
+    request = Outgoing(url="https://app.example/", body=b"", headers={}, attempt=2)
+    await hooks_with(example("hookgw_prepare"), tmp_path).prepare(request, event_of(message()), registration)
+    assert request.headers == {"x-chat": "person", "x-is-retry": "true"}
+
+
+async def test_attempt(tmp_path: Path, registration: Registration) -> None:
+    module = example("hookgw_attempt")
+    hooks = hooks_with(module, tmp_path)
+    for duration in (5.0, 6.0):
+        attempt = Attempt(number=1, at=1.0, duration=duration, outcome=Outcome.DELIVERED)
+        delivery = delivery_of(event_of({}))
+        await hooks.notify("hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration)
+    assert module.slow == [(registration.url, 6.0)]
+
+
+async def test_delivered(tmp_path: Path, registration: Registration) -> None:
+    module = example("hookgw_delivered")
+    delivery = delivery_of(event_of({}))
+    await hooks_with(module, tmp_path).notify(
+        "hookgw_delivered", delivery=delivery, registration=registration
+    )
+    assert module.last_delivered == {"reg_1": "msg_1"}
+
+
+async def test_dead_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[Any] = []
+
+    class FakeClient:
+        async def __aenter__(self) -> FakeClient:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def post(self, url: str, json: Any) -> None:
+            await trio.lowlevel.checkpoint()
+            posted.append((url, json))
+
+    module = example("hookgw_dead_letter")
+    monkeypatch.setattr(module.httpx, "AsyncClient", FakeClient)
+    await hooks_with(module, tmp_path).notify(
+        "hookgw_dead_letter", delivery=delivery_of(event_of({})), registration=None, reason="gone"
+    )
+    assert posted == [("https://chat.example/alerts", {"text": "dlv_7: gone"})]
+
+
+async def test_lane_state(tmp_path: Path) -> None:
+    module = example("hookgw_lane_state")
+    hooks = hooks_with(module, tmp_path)
+    seen = []
+    for state in (LaneState.WAITING, LaneState.DELIVERING):
+        await hooks.notify("hookgw_lane_state", lane="https://app.example/", state=state)
+        seen.append(set(module.waiting))
+    assert seen == [{"https://app.example/"}, set()]
+
+
+class FakeSession:
+    instance = "shop"
+
+    def __init__(self) -> None:
+        self.options: dict[str, Any] = {}
+        self.events: list[Any] = []
+
+    async def set_state(self, state: Any, reason: int = 200, **more: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        self.events.append((state, more))
+
+    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
+        await trio.lowlevel.checkpoint()
+        self.events.append((kind, data["message"]))
+
+    async def show_qr_code(self, qr_code: Any) -> None: ...
+
+
+async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    ticker = hooks_with(example("hookgw_connectors"), tmp_path).connectors()["ticker"]
+    session = FakeSession()
+    with trio.move_on_after(90):
+        await ticker.run(session)
+    assert session.events == [
+        (hookgw.ConnectionState.OPEN, {"wuid": "ticker"}),
+        ("MESSAGES_UPSERT", {"conversation": "tick"}),
+    ]
+    assert (await ticker.send_text(session, "ticker", "hi"))["message"] == {"conversation": "hi"}
+    with pytest.raises(hookgw.NetworkRefused):
+        await ticker.send_text(session, "ana", "hi")
+
+
+class FakeLane(msgspec.Struct):
+    lane: str
+    state: LaneState
+    backlog: int = 3
+
+
+class FakeGateway:
+    def __init__(self, registration: Registration) -> None:
+        self.registration = registration
+
+    def registrations_of(self, instance: str) -> list[Registration]:
+        return [self.registration]
+
+    def lanes(self) -> list[FakeLane]:
+        url = self.registration.url
+        return [FakeLane(f"{url}#1", LaneState.WAITING), FakeLane("https://other.example", LaneState.IDLE)]
+
+
+def as_gateway(registration: Registration) -> Any:
+    return FakeGateway(registration)
+
+
+async def test_routes(tmp_path: Path, registration: Registration) -> None:
+    app = QuartTrio("example")
+    hooks_with(example("hookgw_routes"), tmp_path).routes(app, as_gateway(registration))
+    answer = await app.test_client().get("/backlog/shop")
+    assert await answer.get_json() == {f"{registration.url}#1": 3}
+
+
+def test_commands(tmp_path: Path) -> None:
+    group = click.Group()
+    hooks_with(example("hookgw_commands"), tmp_path).commands(group)
+    assert CliRunner().invoke(group, ["greet", "Ana"]).output == "Hello, Ana!\n"
+
+
+async def test_run(
+    tmp_path: Path, registration: Registration, autojump_clock: trio.testing.MockClock
+) -> None:
+    ((name, run),) = hooks_with(example("hookgw_run"), tmp_path).background()
+    with structlog.testing.capture_logs() as logs, trio.move_on_after(150):
+        await run(as_gateway(registration))
+    assert (name, [entry["count"] for entry in logs]) == ("mine", [1, 1])
