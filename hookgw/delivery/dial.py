@@ -127,7 +127,7 @@ class _Race:
                     nursery.start_soon(self._try, address, failed, nursery.cancel_scope)
                     with trio.move_on_after(STAGGER):
                         await failed.wait()
-        except trio.Cancelled:
+        except BaseException:
             if self._winner is not None:
                 self._winner.close()
             raise

@@ -6,6 +6,7 @@ full, because a small request never fills it. That halves the cost of an exchang
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 import ssl
@@ -159,7 +160,7 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
     except trio.BrokenResourceError as error:
         wire.close_nowait()
         raise TlsFailed(_tls_reason(error.__cause__ or error, target)) from error
-    except trio.Cancelled:
+    except BaseException:
         wire.close_nowait()
         raise
     return wire
@@ -179,6 +180,8 @@ def default_ssl_context() -> ssl.SSLContext:
 
 
 def _broken(error: BaseException) -> WireBroken:
+    if getattr(error, "errno", None) == errno.EBADF:
+        raise trio.ClosedResourceError from error
     return WireBroken(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 

@@ -10,12 +10,16 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from hookgw.delivery.answer import Answer
+from hookgw.delivery.deadlines import Deadlines
 from hookgw.delivery.dial import Dialer
 from hookgw.delivery.guard import AddressGuard
 from hookgw.delivery.request import RequestHead
 from hookgw.delivery.target import Target, parse_target
 from hookgw.delivery.transport import LaneTransport
+from hookgw.delivery.wire import default_ssl_context
 
+BODY = b'{"event":"MESSAGES_UPSERT"}'
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
@@ -128,15 +132,30 @@ def dialer(*, connect_timeout: float = 5) -> Dialer:
 
 @asynccontextmanager
 async def transport(
-    *, max_answer: int = 65536, connect_timeout: float = 5, trust: ssl.SSLContext | None = None
+    *,
+    max_answer: int = 65536,
+    connect_timeout: float = 5,
+    trust: ssl.SSLContext | None = None,
+    watched: bool = False,
 ) -> AsyncIterator[LaneTransport]:
-    options = {} if trust is None else {"ssl_context": trust}
-    lane = LaneTransport(dialer(connect_timeout=connect_timeout), max_answer=max_answer, **options)
-    try:
+    """A transport that may reach this machine; ``watched`` has its deadlines kept by one timer."""
+    deadlines = Deadlines() if watched else None
+    lane = LaneTransport(
+        dialer(connect_timeout=connect_timeout),
+        max_answer=max_answer,
+        ssl_context=trust or default_ssl_context,
+        deadlines=deadlines,
+    )
+    async with trio.open_nursery() as nursery:
+        if deadlines is not None:
+            await nursery.start(deadlines.run)
         yield lane
-    finally:
         lane.close_nowait()
+        nursery.cancel_scope.cancel()
 
 
-def head(target: Target, length: int) -> bytes:
-    return RequestHead(target, {"content-type": "application/json"}).render(length)
+async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Answer:
+    """One exchange with the server."""
+    target = server.target()
+    head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
+    return await lane.exchange(target, head, body, deadline=trio.current_time() + seconds)
