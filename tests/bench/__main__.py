@@ -99,19 +99,17 @@ def _machine() -> dict[str, str | float]:
 def _show(report: Report) -> None:
     console = Console()
     facts = ", ".join(f"{name} {_number(fact)}" for name, fact in report.machine.items())
-    table = Table("measure", "hookgw", "reference", "", "ratio", "details", caption=facts)
+    table = Table("measure", "hookgw", "reference", "ratio", "what the reference is", title=facts)
     for result in report.results:
-        table.add_row(
-            result.name,
-            f"{_number(result.value)} {result.unit}",
-            f"{_number(result.reference_value)} {result.unit}",
-            result.reference,
-            f"{result.ratio:.2f}",
-            "\n".join(f"{name} {_number(number)}" for name, number in result.details.items()),
-        )
-    for name, reason in report.failures.items():
-        table.add_row(name, f"[red]failed: {reason}")
+        value, reference = _number(result.value), _number(result.reference_value)
+        ratio = f"{result.ratio:.2f}"
+        table.add_row(result.name, f"{value} {result.unit}", reference, ratio, result.reference)
     console.print(table)
+    for result in report.results:
+        details = ", ".join(f"{name} {_number(number)}" for name, number in result.details.items())
+        console.print(f"{result.name}: {details}", highlight=False, soft_wrap=True)
+    for name, reason in report.failures.items():
+        console.print(f"{name} failed: {reason}", style="red", markup=False, soft_wrap=True)
 
 
 def _number(value: str | float) -> str:

@@ -130,10 +130,10 @@ class _Gate:
         while True:
             await trio.sleep(0.01)
             pending = sum(lane.backlog for lane in opened.lanes())
-            if pending > AHEAD:
-                self._open = trio.Event()
-            else:
+            if pending <= AHEAD:
                 self._open.set()
+            elif self._open.is_set():
+                self._open = trio.Event()
 
 
 async def _source(opened: Gateway, batches: Iterator[list[Event]], gate: _Gate) -> None:
