@@ -248,6 +248,17 @@ async def test_what_ends_the_process_is_not_swallowed(
         await hooks.filter(event, registration)
 
 
+async def test_what_ends_the_process_is_not_swallowed_in_a_group_either(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    interrupt = KeyboardInterrupt()
+    hooks = hooks_of(mine=plugin(filter=raising_in_a_nursery(interrupt)))
+    with structlog.testing.capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
+        await hooks.filter(event, registration)
+    assert caught.value.exceptions == (interrupt,)
+    assert logs == []
+
+
 async def test_an_async_plugin_has_a_deadline(
     hooks_of: HooksOf,
     event: Event,
