@@ -1,0 +1,114 @@
+"""The written word is held to the code: the example file, the reference, and the command for the tests."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import hookgw.settings
+from hookgw.config import load_settings, variable_of
+from hookgw.config_types import KeyInfo, known_keys
+from hookgw.config_yaml import read_yaml
+from hookgw.settings import Settings
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "config.example.yaml"
+REFERENCE = ROOT / "docs" / "configuration.md"
+KEYS = list(known_keys())
+TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install nox && .venv/bin/nox"
+
+
+def meanings() -> dict[str, str]:
+    """What the string under each key in settings.py says, by the name of its section and key."""
+    found = {}
+    for node in ast.parse(inspect.getsource(hookgw.settings)).body:
+        if isinstance(node, ast.ClassDef):
+            section = node.name.removesuffix("Settings").lower()
+            for key, text in zip(node.body, node.body[1:], strict=False):
+                if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    assert isinstance(key.target, ast.Name)
+                    found[f"{section}.{key.target.id}".lstrip(".")] = ast.literal_eval(text.value)
+    return found
+
+
+MEANINGS = meanings()
+
+
+def shown(default: object) -> str:
+    """A default as the reference writes it."""
+    if isinstance(default, tuple):
+        return f"[{', '.join(map(shown, default))}]"
+    return {"": '""', "None": "null", "True": "true", "False": "false"}.get(str(default), str(default))
+
+
+keys = pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
+"""Runs a test once for every key."""
+
+
+def test_every_key_has_a_meaning() -> None:
+    assert MEANINGS.keys() == {key.path for key in KEYS}
+    assert all(re.fullmatch(r"\S.{9,100}\.", meaning) for meaning in MEANINGS.values())
+
+
+def test_the_example_is_the_defaults() -> None:
+    assert load_settings(EXAMPLE, {}) == Settings()
+
+
+def test_the_example_takes_the_global_key_from_the_environment() -> None:
+    assert load_settings(EXAMPLE, {"HOOKGW_GLOBAL_KEY": "abc"}).auth.global_key == "abc"
+
+
+@keys
+def test_the_example_has_every_key_with_its_meaning_above(key: KeyInfo) -> None:
+    text = EXAMPLE.read_text()
+    line = read_yaml(text).lines[key.path]
+    above: list[str] = []
+    for written in reversed(text.splitlines()[: line - 1]):
+        if not written.lstrip().startswith("# "):
+            break
+        above.insert(0, written.lstrip()[2:])
+    assert MEANINGS[key.path] in " ".join(above)
+
+
+@keys
+def test_the_reference_has_every_key_with_its_default_and_meaning(key: KeyInfo) -> None:
+    row = f"| `{key.path}` | `{shown(key.default)}` | {MEANINGS[key.path]} |"
+    assert REFERENCE.read_text().splitlines().count(row) == 1
+
+
+def test_the_reference_has_no_key_that_is_none() -> None:
+    rows = re.findall(r"^\| `([a-z_.]+)` \| `[^|]*` \|", REFERENCE.read_text(), re.MULTILINE)
+    assert set(rows) == {key.path for key in KEYS}
+
+
+def test_every_override_in_the_reference_works() -> None:
+    """All variables that the table names are taken together."""
+    found = re.findall(r"^\| `(HOOKGW_\w+)=(.+?)` \|", REFERENCE.read_text(), re.MULTILINE)
+    assert len(found) >= 5
+    for name, text in found:
+        load_settings(None, {name: text.strip("'")})
+
+
+def test_the_reference_tells_how_a_variable_is_named() -> None:
+    text = REFERENCE.read_text()
+    for path in ("server.bind", "log.level", "auth.global_key", "global_webhooks"):
+        assert variable_of(path) in text
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", ".ci/run"])
+def test_the_command_for_the_tests_is_the_same_everywhere(name: str) -> None:
+    assert TEST_COMMAND in (ROOT / name).read_text()
+
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+@pytest.mark.parametrize("name", [*PAGES, "plugins/README.md"])
+def test_links_between_the_pages_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
