@@ -8,11 +8,16 @@ of the machine's clock neither retries early nor expires what is young.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 import trio
+
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", re.IGNORECASE | re.ASCII
+)
 
 
 class Clock:
@@ -47,18 +52,26 @@ def virtual_clock(start: float = 1_700_000_000.0) -> Clock:
 
 
 def rfc3339(seconds: float) -> str:
-    """A time as RFC 3339 in UTC with milliseconds and ``Z`` (HTTP.md, section 1)."""
+    """A time as RFC 3339 in UTC with milliseconds, cut and not rounded, and ``Z``.
+
+    Raises:
+        ValueError: the year is not one of 1 to 9999.
+    """
     moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_rfc3339(text: str) -> float:
     """The reverse of :func:`rfc3339`; any offset is taken, a missing one means UTC.
 
+    With an offset the time can lie just outside of the years that :func:`rfc3339` writes.
+
     Raises:
         ValueError: the text is no RFC 3339 date-time.
     """
-    moment = datetime.fromisoformat(text)
+    if not _RFC3339.fullmatch(text):
+        raise ValueError(f"{text[:64]!r} is no RFC 3339 time such as 2026-11-20T12:00:00Z")
+    moment = datetime.fromisoformat(text.upper())
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return moment.timestamp()

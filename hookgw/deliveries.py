@@ -19,7 +19,7 @@ class DeliveryState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What came of one attempt (DESIGN.md, section 5)."""
+    """What came of one attempt."""
 
     DELIVERED = "delivered"
     REJECTED = "rejected"

@@ -39,7 +39,7 @@ class Unauthorized(HookgwError):
 
 
 class Forbidden(HookgwError):
-    """A known key that does not reach this far, or a name that is taken (HTTP.md, section 3)."""
+    """A known key that does not reach this far, or a name that is taken."""
 
     status = HTTPStatus.FORBIDDEN
 

@@ -21,7 +21,7 @@ GLOBAL_INSTANCE = "*"
 
 
 class Ordering(StrEnum):
-    """How much order a registration wants (DESIGN.md, section 3)."""
+    """How much order a registration wants."""
 
     URL = "url"
     CHAT = "chat"
