@@ -130,4 +130,6 @@ async def test_any_text_of_a_receiver_can_be_kept(store: Store, seq: int, text: 
 
 
 def _count_bodies(store: Store):  # type: ignore[no-untyped-def]
-    return lambda shelves: shelves.values._table._connection.execute("SELECT count(*) FROM bodies").fetchone()[0]
+    return lambda shelves: shelves.values._table._connection.execute(
+        "SELECT count(*) FROM bodies"
+    ).fetchone()[0]
