@@ -245,13 +245,18 @@ class Gateway:
 
     # Operation
 
+    @property
+    def is_running(self) -> bool:
+        """Whether lanes are worked off; false from the moment that the gateway begins to close."""
+        return self._dispatcher.is_running
+
     async def ready(self) -> None:
         """Return if the store writes and lanes run.
 
         Raises:
             Unavailable: they do not; the message says why.
         """
-        if not self._dispatcher.is_running:
+        if not self.is_running:
             raise Unavailable("The dispatcher is not running.")
         await self.store.check()
 

@@ -192,7 +192,7 @@ class Keeper:
 def _names(delivery: Delivery) -> dict[str, object]:
     return {
         "delivery": delivery.id,
-        "event": delivery.event.id,
+        "event_id": delivery.event.id,
         "instance": delivery.event.instance,
         "registration": delivery.registration,
         "lane": delivery.lane,

@@ -24,7 +24,7 @@ from hookgw.dispatch.outcome import describe_status, outcome_of_status, parse_re
 from hookgw.errors import PluginFailed
 from hookgw.events import Event
 from hookgw.plugins.hookspecs import Outgoing
-from hookgw.registrations import Registration
+from hookgw.registrations import Registration, Secret
 
 _OWN_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 
@@ -58,6 +58,11 @@ class Route(msgspec.Struct, kw_only=True):
     target: Target
     headers: dict[str, str]
     heads: dict[str, tuple[Target, RequestHead]] = {}
+    signing: tuple[tuple[Secret, bytes], ...] = ()
+
+    def keys(self, now: float) -> list[bytes]:
+        """The raw signing keys in force, the newest first."""
+        return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
     def head(self, kind: str) -> tuple[Target, RequestHead]:
         """The target and the head for events of that kind."""
@@ -73,7 +78,10 @@ def route_for(registration: Registration) -> Route:
     """Prepare what all requests of a registration share."""
     headers = {name.lower(): value for name, value in registration.headers.items()}
     return Route(
-        registration=registration, target=parse_target(registration.url), headers={**_OWN_HEADERS, **headers}
+        registration=registration,
+        target=parse_target(registration.url),
+        headers={**_OWN_HEADERS, **headers},
+        signing=tuple((secret, secret.key) for secret in registration.secrets),
     )
 
 
@@ -146,27 +154,29 @@ class Courier:
         self, event: Event, body: bytes, route: Route, number: int, timestamp: int
     ) -> tuple[Target, bytes]:
         target, head = route.head(event.kind)
+        named = {
+            "x-event-type": event.kind,
+            "x-instance-name": event.instance,
+            "x-attempt": str(number),
+        }
         if self._prepares:
-            headers = await self._prepared(event, body, route, number)
-            if headers != route.headers:
-                head = RequestHead(target, headers)
-        registration = route.registration
-        keys = [secret.key for secret in registration.secrets_in_force(timestamp)]
-        return target, head.render(
-            len(body),
-            (
-                ("webhook-id", event.id),
-                ("webhook-timestamp", str(timestamp)),
-                ("webhook-signature", sign(keys, event.id, timestamp, body)),
-                ("x-event-type", event.kind),
-                ("x-instance-name", event.instance),
-                ("x-attempt", str(number)),
-            ),
+            usual = {**route.headers, **named}
+            headers = await self._prepared(usual, event, body, route, number)
+            if headers != usual:
+                head, named = RequestHead(target, headers), {}
+        keys = route.keys(timestamp)
+        signed = (
+            ("webhook-id", event.id),
+            ("webhook-timestamp", str(timestamp)),
+            ("webhook-signature", sign(keys, event.id, timestamp, body)),
         )
+        return target, head.render(len(body), (*signed, *named.items()))
 
-    async def _prepared(self, event: Event, body: bytes, route: Route, number: int) -> dict[str, str]:
+    async def _prepared(
+        self, usual: dict[str, str], event: Event, body: bytes, route: Route, number: int
+    ) -> dict[str, str]:
         registration = route.registration
-        request = Outgoing(url=registration.url, body=body, headers=dict(route.headers), attempt=number)
+        request = Outgoing(url=registration.url, body=body, headers=usual.copy(), attempt=number)
         await self._hooks.prepare(request, event, registration)
         return request.headers
 
