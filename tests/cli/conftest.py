@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
@@ -36,12 +37,19 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     structlog.reset_defaults()
 
 
+def new_runner() -> click.testing.CliRunner:
+    """A runner that keeps standard error apart, which click did not do by itself before 8.2."""
+    asked = inspect.signature(click.testing.CliRunner).parameters
+    options: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in asked else {}
+    return click.testing.CliRunner(**options)
+
+
 @pytest.fixture
 def invoke() -> Invoke:
     """Call ``hookgw`` with arguments, in a thread, as commands block."""
 
     async def run(*args: str, **options: Any) -> click.testing.Result:
-        runner = click.testing.CliRunner()
+        runner = new_runner()
         return await trio.to_thread.run_sync(lambda: runner.invoke(main, args, prog_name="hookgw", **options))
 
     return run

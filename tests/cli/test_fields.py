@@ -18,7 +18,6 @@ OPTION = click.Option(["--x"])
         (None, None),
         ("2026-11-20T12:00:00Z", "2026-11-20T12:00:00.000Z"),
         ("2026-11-20T12:00:00+02:00", "2026-11-20T10:00:00.000Z"),
-        ("2026-11-20", "2026-11-20T00:00:00.000Z"),
     ],
 )
 def test_a_moment_is_given_on_in_utc(given: str | None, read: str | None) -> None:

@@ -21,19 +21,21 @@ from hookgw.plugins.loading import load_plugins
 from hookgw.settings import Settings
 
 INTRODUCTION = """\
-A gateway at {url}, a simulated account (the instance "demo"), and three receivers that hear it.
-Two of them go down and come back. Join in from another terminal:
+hookgw listens on {url}. A simulated account, the instance "demo", gets
+messages; three receivers hear of each. Two of them fail now and then: watch that
+nothing is lost, repeated or overtaken. Join in from another terminal:
 
   export HOOKGW_URL={url} HOOKGW_KEY={key}
   # have the events posted to a URL of yours, too
-  curl -H "apikey: $HOOKGW_KEY" -H 'content-type: application/json' $HOOKGW_URL/webhook/set/demo/mine \\
-    -d '{{"url": "https://YOUR-URL"}}'
+  curl "$HOOKGW_URL/webhook/set/demo/mine" -H "apikey: $HOOKGW_KEY" \\
+    -H 'content-type: application/json' -d '{{"url": "https://YOUR-URL"}}'
   # raise an event yourself
-  curl -H "apikey: $HOOKGW_KEY" -H 'content-type: application/json' $HOOKGW_URL/event/emit/demo \\
-    -d '{{"event": "MESSAGES_UPSERT", "data": {{"key": {{"remoteJid": "5511999999999@s.whatsapp.net",
-         "fromMe": false, "id": "A1"}}, "message": {{"conversation": "Hello"}}}}}}'
-  # see what became of the last ones (or: hookgw delivery list demo)
-  curl -H "apikey: $HOOKGW_KEY" "$HOOKGW_URL/delivery/list/demo?limit=3"
+  curl "$HOOKGW_URL/event/emit/demo" -H "apikey: $HOOKGW_KEY" \\
+    -H 'content-type: application/json' -d '{{"event": "MESSAGES_UPSERT", "data": {{
+      "key": {{"remoteJid": "5511999999999@s.whatsapp.net", "fromMe": false, "id": "A1"}},
+      "message": {{"conversation": "Hello"}}}}}}'
+  # see what became of the last three
+  curl "$HOOKGW_URL/delivery/list/demo?limit=3" -H "apikey: $HOOKGW_KEY"
 """
 
 
@@ -65,7 +67,7 @@ async def run(settings: Settings, once: bool) -> bool:
                 stage = Stage(server.gateway, receivers, observer, screen)
                 await stage.register()
                 await stage.play(once=once)
-    click.echo("\n".join(verdict(receivers)))
+    click.echo("\n".join(["", *verdict(receivers)]))
     return all(receiver.ledger.flawless for receiver in receivers)
 
 

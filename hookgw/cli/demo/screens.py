@@ -107,7 +107,7 @@ def _summary(row: Row) -> str:
 def table(rows: Sequence[Row], width: int) -> Table:
     """The lanes as a table that fits into ``width`` columns."""
     drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("receiver", "it", "its lane"):
+    for heading in ("receiver", "", "its lane"):
         drawn.add_column(heading, no_wrap=True)
     for heading in ("on the way", "delivered", "in vain"):
         drawn.add_column(heading, no_wrap=True, justify="right")

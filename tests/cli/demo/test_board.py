@@ -60,7 +60,7 @@ async def test_the_verdict_counts_what_is_good_and_names_what_is_not() -> None:
         assert board.verdict([crm, n8n, bot]) == [
             " crm: 2 of 2 events arrived once, in order, verified.",
             " n8n: 2 of 2 events arrived once, in order, verified after 3 attempts in vain.",
-            " bot: 2 of 3 events arrived: 1 missing, 1 not settled, 1 repeated, 2 not verified.",
+            " bot: 2 of 3 events arrived: 1 not arrived, 1 not settled, 1 repeated, 2 not verified.",
         ]
 
 
@@ -87,7 +87,7 @@ def drawn(rows: list[Row], width: int) -> list[str]:
 
 def test_the_table_fits_a_small_terminal() -> None:
     head, crm, n8n, visitor = drawn(ROWS, 80)
-    assert head == "receiver          it       its lane    on the way  delivered  in vain  faults"
+    assert head == "receiver                   its lane    on the way  delivered  in vain  faults"
     assert crm.split() == ["crm", "is", "up", "idle", "0", "2", "0", "none"]
     assert n8n.split() == ["n8n", "is", "down", "waiting", "2", "0", "0", "none"]
     assert visitor.split() == ["https://visitor…", "delivering", "1", "-", "-", "-"]

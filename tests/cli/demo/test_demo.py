@@ -1,0 +1,95 @@
+"""``hookgw demo``, the whole of it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hookgw.cli.demo import stage
+from hookgw.cli.demo.stage import EVENTS
+
+
+def test_once_ends_by_itself_and_all_went_well(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hookgw", "demo", "--once"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    for sentence in ("n8n is down", "n8n is up again", "bot answers 500", "bot is up again"):
+        assert f"-- {sentence}\n" in done.stdout
+    assert "/webhook/set/demo/mine" in done.stdout
+    lines = done.stdout.splitlines()[-3:]
+    verdicts = [
+        re.fullmatch(r" *(\w+): (\d+) of (\d+) events arrived once, in order, verified(.*)\.", line)
+        for line in lines
+    ]
+    judged = [verdict.groups() for verdict in verdicts if verdict]
+    assert [name for name, *_ in judged] == ["crm", "n8n", "bot"]
+    assert all(int(arrived) == int(accepted) >= EVENTS for _, arrived, accepted, _ in judged)
+    assert [bool(rest) for *_, rest in judged] == [False, True, True]
+    assert list(tmp_path.iterdir()) == []
+
+
+FORGETFUL = """
+from hookgw.cli.demo import receivers
+real = receivers.Ledger.arrive
+def arrive(self, event_id):
+    real(self, event_id)
+    if self.arrived == 5:
+        real(self, event_id)
+receivers.Ledger.arrive = arrive
+from hookgw.__main__ import main
+main(prog_name="hookgw")
+"""
+
+
+def test_once_ends_with_1_if_an_event_arrived_twice(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORGETFUL, "demo", "--once"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "1 repeated" in done.stdout.splitlines()[-1]
+
+
+def test_it_goes_on_until_a_signal(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hookgw", "demo"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            while "accepted" not in process.stdout.readline():
+                pass
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=30)
+            assert process.returncode == 0
+        finally:
+            process.kill()
+    assert "crm:" in rest
+
+
+def test_another_port_is_taken_where_the_usual_one_is_in_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(stage, "PORT", port)
+        taken.listen()
+        assert stage.demo_settings(tmp_path).server.bind == ("127.0.0.1:0",)
+    assert stage.demo_settings(tmp_path).server.bind == (f"127.0.0.1:{port}",)

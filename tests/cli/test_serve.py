@@ -1,0 +1,185 @@
+"""``hookgw serve``, as a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hookgw._version import __version__
+
+ANY_PORT = "server: {bind: ['127.0.0.1:0']}\n"
+KEYED = ANY_PORT + "auth: {global_key: test-key-1}\n"
+PROGRAM = ("-m", "hookgw")
+
+
+@contextmanager
+def serving(
+    folder: Path, config: str = KEYED, program: tuple[str, ...] = PROGRAM
+) -> Iterator[subprocess.Popen[str]]:
+    """A server in a folder, for the length of the block."""
+    (folder / "config.yaml").write_text(config)
+    process = subprocess.Popen(
+        [sys.executable, *program, "serve"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def url_of(process: subprocess.Popen[str]) -> str:
+    """Where it listens, once it is ready."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    start = f"hookgw {__version__} listening on "
+    assert line.startswith(start), process.stderr and process.stderr.read()
+    return line.removeprefix(start).strip()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal_and_exits_with_0(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path) as server:
+        assert httpx.get(f"{url_of(server)}/readyz", trust_env=False).status_code == 200
+        server.send_signal(number)
+        out, _ = server.communicate(timeout=30)
+        assert (server.returncode, out) == (0, "")
+    assert (tmp_path / "data" / "hookgw.db").exists()
+
+
+def test_each_address_has_a_line(tmp_path: Path) -> None:
+    with serving(
+        tmp_path, f"server: {{bind: ['127.0.0.1:0', 'unix:{tmp_path}/gw.sock']}}\n" + KEYED.split("\n")[1]
+    ) as server:
+        first = url_of(server)
+        second = url_of(server)
+    assert first.startswith("http://127.0.0.1:")
+    assert "gw.sock" in second
+
+
+def test_the_generated_key_is_shown_at_the_first_start_only(tmp_path: Path) -> None:
+    with serving(tmp_path, ANY_PORT) as server:
+        assert server.stdout is not None
+        said, key = server.stdout.readline().rsplit(" ", 1)
+        assert said == "The global key, shown only now:"
+        asked = httpx.get(f"{url_of(server)}/lane/list", headers={"apikey": key.strip()}, trust_env=False)
+        assert asked.status_code == 200
+        server.terminate()
+        server.wait(30)
+    with serving(tmp_path, ANY_PORT) as server:
+        again = httpx.get(f"{url_of(server)}/lane/list", headers={"apikey": key.strip()}, trust_env=False)
+        assert again.status_code == 200
+
+
+def refused(folder: Path, config: str) -> str:
+    """What a start that must not succeed says."""
+    with serving(folder, config) as server:
+        out, said = server.communicate(timeout=30)
+        assert (server.returncode, out) == (1, "")
+    assert "crashed" not in said
+    return said
+
+
+def test_a_port_in_use_stops_the_start(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        config = f"server: {{bind: ['{address}']}}\nauth: {{global_key: test-key-1}}\n"
+        assert address in refused(tmp_path, config)
+
+
+def test_a_typo_stops_the_start(tmp_path: Path) -> None:
+    assert "server.bnd" in refused(tmp_path, "server: {bnd: []}\n")
+
+
+def test_a_data_file_in_use_stops_the_start(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        url_of(server)
+        assert "hookgw.db" in refused(tmp_path, KEYED)
+
+
+def test_a_plugin_that_cannot_be_loaded_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "broken.py").write_text("1 / 0\n")
+    said = refused(tmp_path, KEYED)
+    assert "Plugin 'broken'" in said
+    assert "ZeroDivisionError" in said
+
+
+def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, *PROGRAM, "serve", "--config", "none.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "none.yaml" in done.stderr
+
+
+BROKEN_LANE = """
+from hookgw.dispatch.lane import Lane
+async def run(self):
+    raise RuntimeError("a bug in the lane")
+Lane.run = run
+from hookgw.__main__ import main
+main(prog_name="hookgw")
+"""
+EVENT = {"event": "CALL", "data": {}}
+
+
+def test_a_crash_of_the_dispatcher_ends_the_process_with_1(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(BROKEN_LANE)
+    with serving(tmp_path, program=("broken.py",)) as server:
+        headers = {"apikey": "test-key-1"}
+        with httpx.Client(base_url=url_of(server), headers=headers, trust_env=False) as client:
+            client.post("/webhook/set/loja1", json={"url": "http://127.0.0.1:9/"}).raise_for_status()
+            assert client.post("/event/emit/loja1", json=EVENT).status_code == 202
+        out, said = server.communicate(timeout=30)
+        assert (server.returncode, out) == (1, "")
+    assert "a bug in the lane" in said
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    hanging = socket.socket()
+    hanging.bind(("127.0.0.1", 0))
+    hanging.listen()
+    config = KEYED + "delivery: {allow_networks: ['127.0.0.0/8'], timeout: 60s}\n"
+    config = config.replace("'127.0.0.1:0']", "'127.0.0.1:0'], shutdown_grace: 1h")
+    with hanging, serving(tmp_path, config) as server:
+        url = url_of(server)
+        headers = {"apikey": "test-key-1"}
+        with httpx.Client(base_url=url, headers=headers, trust_env=False) as client:
+            address = "http://{}:{}/".format(*hanging.getsockname())
+            client.post("/webhook/set/loja1", json={"url": address}).raise_for_status()
+            client.post("/event/emit/loja1", json=EVENT).raise_for_status()
+        connection, _ = hanging.accept()
+        server.terminate()
+        with connection:
+            wait_refused(url)
+            assert server.poll() is None
+            server.terminate()
+            assert server.wait(30) == -signal.SIGTERM
+
+
+def wait_refused(url: str) -> None:
+    """Return once nobody listens there any more."""
+    while True:
+        try:
+            httpx.get(f"{url}/healthz", trust_env=False)
+        except httpx.TransportError:
+            return
