@@ -60,7 +60,7 @@ def test_a_foreign_envelope_arrives_intact(server: Server, receiver: ReceiverPro
 
 
 def test_every_payload_is_tried() -> None:
-    assert len(PAYLOADS) == 12
+    assert len(PAYLOADS) == 13
 
 
 def test_the_integer_beyond_2_to_53_stays_that_integer(server: Server, receiver: ReceiverProcess) -> None:

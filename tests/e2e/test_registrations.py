@@ -81,7 +81,7 @@ def test_nothing_set_is_null(server: Server) -> None:
         ({"url": "http://"}, "url", "host"),
         ({"url": "http://a b/"}, "url", ""),
         ({"url": "ftp://a.example/"}, "url", "http"),
-        ({"url": "https://a.example/" + "x" * 2048}, "url", "2,048"),
+        ({"url": "https://a.example/" + "x" * 2048}, "url", "2048"),
         ({"url": "https://a.example/", "events": ["MESSAGES_UPSRT"]}, "events[0]", "MESSAGES_UPSERT"),
         ({"url": "https://a.example/", "headers": {"x": "a\r\nb: c"}}, "headers", ""),
         ({"url": "https://a.example/", "headers": {"webhook-id": "1"}}, "headers", "webhook-id"),
@@ -110,6 +110,6 @@ def test_labels_are_registrations_of_their_own(server: Server, receiver: Receive
     server.set("labels", receiver.url("/labels/default"))
     server.post("/webhook/set/labels/crm", {"url": receiver.url("/labels/crm")}, status=201)
     event_id = server.emit("labels", "CONNECTION_UPDATE", {"instance": "labels", "state": "open"})
-    paths = {receiver.next("/labels/default").path, receiver.next("/labels/crm").path}
-    assert paths == {"/labels/default", "/labels/crm"}
+    for path in ("/labels/default", "/labels/crm"):
+        assert receiver.next(path).headers["webhook-id"] == event_id
     assert server.get(f"/delivery/find/labels/{event_id}")["event"]["id"] == event_id

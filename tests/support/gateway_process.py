@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -122,17 +123,19 @@ class ReceiverProcess:
 
     root: str
     process: Process
+    _others: defaultdict[str, deque[Arrival]] = field(default_factory=lambda: defaultdict(deque))
 
     def url(self, path: str) -> str:
         """The URL of a path; ``/status/503`` and ``/wait/0.5`` have a meaning."""
         return self.root + path
 
     def next(self, path: str) -> Arrival:
-        """The next request to that path, of those not yet taken; others before it are dropped."""
-        while True:
+        """The next request to that path, of those not yet taken; others are kept for their turn."""
+        while not self._others[path]:
             line = json.loads(self.process.line())
-            if line["path"] == path:
-                return Arrival(path, dict(line["headers"]), base64.b64decode(line["body"]))
+            arrival = Arrival(line["path"], dict(line["headers"]), base64.b64decode(line["body"]))
+            self._others[arrival.path].append(arrival)
+        return self._others[path].popleft()
 
 
 @contextmanager
