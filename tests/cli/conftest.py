@@ -6,6 +6,8 @@ import inspect
 import json
 import logging
 import os
+import re
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import structlog
 import trio
 
 from hookgw.cli.group import main
+from hookgw.cli.running import STOP_SIGNALS
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.receiver import Receiver, open_receiver
 
@@ -62,6 +65,43 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
         monkeypatch.setenv("HOOKGW_URL", receiver.url)
         monkeypatch.setenv("HOOKGW_KEY", "k-1")
         yield receiver
+
+
+class Echoes:
+    """What a command prints in this process; one can wait for it."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._more = trio.Event()
+
+    def echo(self, message: object = "", **_: object) -> None:
+        """Stands for :func:`click.echo`."""
+        self.text += f"{message}\n"
+        self._more.set()
+        self._more = trio.Event()
+
+    async def wait_for(self, pattern: str) -> re.Match[str]:
+        """Wait until what was printed has the pattern in it."""
+        while (found := re.search(pattern, self.text)) is None:
+            await self._more.wait()
+        return found
+
+
+@pytest.fixture
+def echoes(monkeypatch: pytest.MonkeyPatch) -> Echoes:
+    """Takes what commands print."""
+    found = Echoes()
+    monkeypatch.setattr("click.echo", found.echo)
+    return found
+
+
+@pytest.fixture
+def _signals_kept() -> Iterator[None]:
+    """Puts back what signals did before: a command that was told to end leaves their default action."""
+    kept = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
 
 
 def says(value: Any, status: int = 200) -> Answer:

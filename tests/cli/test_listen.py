@@ -7,19 +7,22 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import trio
 
 from hookgw.cli.arrival import SEARCHED, first_text, read_arrival
-from hookgw.cli.listen import Listener
+from hookgw.cli.listen import Listener, run
 from hookgw.delivery.signing import sign
+from hookgw.errors import StartError
 from hookgw.testing.answers import answer
 from hookgw.testing.received import Received
 
-from .conftest import Invoke
+from .conftest import Echoes, Invoke
 
 KEY = b"k" * 24
 NOW = 1_800_000_000.0
@@ -171,6 +174,28 @@ def test_it_listens_until_a_signal(number: signal.Signals, tmp_path: Path) -> No
             process.kill()
     assert answered.status_code == 200
     assert (line["target"], line["body"]) == ("/x", "hello")
+
+
+@pytest.mark.usefixtures("_signals_kept")
+async def test_it_answers_and_keeps_nothing(echoes: Echoes) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, "127.0.0.1", 0, Listener(status=418))
+        url = (await echoes.wait_for(r"Listening on (\S+)"))[1]
+        post = partial(httpx.post, url, content=b"x", trust_env=False)
+        statuses = [(await trio.to_thread.run_sync(post)).status_code for _ in range(2)]
+        signal.raise_signal(signal.SIGTERM)
+    assert statuses == [418, 418]
+    assert echoes.text.count("418  POST /") == 2
+
+
+@pytest.mark.usefixtures("_signals_kept")
+async def test_a_port_in_use_is_an_error_with_a_reader() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ExceptionGroup) as caught:
+            await run("127.0.0.1", taken.getsockname()[1], Listener())
+    assert caught.group_contains(StartError, match="Choose another --port")
 
 
 def test_a_port_in_use_is_told() -> None:

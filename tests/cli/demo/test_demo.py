@@ -7,12 +7,18 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
-from hookgw.cli.demo import stage
+from hookgw.cli.demo import command, stage
+from hookgw.cli.demo.receivers import Trouble
+from hookgw.cli.demo.scene import Scene
 from hookgw.cli.demo.stage import EVENTS
+
+from ..conftest import Echoes
 
 
 def test_once_ends_by_itself_and_all_went_well(tmp_path: Path) -> None:
@@ -64,6 +70,26 @@ def test_once_ends_with_1_if_an_event_arrived_twice(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "1 repeated" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.usefixtures("_signals_kept")
+async def test_a_short_play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, echoes: Echoes) -> None:
+    monkeypatch.setattr(stage, "EVENTS", 10)
+    monkeypatch.setattr(stage, "MESSAGES_PER_SECOND", 100)
+    monkeypatch.setattr(
+        stage, "ONCE", (Scene(0, "n8n", Trouble.REFUSES, 0), Scene(0, "bot", Trouble.FAILS, 0))
+    )
+    assert await command.run(stage.demo_settings(tmp_path), once=True)
+    assert len(re.findall(r"(\d+) of \1 events arrived once", echoes.text)) == 3
+
+
+@pytest.mark.usefixtures("_signals_kept")
+async def test_a_signal_ends_a_play_without_end(tmp_path: Path, echoes: Echoes) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(command.run, stage.demo_settings(tmp_path), once=False))
+        await echoes.wait_for("accepted [1-9]")
+        signal.raise_signal(signal.SIGINT)
+    assert echoes.text.count("events arrived") == 3
 
 
 def test_it_goes_on_until_a_signal(tmp_path: Path) -> None:

@@ -1,0 +1,75 @@
+"""What the demo sees of the gateway."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hookgw.cli.demo.ledger import Ledger
+from hookgw.cli.demo.observer import Observer
+from hookgw.deliveries import Attempt, Delivery, Outcome
+from hookgw.events import Event
+from hookgw.registrations import Registration
+
+
+def event_of(event_id: str = "a", instance: str = "demo") -> Event:
+    return Event(id=event_id, kind="CALL", instance=instance, data_json=b"{}", time=0)
+
+
+def delivery_of(event: Event) -> Delivery:
+    return Delivery(seq=1, event=event, registration="reg_1", lane="x", accepted_at=0)
+
+
+def registration_of(label: str = "crm", instance: str = "demo") -> Registration:
+    return Registration(id="reg_1", instance=instance, label=label, url="https://x")
+
+
+async def test_every_ledger_is_promised_every_event_of_the_instance() -> None:
+    ledgers = {"crm": Ledger(), "n8n": Ledger()}
+    observer = Observer("demo", ledgers)
+    observer.hookgw_event_accepted(event_of())
+    observer.hookgw_event_accepted(event_of(instance="another"))
+    assert observer.accepted == 1
+    assert [ledger.accepted for ledger in ledgers.values()] == [1, 1]
+
+
+async def test_attempts_in_vain_are_counted_for_their_receiver() -> None:
+    ledger = Ledger()
+    observer = Observer("demo", {"crm": ledger})
+    for outcome in Outcome:
+        attempt = Attempt(number=1, at=0, duration=0, outcome=outcome)
+        observer.hookgw_attempt(attempt, registration_of())
+        observer.hookgw_attempt(attempt, registration_of(label="mine"))
+        observer.hookgw_attempt(attempt, registration_of(instance="another"))
+    assert ledger.in_vain == len(Outcome) - 1
+
+
+@pytest.mark.parametrize("stranger", [registration_of(label="mine"), registration_of(instance="another")])
+async def test_deliveries_to_others_are_not_ours(stranger: Registration) -> None:
+    ledger = Ledger()
+    Observer("demo", {"crm": ledger}).hookgw_delivered(delivery_of(event_of()), stranger)
+    assert ledger.flawless
+
+
+async def test_one_can_wait_for_the_accepted_and_for_the_end() -> None:
+    ledger = Ledger()
+    observer = Observer("demo", {"crm": ledger})
+    reached: list[str] = []
+
+    async def watch() -> None:
+        await observer.wait_accepted(1)
+        reached.append("accepted")
+        await observer.wait_complete()
+        reached.append("complete")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        await wait_all_tasks_blocked()
+        assert reached == []
+        observer.hookgw_event_accepted(event_of())
+        ledger.arrive("a")
+        await wait_all_tasks_blocked()
+        assert reached == ["accepted"]
+        observer.hookgw_delivered(delivery_of(event_of()), registration_of())
+    assert reached == ["accepted", "complete"]

@@ -1,0 +1,91 @@
+"""The gateway and its HTTP interface as one, in this process."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+from hookgw._version import __version__
+from hookgw.cli import serve
+from hookgw.cli.server import open_server
+from hookgw.errors import StartError
+from hookgw.gateway import Gateway
+from hookgw.settings import PluginsSettings, ServerSettings, Settings, StorageSettings
+
+from .conftest import Echoes
+
+pytestmark = pytest.mark.usefixtures("_signals_kept")
+
+
+def settings_in(folder: Path, bind: str = "127.0.0.1:0") -> Settings:
+    """Settings with everything in a folder, and no plugins."""
+    return Settings(
+        server=ServerSettings(bind=(bind,)),
+        storage=StorageSettings(path=str(folder / "hookgw.db")),
+        plugins=PluginsSettings(first_party=False),
+    )
+
+
+async def get(url: str, **options: str) -> httpx.Response:
+    return await trio.to_thread.run_sync(partial(httpx.get, url, headers=options, trust_env=False))
+
+
+async def test_it_serves_for_the_length_of_the_block(tmp_path: Path) -> None:
+    async with open_server(settings_in(tmp_path), base=tmp_path) as server:
+        assert (await get(f"{server.urls[0]}/readyz")).status_code == 200
+    with pytest.raises(httpx.ConnectError):
+        await get(f"{server.urls[0]}/readyz")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_the_block_silently_and_the_next_one_has_its_default_action(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with open_server(settings_in(tmp_path), base=tmp_path):
+        signal.raise_signal(number)
+        await trio.sleep_forever()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+async def test_what_the_block_raises_is_raised(tmp_path: Path) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with open_server(settings_in(tmp_path), base=tmp_path):
+            raise LookupError("in the block")
+    assert caught.group_contains(LookupError)
+
+
+async def test_the_key_is_told_before_anything_else_can_go_wrong(tmp_path: Path) -> None:
+    opened: list[Gateway] = []
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        settings = settings_in(tmp_path, "{}:{}".format(*taken.getsockname()))
+        with pytest.raises(ExceptionGroup) as caught:
+            async with open_server(settings, base=tmp_path, on_open=opened.append):
+                pytest.fail("it cannot listen")
+    assert caught.group_contains(StartError)
+    assert [bool(gateway.first_key) for gateway in opened] == [True]
+
+
+async def test_serve_prints_the_key_once_and_where_it_listens(tmp_path: Path, echoes: Echoes) -> None:
+    async def once() -> str:
+        echoes.text = ""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve.run, settings_in(tmp_path), tmp_path)
+            url = (await echoes.wait_for(rf"(?m)^hookgw {__version__} listening on (\S+)$"))[1]
+            assert (await get(f"{url}/lane/list", apikey=key or echoes.text.split()[6])).status_code == 200
+            signal.raise_signal(signal.SIGTERM)
+        return echoes.text
+
+    key = ""
+    first = await once()
+    assert first.startswith("The global key, shown only now: ")
+    key = first.split()[6]
+    assert "key" not in await once()
