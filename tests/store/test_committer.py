@@ -1,4 +1,4 @@
-"""The group commit: sharing, order, cancellation, functions, closing; the writer is a fake or the real one."""
+"""The group commit: sharing, order, cancellation, functions, closing. First with a fake writer."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -131,7 +132,8 @@ async def test_functions_run_after_what_was_asked_before_and_before_what_comes_a
 
 
 async def test_appended_deliveries_are_handed_on_before_any_waiter_runs() -> None:
-    gate, heard = Gate(), []
+    gate = Gate()
+    heard: list[object] = []
     async with committing(gate) as committer:
         committer.on_appended = lambda deliveries: heard.append([d.seq for d in deliveries])
         await hold(gate, committer)
@@ -148,8 +150,8 @@ async def test_appended_deliveries_are_handed_on_before_any_waiter_runs() -> Non
             await trio.testing.wait_all_tasks_blocked()
             gate.free.set()
         assert heard[0] == [1]
-        assert len(heard[1]) == 2
-        assert sorted(heard[2:]) == [2, 3]
+        assert sorted(heard[1:], key=str) == [2, 3, [2, 3]]
+        assert heard[1] in ([2, 3], [3, 2])
 
 
 async def test_statistics_tell_what_waits_and_what_was_done() -> None:
@@ -373,12 +375,8 @@ async def test_a_function_that_fails_fails_alone(store: Store) -> None:
 
 
 def unstorable() -> Sequence[Append]:
-    bad = event("bad")
-    return [*to("before"), Append(type(bad)(**_fields(bad) | {"sender": "\udc80"}), (("reg_1", LANE),))]
-
-
-def _fields(given: object) -> dict[str, object]:
-    return {name: getattr(given, name) for name in given.__struct_fields__}  # type: ignore[attr-defined]
+    bad = msgspec.structs.replace(event("bad"), sender="\udc80")
+    return [*to("before"), Append(bad, (("reg_1", LANE),))]
 
 
 async def test_a_value_that_cannot_be_stored_fails_its_call_alone(store: Store) -> None:
@@ -408,11 +406,14 @@ async def test_check_writes(path: Path, store: Store) -> None:
 
 
 async def test_what_the_body_raises_comes_out_and_all_is_kept(path: Path) -> None:
-    with pytest.raises(ExceptionGroup) as caught:
+    async def fail() -> None:
         async with opened(path) as store:
             await store.append(to("e1"))
             store.settle_nowait(delivered((await seqs_of(store))[0]))
             raise LookupError("of the body")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await fail()
     assert caught.group_contains(LookupError)
     async with opened(path) as store:
         assert await ids_of(store) == []

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from hookgw.errors import StartError, StorageUnavailable
-from hookgw.store import DeliveryQuery, Store, database
+from hookgw.store import Append, DeliveryQuery, Store, Transaction, database
 from hookgw.store.database import is_disk_error, open_database
 from tests.store.support import (
     LANE,
@@ -107,7 +107,7 @@ def test_a_lock_file_without_a_number(path: Path) -> None:
 async def test_a_file_that_was_cut_off_is_refused(path: Path) -> None:
     async with opened(path) as store:
         await store.append(to(*(f"e{number}" for number in range(500))))
-    os.truncate(path, path.stat().st_size // 2)
+    cut_in_half(path)
     with pytest.raises(StartError, match=rf"{path} cannot be used: .*malformed") as caught:
         async with opened(path):
             pass
@@ -117,12 +117,11 @@ async def test_a_file_that_was_cut_off_is_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"not a database, but long enough to be taken for one" * 40, b"x" * 4096]
 )
-async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(StartError, match=r"hookgw\.db cannot be used: .*It is damaged or no data file"):
-        async with opened(path):
-            pass
+        open_database(path).__enter__()
     assert path.read_bytes() == content
 
 
@@ -175,11 +174,8 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         await store.append(to("e1", "e2"))
         first, _ = await seqs_of(store)
         limit_pages(store, 1)
-        large = [to(f"big{n}")[0] for n in range(3)]
-        large = [
-            type(large[0])(event(f"big{n}", data='"' + "x" * 50_000 + '"'), ((("reg_1", LANE)),))
-            for n in range(3)
-        ]
+        payload = '"' + "x" * 50_000 + '"'
+        large = [Append(event(f"big{n}", data=payload), (("reg_1", LANE),)) for n in range(3)]
         with pytest.raises(StorageUnavailable, match=rf"{path} cannot be used now: .*full \(SQLITE_FULL\)"):
             await store.append(large)
         assert store.statistics().failing is not None
@@ -197,13 +193,24 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         assert store.statistics().failing is None
 
 
+async def test_a_function_that_fills_the_disk_is_refused_like_any_write(path: Path) -> None:
+    def fill(transaction: Transaction) -> None:
+        transaction.values["large"] = "x" * 100_000
+
+    async with opened(path) as store:
+        limit_pages(store, 1)
+        with pytest.raises(StorageUnavailable, match="SQLITE_FULL"):
+            await store.write(fill)
+        assert store.statistics().failing is not None
+        limit_pages(store, 2**30)
+        await store.flush()
+        await store.write(fill)
+
+
 async def test_a_page_that_is_damaged_is_told_when_it_is_read(path: Path) -> None:
     async with opened(path) as store:
         await store.append(to(*(f"e{number}" for number in range(200))))
-    with path.open("r+b") as file:
-        for page in range(2, path.stat().st_size // 4096):
-            file.seek(page * 4096)
-            file.write(b"\xff" * 4096)
+    damage(path)
     with pytest.raises((StartError, ExceptionGroup)) as caught:
         async with opened(path) as store:
             await store.list_deliveries(DeliveryQuery(instance="shop"))
@@ -242,3 +249,15 @@ async def test_a_bug_in_a_query_is_no_disk_error(store: Store) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await store.write(lambda t: t._connection.execute("SELECT * FROM nowhere"))
     await store.check()
+
+
+def cut_in_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def damage(path: Path) -> None:
+    """Overwrite every page but those of the schema."""
+    with path.open("r+b") as file:
+        for page in range(2, path.stat().st_size // 4096):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 4096)

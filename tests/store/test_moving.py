@@ -7,8 +7,8 @@ import pytest
 from hookgw.deliveries import DeliveryState
 from hookgw.events import Event
 from hookgw.registrations import Registration
-from hookgw.store import Append, DeliveryQuery, Store
-from hookgw.store import moving, store as store_module
+from hookgw.store import Append, DeliveryQuery, Store, moving
+from hookgw.store import store as store_module
 from tests.store.support import AT, LANE, dead, delivered, event, failed, ids_of, seqs_of, to
 
 OLD, NEW = "http://old.test", "http://new.test"

@@ -78,7 +78,7 @@ class Bomb:
     def __init__(self, trace: Path) -> None:
         self.trace = trace
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> tuple[object, ...]:
         return os.mkdir, (str(self.trace),)
 
 

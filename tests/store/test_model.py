@@ -1,0 +1,159 @@
+"""The outbox against a dictionary: appends, settlements, moves, restarts, in any order."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from hookgw.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.store.jobs import AppendJob, FunctionJob, Group
+from hookgw.store.migrations import migrate
+from hookgw.store.outbox import NewEvent, backlog, count_pending, last_numbers, page
+from hookgw.store.writer import Writer
+from tests.store.support import AT, attempt, event
+
+LANES = ["http://a.test", "http://b.test", "http://c.test"]
+IDS = st.sampled_from([f"e{number}" for number in range(12)])
+TARGETS = st.lists(st.tuples(st.sampled_from(["reg_1", "reg_2"]), st.sampled_from(LANES)), max_size=3)
+BATCH = st.lists(st.tuples(IDS, TARGETS), max_size=6)
+SETTLED = st.tuples(
+    st.integers(1, 40),
+    st.sampled_from(DeliveryState),
+    st.integers(1, 3),
+    st.none() | st.binary(max_size=5),
+)
+
+
+class Outbox(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection = sqlite3.connect(":memory:", isolation_level=None)
+        migrate(self.connection, Path(":memory:"))
+        self.writer = Writer(self.connection, Path(":memory:"))
+        self.events: dict[str, list[int]] = {}
+        self.deliveries: dict[int, Delivery] = {}
+        self.seq = self.event_seq = 0
+
+    def teardown(self) -> None:
+        self.connection.close()
+
+    @rule(batches=st.lists(BATCH, min_size=1, max_size=3), settled=st.lists(SETTLED, max_size=6))
+    def commit(self, batches: list[list[tuple[str, list[tuple[str, str]]]]], settled: list[tuple]) -> None:  # type: ignore[type-arg]
+        group = Group()
+        settlements = [_settlement(*given) for given in settled if given[0] in self.deliveries]
+        group.settlements = settlements
+        group.appends = [self._job(batch) for batch in batches]
+        before = len(self.deliveries)
+        gone = sum(self._settle(settlement) for settlement in settlements)
+        added = sum(self._append(job) for job in group.appends)
+        committed = self.writer.commit([group])
+        assert committed.pending == added - gone
+        assert len(self.deliveries) == before + sum(len(job.deliveries()) for job in group.appends) - gone
+
+    def _job(self, batch: list[tuple[str, list[tuple[str, str]]]]) -> AppendJob:
+        news = []
+        for name, targets in batch:
+            deliveries = []
+            for registration, lane in targets:
+                self.seq += 1
+                deliveries.append(
+                    Delivery(
+                        seq=self.seq, event=event(name), registration=registration, lane=lane, accepted_at=AT
+                    )
+                )
+            self.event_seq += 1
+            news.append(NewEvent(self.event_seq, event(name), AT, deliveries))
+        return AppendJob(news)
+
+    def _append(self, job: AppendJob) -> int:
+        added = 0
+        for new in job.news:
+            if new.event.id not in self.events:
+                self.events[new.event.id] = [delivery.seq for delivery in new.deliveries]
+                self.deliveries.update((delivery.seq, delivery) for delivery in new.deliveries)
+                added += len(new.deliveries)
+        return added
+
+    def _settle(self, settlement: Settlement) -> bool:
+        delivery = self.deliveries.get(settlement.seq)
+        if delivery is None:
+            return False
+        if settlement.state is not DeliveryState.PENDING:
+            del self.deliveries[settlement.seq]
+            return True
+        assert settlement.attempt is not None
+        delivery.attempts = settlement.attempt.number
+        delivery.failures = settlement.failures
+        delivery.next_at = settlement.next_at
+        delivery.body = delivery.body if settlement.body is None else settlement.body
+        return False
+
+    @rule(
+        registration=st.sampled_from(["reg_1", "reg_2"]),
+        old=st.sampled_from(LANES),
+        new=st.sampled_from(LANES),
+    )
+    def relane(self, registration: str, old: str, new: str) -> None:
+        job = FunctionJob(lambda transaction: transaction.relane(registration, [old], lambda _: new))
+        self._call(job)
+        for delivery in self.deliveries.values():
+            if (delivery.registration, delivery.lane) == (registration, old):
+                delivery.lane = new
+
+    @rule(registration=st.sampled_from(["reg_1", "reg_2"]), lane=st.sampled_from(LANES))
+    def park(self, registration: str, lane: str) -> None:
+        job = FunctionJob(lambda transaction: transaction.park(registration, [lane], "off", AT))
+        self._call(job)
+        parked = [s for s, d in self.deliveries.items() if (d.registration, d.lane) == (registration, lane)]
+        assert job.result == len(parked)
+        for seq in parked:
+            del self.deliveries[seq]
+
+    @rule()
+    def prune_all(self) -> None:
+        self._call(FunctionJob(lambda transaction: transaction.prune(AT + 1, 1000)))
+        self.events = {
+            name: seqs for name, seqs in self.events.items() if any(seq in self.deliveries for seq in seqs)
+        }
+
+    def _call(self, job: FunctionJob) -> None:
+        group = Group()
+        group.functions = [job]
+        self.writer.commit([group])
+        assert job.error is None
+
+    @rule()
+    def restart(self) -> None:
+        self.writer = Writer(self.connection, Path(":memory:"))
+        assert last_numbers(self.connection) <= (self.event_seq, self.seq)
+
+    @invariant()
+    def pages_are_what_is_pending(self) -> None:
+        for lane in LANES:
+            expected = sorted((d for d in self.deliveries.values() if d.lane == lane), key=lambda d: d.seq)
+            assert page(self.connection, lane, 0, 10_000) == expected
+            if expected:
+                after = expected[len(expected) // 2].seq
+                assert page(self.connection, lane, after, 2) == [d for d in expected if d.seq > after][:2]
+
+    @invariant()
+    def counts_are_right(self) -> None:
+        assert count_pending(self.connection) == len(self.deliveries)
+        assert sum(lane.count for lane in backlog(self.connection)) == len(self.deliveries)
+
+
+def _settlement(seq: int, state: DeliveryState, number: int, body: bytes | None) -> Settlement:
+    made = attempt(number, status=500)
+    return Settlement(
+        seq=seq, state=state, at=AT, attempt=made, failures=number, next_at=AT + number, body=body
+    )
+
+
+def test_the_outbox_is_what_a_dictionary_would_be() -> None:
+    run_state_machine_as_test(
+        Outbox, settings=settings(max_examples=60, stateful_step_count=20, deadline=None)
+    )
