@@ -180,6 +180,8 @@ class AnswerParser:
         if status >= 200:
             self.status = status
             self._complete = self._bodiless
+        elif status < 100:
+            raise httptools.HttpParserInvalidStatusError("Invalid status code")
 
     def on_body(self, body: bytes) -> None:
         """Called by httptools, with the transfer coding undone."""
@@ -223,7 +225,8 @@ class AnswerParser:
         self.reusable = False
         if self.status < 200:
             beginning = self._beginning or data
-            raise AnswerFailed(f"What came is not an answer in HTTP/1 ({error}): {_shown(beginning)}.")
+            reason = error.__context__ or error
+            raise AnswerFailed(f"What came is not an answer in HTTP/1 ({reason}): {_shown(beginning)}.")
         return True
 
 

@@ -49,7 +49,7 @@ def _parse_ipv6(text: str) -> str:
     if "%" in inner:
         raise ValueError(f"{text!r} has a zone: an address without one is needed.")
     try:
-        return str(ipaddress.IPv6Address(inner))
+        return str(ipaddress.IPv6Address(inner if text.endswith("]") else text))
     except ValueError:
         raise ValueError(f"{text!r} is no IPv6 address.") from None
 

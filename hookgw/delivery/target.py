@@ -103,9 +103,7 @@ def _split_authority(authority: str) -> tuple[str, str, int | None]:
     user_info, _, place = authority.rpartition("@")
     match = _HOST_AND_PORT.fullmatch(place)
     if match is None:
-        raise ValueError(
-            f"{place!r} is no host with an optional port, as in example.com:8080 or [2001:db8::1]:8080."
-        )
+        raise ValueError("The URL's host and port must be as in example.com:8080 or [2001:db8::1]:8080.")
     if not match[1]:
         raise ValueError("The URL has no host, as in https://example.com/hook.")
     return user_info, parse_host(match[1]), _parse_port(match[2])

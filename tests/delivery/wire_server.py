@@ -135,7 +135,7 @@ async def transport(
     *,
     max_answer: int = 65536,
     connect_timeout: float = 5,
-    trust: ssl.SSLContext | None = None,
+    trust: ssl.SSLContext | Callable[[], ssl.SSLContext] = default_ssl_context,
     watched: bool = False,
 ) -> AsyncIterator[LaneTransport]:
     """A transport that may reach this machine; ``watched`` has its deadlines kept by one timer."""
@@ -143,7 +143,7 @@ async def transport(
     lane = LaneTransport(
         dialer(connect_timeout=connect_timeout),
         max_answer=max_answer,
-        ssl_context=trust or default_ssl_context,
+        ssl_context=trust,
         deadlines=deadlines,
     )
     async with trio.open_nursery() as nursery:

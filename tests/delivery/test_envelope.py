@@ -1,0 +1,82 @@
+"""The envelope: its keys and their order, and payloads byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgw.delivery.envelope import encode_envelope
+from hookgw.events import Event
+
+PAYLOADS = Path(__file__).parent.parent / "payloads"
+URL = "https://example.com/hook"
+
+
+def event(data_json: bytes, *, sender: str | None = None, server_url: str | None = None) -> Event:
+    return Event(
+        id="msg_1",
+        kind="MESSAGES_UPSERT",
+        instance="loja1",
+        data_json=data_json,
+        time=1_795_176_000.25,
+        sender=sender,
+        server_url=server_url,
+    )
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert encode_envelope(event(b'{"b":1,"a":2}'), destination=URL, server_url=None) == (
+        b'{"event":"MESSAGES_UPSERT","instance":"loja1","data":{"b":1,"a":2},'
+        b'"destination":"https://example.com/hook","date_time":"2026-11-20T12:00:00.250Z"}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_the_event", "ours", "sent"),
+    [
+        ("https://a", "https://b", "https://a"),
+        (None, "https://b", "https://b"),
+        ("https://a", None, "https://a"),
+    ],
+)
+def test_all_keys_come_in_their_order(of_the_event: str | None, ours: str | None, sent: str) -> None:
+    body = encode_envelope(
+        event(b"[]", sender="55@s", server_url=of_the_event), destination=URL, server_url=ours
+    )
+    assert list(json.loads(body).items()) == [
+        ("event", "MESSAGES_UPSERT"),
+        ("instance", "loja1"),
+        ("data", []),
+        ("destination", URL),
+        ("date_time", "2026-11-20T12:00:00.250Z"),
+        ("sender", "55@s"),
+        ("server_url", sent),
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(PAYLOADS.glob("*.json")), ids=lambda path: path.name)
+def test_payloads_are_sent_as_they_came(path: Path) -> None:
+    data_json = path.read_bytes().strip()
+    body = encode_envelope(event(data_json), destination=URL, server_url=None)
+    assert body.count(data_json) == 1
+    assert json.loads(body)["data"] == json.loads(data_json)
+
+
+@pytest.mark.parametrize(
+    "number", [b"9007199254740993", b"-0", b"1.0", b"1e400", b"123456789012345678901234567890"]
+)
+def test_numbers_are_not_reformatted(number: bytes) -> None:
+    body = encode_envelope(event(b'{"n":%b}' % number), destination=URL, server_url=None)
+    assert b'"data":{"n":%b},' % number in body
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
+def test_any_text_is_escaped(text: str) -> None:
+    given_event = msgspec.structs.replace(event(b"null", sender=text, server_url=text), instance=text)
+    decoded = json.loads(encode_envelope(given_event, destination=text, server_url=None))
+    assert [decoded[key] for key in ("instance", "destination", "sender", "server_url")] == [text] * 4

@@ -1,0 +1,89 @@
+"""Signatures: published vectors, the public libraries, and what must not verify."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+import pytest
+import standardwebhooks
+import svix
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgw.delivery.signing import TOLERANCE, SignatureInvalid, sign, verify
+
+KEY = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+BODY = b'{"test": 2432232314}'
+MESSAGE_ID = "msg_p5jXN8AQM9LWM0D4loKWxJek"
+NOW = 1614265330.0
+SIGNATURE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def headers(keys: list[bytes], body: bytes = BODY, timestamp: float = NOW) -> dict[str, str]:
+    return {
+        "webhook-id": MESSAGE_ID,
+        "webhook-timestamp": str(int(timestamp)),
+        "webhook-signature": sign(keys, MESSAGE_ID, int(timestamp), body),
+    }
+
+
+def test_the_published_vector() -> None:
+    """Of the reference libraries' own tests (standard-webhooks/libraries)."""
+    assert sign([KEY], MESSAGE_ID, int(NOW), BODY) == SIGNATURE
+
+
+def test_one_signature_for_each_key_in_their_order() -> None:
+    both = sign([b"k" * 24, KEY], MESSAGE_ID, int(NOW), BODY)
+    assert both == f"{sign([b'k' * 24], MESSAGE_ID, int(NOW), BODY)} {SIGNATURE}"
+
+
+@given(st.binary(min_size=24, max_size=64), st.text(max_size=200))
+def test_the_public_libraries_verify(key: bytes, text: str) -> None:
+    secret, body = "whsec_" + base64.b64encode(key).decode(), json.dumps(text).encode()
+    signed = headers([b"o" * 24, key], body, time.time())
+    for library in (standardwebhooks.Webhook(secret), svix.Webhook(secret)):
+        library.verify(body, signed)
+
+
+def test_what_is_signed_verifies() -> None:
+    verify([KEY], headers([KEY]), BODY, now=NOW)
+    verify([b"o" * 24, KEY], headers([b"n" * 24, KEY]), BODY, now=NOW)
+
+
+@pytest.mark.parametrize("away", [TOLERANCE, -TOLERANCE])
+def test_the_timestamp_has_a_tolerance(away: float) -> None:
+    verify([KEY], headers([KEY]), BODY, now=NOW + away)
+    with pytest.raises(SignatureInvalid, match=r"301 s in the (past|future)\."):
+        verify([KEY], headers([KEY]), BODY, now=NOW + away * 301 / 300)
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"webhook-id": "msg_other"}, "no signature of this body"),
+        ({"webhook-id": ""}, "webhook-id is missing"),
+        ({"webhook-timestamp": "1614265331"}, "no signature of this body"),
+        ({"webhook-timestamp": "now"}, "no whole number"),
+        ({"webhook-timestamp": "-1"}, "no whole number"),
+        ({"webhook-timestamp": "²"}, "no whole number"),
+        ({"webhook-timestamp": "1" * 400}, "no whole number"),
+        ({"webhook-timestamp": ""}, "webhook-timestamp is missing"),
+        ({"webhook-signature": ""}, "webhook-signature is missing"),
+        ({"webhook-signature": SIGNATURE.removeprefix("v1,")}, "no signature of this body"),
+        ({"webhook-signature": "v1a" + SIGNATURE[2:]}, "no signature of this body"),
+        ({"webhook-signature": SIGNATURE[:-2] + "A="}, "no signature of this body"),
+        ({"webhook-signature": "v1,ünïcode"}, "no signature of this body"),
+    ],
+)
+def test_what_does_not_verify(changed: dict[str, str], reason: str) -> None:
+    with pytest.raises(SignatureInvalid, match=reason):
+        verify([KEY], headers([KEY]) | changed, BODY, now=NOW)
+
+
+def test_another_body_or_key_does_not_verify() -> None:
+    with pytest.raises(SignatureInvalid):
+        verify([KEY], headers([KEY]), BODY + b" ", now=NOW)
+    with pytest.raises(SignatureInvalid):
+        verify([b"o" * 24], headers([KEY]), BODY, now=NOW)
