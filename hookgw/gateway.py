@@ -22,6 +22,7 @@ from hookgw.clock import Clock
 from hookgw.connections import Connections
 from hookgw.connectors import ConnectionState, QRCode
 from hookgw.deliveries import Attempt
+from hookgw.delivery.deadlines import Deadlines
 from hookgw.delivery.dial import Dialer
 from hookgw.delivery.guard import AddressGuard
 from hookgw.delivery.transport import LaneTransport
@@ -74,7 +75,10 @@ class Gateway:
         dialer = Dialer(
             AddressGuard(settings.delivery.allow_networks), connect_timeout=settings.delivery.connect_timeout
         )
-        self._transport = partial(LaneTransport, dialer, max_answer=settings.delivery.max_answer)
+        self._deadlines = Deadlines()
+        self._transport = partial(
+            LaneTransport, dialer, max_answer=settings.delivery.max_answer, deadlines=self._deadlines
+        )
         self._courier = Courier(
             hooks,
             clock,
@@ -266,6 +270,7 @@ class Gateway:
         await self._registry.load(everywhere)
         await self._open_keyring()
         backlog = [(found.lane, found.count) for found in await self.store.backlog()]
+        await nursery.start(self._deadlines.run)
         await nursery.start(self._dispatcher.run, backlog)
         await nursery.start(self._connections.run)
         self._instances.start_connected()
