@@ -17,7 +17,6 @@ However an exchange ends other than by a complete answer, also by cancellation, 
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Callable
 
@@ -171,13 +170,17 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
     async def _connect(self, target: Target, origin: tuple[str, str, int]) -> Connection:
         self._phase = Phase.CONNECT
-        sock = await self._dialer.dial(target.host, target.port)
-        wire = PlainWire(sock) if target.scheme == "http" else await self._start_tls(sock, target)
+        wire: Wire
+        if target.scheme == "https":
+            wire = await self._connect_tls(target)
+        else:
+            wire = PlainWire(await self._dialer.dial(target.host, target.port))
         return Connection(wire, origin, self._max_answer)
 
-    async def _start_tls(self, sock: socket.socket, target: Target) -> Wire:
-        self._phase = Phase.TLS
+    async def _connect_tls(self, target: Target) -> Wire:
         context = self._ssl_context if isinstance(self._ssl_context, ssl.SSLContext) else self._ssl_context()
+        sock = await self._dialer.dial(target.host, target.port)
+        self._phase = Phase.TLS
         limit = self._dialer.connect_timeout
         with trio.move_on_after(limit):
             return await open_tls(sock, context, target)
@@ -190,13 +193,12 @@ class LaneTransport(httpx.AsyncBaseTransport):
             return TimedOut(
                 self._phase, f"The deadline passed after {seconds:.3g} s, during {what} {target.place}."
             )
+        phase, what = Phase.ANSWER, "The receiver did not answer"
         if connection.parser.started:
             what = "The head of the answer was not complete"
-        else:
-            what = (
-                "The receiver did not answer" if connection.sent else "The receiver did not take the request"
-            )
-        return TimedOut(Phase.ANSWER if connection.sent else Phase.SEND, f"{what} within {seconds:.3g} s.")
+        elif not connection.sent:
+            phase, what = Phase.SEND, "The receiver did not take the request"
+        return TimedOut(phase, f"{what} within {seconds:.3g} s.")
 
 
 class _DeadlinePassed(Exception):
