@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.delivery.transport import LaneTransport
+from hookgw.dispatch.dispatcher import Dispatcher
+from tests.dispatch.fakes import URL, FakeTransport, World, registration
+
+OTHER = "http://127.0.0.1:9/other"
+
+
+def make_dispatcher(world: World) -> Dispatcher:
+    return Dispatcher(world.services, lambda: cast("LaneTransport", FakeTransport()))
+
+
+@asynccontextmanager
+async def running(world: World, backlog: Iterable[tuple[str, int]] = ()) -> AsyncIterator[Dispatcher]:
+    dispatcher = make_dispatcher(world)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(dispatcher.run, backlog)
+        yield dispatcher
+        nursery.cancel_scope.cancel()
+
+
+async def test_starts_lanes_from_the_backlog(autojump_clock: MockClock) -> None:
+    world = World()
+    world.store.append(2)
+    world.store.append(1, lane=OTHER)
+    async with running(world, [(URL, 2), (OTHER, 1)]) as dispatcher:
+        assert dispatcher.is_running
+        assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {URL: 2, OTHER: 1}
+        await trio.sleep(1)
+    assert sorted(world.courier.order) == ["e1", "e2", "e3"]
+    assert not dispatcher.is_running
+
+
+async def test_a_lane_starts_with_its_first_delivery_and_ends_when_idle(autojump_clock: MockClock) -> None:
+    world = World(lane_idle=60.0)
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.store.append(2))
+        await trio.sleep(1)
+        assert [lane.lane for lane in dispatcher.lanes()] == [URL]
+        await trio.sleep(60)
+        assert dispatcher.lanes() == []
+        assert world.keeper.states == [LaneState.IDLE]
+        dispatcher.dispatch(world.store.append(1))
+        await trio.sleep(1)
+    assert world.courier.order == ["e1", "e2", "e3"]
+
+
+async def test_lanes_do_not_wait_for_each_other(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.takes = 1
+    async with running(world) as dispatcher:
+        dispatcher.dispatch([*world.store.append(2), *world.store.append(2, lane=OTHER)])
+        await trio.sleep(2.5)
+    assert world.courier.most_on_the_wire == 2
+    assert len(world.settled) == 4
+
+
+async def test_what_is_under_way_is_found_by_registration(autojump_clock: MockClock) -> None:
+    world = World(registrations=[registration("reg_1"), registration("reg_2")])
+    world.courier.takes = 10
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.store.append(1, registration="reg_2"))
+        await trio.sleep(1)
+        assert dispatcher.under_way([URL, OTHER], "reg_1") == []
+        [(seq, done)] = dispatcher.under_way([URL, OTHER], "reg_2")
+        assert seq == 1
+        assert not done.is_set()
+        await done.wait()
+    assert world.settled == [(1, DeliveryState.DELIVERED)]
+
+
+async def test_paused_lanes_wait_and_then_read_the_outbox(autojump_clock: MockClock) -> None:
+    world = World()
+    go_on = trio.Event()
+    async with running(world) as dispatcher:
+        dispatcher.pause([URL], until=[go_on])
+        world.store.append(1)
+        await trio.sleep(1)
+        assert world.courier.order == []
+        go_on.set()
+        await trio.sleep(1)
+    assert world.courier.order == ["e1"]
+
+
+async def test_resume_wakes_waiting_lanes_and_passes_over_unknown_ones(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.FAILED]
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.store.append(1))
+        await trio.sleep(1)
+        assert [lane.state for lane in dispatcher.lanes([URL, OTHER])] == [LaneState.WAITING]
+        dispatcher.resume([URL, OTHER])
+        await trio.sleep(0.1)
+    assert world.courier.order == ["e1", "e1"]
+
+
+async def test_stopping_lets_attempts_end_and_leaves_the_rest_on_disk(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.takes = 5
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.store.append(3))
+        await trio.sleep(1)
+        dispatcher.stop()
+        assert not dispatcher.is_running
+        dispatcher.dispatch(world.store.append(1, lane=OTHER))
+        with trio.fail_after(10):
+            await dispatcher.wait_stopped()
+    assert world.settled == [(1, DeliveryState.DELIVERED)]
+    assert sorted(world.store.pending) == [2, 3, 4]
+
+
+async def test_a_bug_in_a_lane_ends_the_dispatcher(autojump_clock: MockClock) -> None:
+    world = World()
+
+    def bug(registration_id: str) -> None:
+        raise RuntimeError("a bug")
+
+    world.keeper.registration = bug  # type: ignore[assignment]
+    with pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
+        async with running(world) as dispatcher:
+            dispatcher.dispatch(world.store.append(1))
+            await trio.sleep_forever()
