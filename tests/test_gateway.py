@@ -234,11 +234,11 @@ async def test_one_success_ends_a_row_of_failures(
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit(KIND, {})
     for _ in range(4):
-        await hookgw_gateway.advance(130)
+        await hookgw_gateway.advance(140)
     failing = hookgw_gateway.gateway.find_registration("shop")
     assert failing is not None
     assert failing.failing_since is not None
-    await hookgw_gateway.advance(130)
+    await hookgw_gateway.advance(140)
     working = hookgw_gateway.gateway.find_registration("shop")
     assert working is not None
     assert working.failing_since is None

@@ -125,7 +125,7 @@ async def test_a_bug_in_a_lane_ends_the_dispatcher(autojump_clock: MockClock) ->
     def bug(registration_id: str) -> None:
         raise RuntimeError("a bug")
 
-    world.keeper.registration = bug  # type: ignore[assignment]
+    world.keeper.registration = bug  # type: ignore[method-assign]
     with pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
         async with running(world) as dispatcher:
             dispatcher.dispatch(world.store.append(1))
