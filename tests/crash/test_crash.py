@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.timeout(DEADLINE + 30),
     # httpx leaves the body's generator behind when the connection breaks while it sends.
     pytest.mark.filterwarnings(
-        "ignore:Exception ignored in. <async_generator object ByteStream:pytest.PytestUnraisableExceptionWarning"
+        r"ignore:.*async_generator object ByteStream:pytest.PytestUnraisableExceptionWarning"
     ),
 ]
 

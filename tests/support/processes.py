@@ -66,8 +66,15 @@ class Process:
         return self.exit_code()
 
     def exit_code(self) -> int:
-        """Wait for the end."""
-        return self.popen.wait(timeout=PATIENCE)
+        """Wait for the end.
+
+        Raises:
+            AssertionError: it took too long.
+        """
+        try:
+            return self.popen.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it did not end within {PATIENCE:g} s; {self._story()}") from None
 
     def close(self) -> None:
         """Kill it where it still runs, and wait for its end and that of the readers."""
