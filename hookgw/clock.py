@@ -46,7 +46,10 @@ class Clock:
 
 
 def virtual_clock(start: float = 1_700_000_000.0) -> Clock:
-    """A clock whose wall follows Trio's: under a mock clock both readings move together."""
+    """A clock whose wall follows Trio's: under a mock clock both readings move together.
+
+    ``start`` is what it says at Trio's time 0, where a mock clock begins.
+    """
     return Clock(lambda: start + trio.current_time())
 
 

@@ -60,7 +60,15 @@ async def test_both_readings_of_a_virtual_clock_move_with_trio(mock_clock: trio.
     mock_clock.jump(100)
     clock = virtual_clock(START)
     mock_clock.jump(7)
-    assert clock.wall() == clock.steady() == START + 7
+    assert clock.wall() == clock.steady() == START + 107
+
+
+async def test_a_second_virtual_clock_goes_on_where_the_first_stands(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    first = virtual_clock(START)
+    mock_clock.jump(7)
+    assert virtual_clock(START).steady() == first.steady()
 
 
 @pytest.mark.parametrize(
