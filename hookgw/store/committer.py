@@ -192,8 +192,7 @@ class Committer:
     async def _commit(self) -> bool:
         """Write the next groups; say whether the disk took them."""
         self._taken = [self._groups.popleft() for _ in range(min(COMMIT_GROUPS, len(self._groups)))]
-        if not self._groups:
-            self._work = trio.Event()
+        self._work = trio.Event()
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
         try:
             committed = await trio.to_thread.run_sync(commit, limiter=self._thread)

@@ -15,7 +15,6 @@ from hookgw.errors import StartError, StorageUnavailable
 from hookgw.store import Append, DeliveryQuery, Store, Transaction, database
 from hookgw.store.database import is_disk_error, open_database
 from tests.store.support import (
-    LANE,
     Watch,
     child,
     delivered,
@@ -83,9 +82,11 @@ def test_a_file_held_by_another_process_is_refused_and_the_holder_named(path: Pa
         pass
     holder.kill()
     holder.communicate()
-    assert (path.parent / "hookgw.db.lock").read_text() == f"{holder.pid}\n"
+    lock = path.parent / "hookgw.db.lock"
+    assert lock.read_text() == f"{holder.pid}\n"
+    lock.write_text("a long line that a process left behind\n")
     with open_database(path):
-        assert (path.parent / "hookgw.db.lock").read_text() == f"{os.getpid()}\n"
+        assert lock.read_text() == f"{os.getpid()}\n"
 
 
 def test_the_lock_is_of_the_file_and_not_of_its_name(path: Path, tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         first, _ = await seqs_of(store)
         limit_pages(store, 1)
         payload = '"' + "x" * 50_000 + '"'
-        large = [Append(event(f"big{n}", data=payload), (("reg_1", LANE),)) for n in range(3)]
+        large = [Append(event(f"big{n}", data=payload), (("reg_1", "http://new.test"),)) for n in range(3)]
         with pytest.raises(StorageUnavailable, match=rf"{path} cannot be used now: .*full \(SQLITE_FULL\)"):
             await store.append(large)
         assert store.statistics().failing is not None
@@ -189,6 +190,7 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         await store.flush()
         assert await ids_of(store) == ["e2"]
         assert await store.append(large) == [True] * 3
+        assert await ids_of(store, "http://new.test") == ["big0", "big1", "big2"]
         assert [text.split(":")[0] for text in watch.heard] == ["failed", "recovered"]
         assert store.statistics().failing is None
 
