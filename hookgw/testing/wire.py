@@ -114,10 +114,7 @@ class Peer:
         Raises:
             h11.RemoteProtocolError: what came is no HTTP.
         """
-        rest, ended = self._parser.trailing_data
-        self._parser = _new_parser(rest)
-        if ended:
-            self._parser.receive_data(b"")
+        self._parser = _new_parser(self._parser.trailing_data[0])
         event = await self._next_event()
         return event if isinstance(event, h11.Request) else None
 

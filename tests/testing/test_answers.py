@@ -81,6 +81,10 @@ def test_a_cut_keeps_that_many_bytes_and_then_closes(size: int) -> None:
     assert Hang() not in cut.steps
 
 
+def test_nothing_can_be_cut_to_nothing() -> None:
+    assert Answer().cut(0).steps == (Close(),)
+
+
 def test_a_cut_ends_as_it_is_told() -> None:
     assert raw(b"abc").cut(1, Pause(2), Reset()).steps == (Send(b"a"), Pause(2), Reset())
 
