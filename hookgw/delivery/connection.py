@@ -8,6 +8,9 @@ from hookgw.delivery.answer import Answer, AnswerParser
 from hookgw.delivery.errors import AnswerFailed, SendFailed
 from hookgw.delivery.wire import Wire, WireBroken
 
+SMALL = 16 * 2**10
+"""Bytes that the send buffer of an idle connection has room for: sending them need not be watched."""
+
 
 class Connection:
     """A connection on which requests are sent, each after the answer to the one before.
@@ -38,9 +41,9 @@ class Connection:
         """Whether the last exchange left it good for another; false for a new connection."""
         return self.parser.reusable and self.sent
 
-    def is_quiet(self) -> bool:
+    async def is_quiet(self) -> bool:
         """Whether nothing came since the last answer: no surplus bytes, no end, no reset."""
-        return self._wire.is_quiet()
+        return await self._wire.is_quiet()
 
     def close_nowait(self) -> None:
         """Close at once. Idempotent."""
@@ -69,6 +72,9 @@ class Connection:
         except WireBroken as error:
             self._trouble = str(error)
         if self.sent or self._trouble:
+            await self._read()
+        elif taken == 0 and len(request) <= SMALL:
+            await self._send(request)
             await self._read()
         else:
             await self._send_and_read(request[taken:])

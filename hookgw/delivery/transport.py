@@ -143,7 +143,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
     async def _exchange(self, target: Target, request: bytes, deadline: float) -> Answer:
         origin = (target.scheme, target.host, target.port)
         connection = self._connection
-        if connection is not None and connection.origin == origin and connection.is_quiet():
+        if connection is not None and connection.origin == origin and await connection.is_quiet():
             try:
                 return await self._converse(connection, request, deadline)
             except (SendFailed, AnswerFailed):

@@ -29,7 +29,7 @@ class WireBroken(Exception):
 class Wire(Protocol):
     """One connection. Only one task may send and one receive at a time."""
 
-    def is_quiet(self) -> bool:
+    async def is_quiet(self) -> bool:
         """Whether nothing came since the last answer: no bytes, no end, no reset."""
 
     def send_nowait(self, data: bytes | memoryview) -> int:
@@ -78,7 +78,10 @@ class PlainWire:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._fileno = sock.fileno()
-        self.is_quiet = _Quiet(self._fileno)
+        self._quiet = _Quiet(self._fileno)
+
+    async def is_quiet(self) -> bool:
+        return self._quiet()
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         try:
@@ -113,10 +116,22 @@ class PlainWire:
 class TlsWire:
     """A connection over TLS. Made by :func:`open_tls`."""
 
-    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
+    def __init__(self, stream: trio.SSLStream[_Source]) -> None:
         self._stream = stream
-        self._sock = stream.transport_stream.socket
-        self.is_quiet = _Quiet(self._sock.fileno())
+        self._source = stream.transport_stream
+
+    async def is_quiet(self) -> bool:
+        """Records that hold nothing for us (session tickets) are taken in on the way."""
+        self._source.waits = False
+        try:
+            await self._stream.receive_some(1)
+        except trio.WouldBlock:
+            return True
+        except trio.BrokenResourceError:
+            return False
+        finally:
+            self._source.waits = True
+        return False
 
     def send_nowait(self, data: bytes | memoryview) -> int:  # noqa: ARG002
         return 0  # the records of TLS are made by the stream, which may wait
@@ -134,7 +149,38 @@ class TlsWire:
             raise _broken(error.__cause__ or error) from error
 
     def close_nowait(self) -> None:
-        self._sock.close()
+        self._source.close_nowait()
+
+
+class _Source(trio.abc.Stream):
+    """The TCP stream below TLS, which can be told not to wait for bytes but to say that there are none.
+
+    Without that nobody could tell whether TLS holds bytes back: a surplus answer that came in one
+    segment with the last one would be taken for the answer to the next request.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._quiet = _Quiet(sock.fileno())
+        self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+        self.waits = True
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        if not self.waits and self._quiet():
+            raise trio.WouldBlock
+        return await self._stream.receive_some(max_bytes)
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await self._stream.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        self.close_nowait()
+        await trio.lowlevel.checkpoint()
+
+    def close_nowait(self) -> None:
+        self._stream.socket.close()
 
 
 async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target) -> TlsWire:
@@ -149,7 +195,7 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
         TlsFailed: the message names what is wrong with the certificate or the handshake.
     """
     stream = trio.SSLStream(
-        trio.SocketStream(trio.socket.from_stdlib_socket(sock)),
+        _Source(sock),
         context,
         server_hostname=target.server_hostname,
         https_compatible=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from hookgw.delivery.connection import Connection
+from hookgw.delivery.connection import SMALL, Connection
 from hookgw.delivery.errors import SendFailed
 from hookgw.delivery.wire import WireBroken
 from tests.delivery.wire_server import OK
@@ -20,7 +20,7 @@ class BrokenWire:
         self._received = list(received)
         self._takes = takes
 
-    def is_quiet(self) -> bool:
+    async def is_quiet(self) -> bool:
         return True
 
     def send_nowait(self, data: bytes | memoryview) -> int:
@@ -43,17 +43,19 @@ class BrokenWire:
         """Nothing to close."""
 
 
+@pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
-async def test_an_answer_that_came_before_the_break_counts(takes: int | None) -> None:
+async def test_an_answer_that_came_before_the_break_counts(takes: int | None, size: int) -> None:
     connection = Connection(BrokenWire(OK, takes=takes), ORIGIN, 100)
-    answer = await connection.exchange(b"request")
+    answer = await connection.exchange(b"r" * size)
     assert (answer.status, answer.complete) == (200, True)
     assert not connection.reusable
 
 
+@pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
-async def test_without_one_the_sending_failed(takes: int | None) -> None:
+async def test_without_one_the_sending_failed(takes: int | None, size: int) -> None:
     connection = Connection(BrokenWire(takes=takes), ORIGIN, 100)
     with pytest.raises(SendFailed, match=r"before it had the whole request: Broken pipe\."):
-        await connection.exchange(b"request")
+        await connection.exchange(b"r" * size)
     assert not connection.reusable

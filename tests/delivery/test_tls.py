@@ -97,6 +97,31 @@ async def test_a_connection_closed_between_two_requests_is_replaced(trust: ssl.S
         assert server.connections == 2
 
 
+@pytest.mark.parametrize("surplus", [b"HTTP/1.1 500 Surplus\r\ncontent-length: 0\r\n\r\n", None])
+async def test_what_tls_holds_back_is_no_answer_to_the_next_request(
+    surplus: bytes | None, trust: ssl.SSLContext
+) -> None:
+    """The surplus, or the end of the stream, comes in one segment with the answer, in a record of its own."""
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        with peer.one_segment():
+            await peer.send(OK)
+            if peer.number == 1 and surplus:
+                await peer.send(surplus)
+            elif peer.number == 1:
+                await peer.stream.aclose()
+        await peer.closed_by_the_other_side()
+
+    async with (
+        serving(behaviour, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as lane,
+    ):
+        for _ in range(2):
+            assert (await post(lane, server)).status == 200
+        assert server.connections == 2
+
+
 async def test_a_truncated_answer_over_tls(trust: ssl.SSLContext) -> None:
     cut = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\npart"
     context = server_context("127.0.0.1")

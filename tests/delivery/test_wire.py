@@ -44,13 +44,13 @@ def _pair() -> Iterator[Pair]:
 
 async def test_quiet_until_something_comes(pair: Pair) -> None:
     wire, peer = pair
-    assert wire.is_quiet()
+    assert await wire.is_quiet()
     peer.send(b"x")
-    assert not wire.is_quiet()
+    assert not await wire.is_quiet()
     assert await wire.receive() == b"x"
-    assert wire.is_quiet()
+    assert await wire.is_quiet()
     peer.close()
-    assert not wire.is_quiet()
+    assert not await wire.is_quiet()
     assert await wire.receive() == b""
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
@@ -64,8 +64,13 @@ class Peer:
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._sock.close()
 
-    def shrink_buffer(self) -> None:
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    @contextmanager
+    def one_segment(self) -> Iterator[None]:
+        """What is sent in the block leaves together at its end."""
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        yield
+        if self._sock.fileno() >= 0:
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
 
 Behaviour = Callable[[Peer], Awaitable[None]]
