@@ -129,7 +129,7 @@ class Peer:
             body += event.data
         return bytes(body)
 
-    async def _next_event(self) -> h11.Event | type[h11.PAUSED]:
+    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         while (event := self._parser.next_event()) is h11.NEED_DATA:
             self._parser.receive_data(await self._wire.receive())
         return event

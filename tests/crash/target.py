@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from typing import IO
 
 import httpx
 import trio
@@ -35,7 +35,8 @@ class Target:
         command = [sys.executable, "-m", "hookgw", "serve", "--config", str(self._config)]
         log = await trio.open_file(self._config.with_name("gateway.log"), "ab")
         async with log:
-            self._process = await self._nursery.start(self._run, command, log.wrapped)
+            run = partial(trio.run_process, stdin=DEVNULL, stdout=PIPE, stderr=log.wrapped, check=False)
+            self._process = await self._nursery.start(partial(run, cwd=self._config.parent), command)
 
     async def ready(self) -> None:
         """Wait until the process says where it listens.
@@ -73,19 +74,6 @@ class Target:
     def _running(self) -> trio.Process:
         assert self._process is not None
         return self._process
-
-    async def _run(
-        self, command: list[str], log: IO[bytes], *, task_status: trio.TaskStatus[trio.Process]
-    ) -> None:
-        await trio.run_process(
-            command,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=log,
-            check=False,
-            cwd=self._config.parent,
-            task_status=task_status,
-        )
 
 
 @dataclass
