@@ -66,16 +66,20 @@ async def read_body(limit: int) -> bytes:
     """
     if (request.content_length or 0) > limit:
         raise _too_large(limit)
+    with trio.move_on_after(PATIENCE):
+        return await _gather(limit)
+    raise BodyTooSlow(f"The body did not arrive within {PATIENCE:.0f} seconds.")
+
+
+async def _gather(limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    with trio.move_on_after(PATIENCE):
-        async for chunk in request.body:
-            size += len(chunk)
-            if size > limit:
-                raise _too_large(limit)
-            chunks.append(chunk)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-    raise BodyTooSlow(f"The body did not arrive within {PATIENCE:.0f} seconds.")
+    async for chunk in request.body:
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _too_large(limit: int) -> TooLarge:

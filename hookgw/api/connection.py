@@ -7,10 +7,12 @@ import trio
 from hookgw.api.errors import JSON, error_body
 from hookgw.api.exchange import VERSION_HEADER
 
-WRITE_PATIENCE = 30.0
-"""How long a client may leave an answer unread, in seconds."""
 _LINGER = 2.0
 _RECEIVE = 65_536
+_ERRORS = (b"HTTP/1.1 4", b"HTTP/1.1 5")
+_HEADS = (b"HTTP/1.1 2", b"HTTP/1.1 3", *_ERRORS)
+_LENGTH = b"content-length: "
+_END_OF_HEAD = b"\r\n\r\n"
 _OWN_ANSWERS = {
     400: "This is no valid HTTP request.",
     404: "There is nothing here.",
@@ -21,31 +23,42 @@ _OWN_ANSWERS = {
 
 
 class Connection(trio.abc.HalfCloseableStream):
-    """A stream whose writes end, and on which the server's own errors have the one shape.
+    """A stream on which the server's own errors have the one shape, and answers are written whole.
 
-    The server shields its writes from cancellation; a client that reads nothing would hold it for ever.
-    Its own answers (to what is no HTTP, say) have no body; they are known by lacking the version that
-    every answer of the application carries.
+    The server's own answers (to what is no HTTP, say) have no body; they are known by lacking the
+    version that every answer of the application carries.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
+        self._head = b""
         self._refused = False
         self.socket = stream.socket
 
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Write; a client that does not read for :data:`WRITE_PATIENCE` is cut off."""
-        with trio.move_on_after(WRITE_PATIENCE) as patience:
-            await self._stream.send_all(self._in_shape(bytes(data)))
-        if patience.cancelled_caught:
-            self.abort()
-            raise trio.BrokenResourceError("the client reads nothing")
+    def gather(self, data: bytes) -> bytes:
+        """What is to be written now that the server writes ``data``.
+
+        The head of an answer waits for the body that is announced in it: one packet in place of two.
+        (The server writes once more at the end of each answer, if only nothing.)
+        """
+        if data.startswith(_HEADS):
+            data = self._in_shape(data)
+            if _LENGTH in data and data.endswith(_END_OF_HEAD):
+                self._head = data
+                return b""
+        if self._head:
+            data, self._head = self._head + data, b""
+        return data
 
     def _in_shape(self, data: bytes) -> bytes:
-        if not data.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5")) or VERSION_HEADER[0] in data:
-            return data
-        self._refused = True
-        return own_answer(int(data[9:12]))
+        if data.startswith(_ERRORS) and VERSION_HEADER[0] not in data:
+            self._refused = True
+            return own_answer(int(data[9:12]))
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Write."""
+        await self._stream.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
         """See :class:`trio.abc.SendStream`."""

@@ -1,7 +1,7 @@
 """One HTTP exchange, between the server and the application: what must hold whatever a route does.
 
-Every answer carries the version. An answer is sent to its end, also where the request's task is
-cancelled meanwhile: otherwise the server would never begin to count the connection as idle. A body is
+Every answer carries the version. The end of an answer is sent also where the request's task is
+cancelled by it: otherwise the server would never count the connection as idle. A body is
 read up to a limit, and where it goes on beyond an answer, that is read off and dropped for a while, and
 the connection closed: were it closed at once, the client could lose the answer to a reset (RFC 9112,
 section 9.6).
@@ -25,11 +25,15 @@ LINGER = 5.0
 """How long what is left of a body is read off, in seconds."""
 
 PATIENCE = 30.0
-"""How long the server may take over one part of an answer, in seconds."""
+"""How long the server may take over the end of an answer, in seconds."""
 
 _CLOSE = (b"connection", b"close")
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class _Gone(Exception):
+    """The client went away: ends the application's tasks."""
 
 
 class Exchange:
@@ -55,30 +59,30 @@ class Exchange:
         self._limit = limit
         self._answered = answered
         self._received = 0
-        self._is_read = False
         self._is_started = False
+        self._is_answered = False
         self._drops = False
         self._read = trio.Event()
-        self._cancel_scope = trio.CancelScope()
 
     async def run(self, application: Application) -> None:
         """Let the application answer. Returns early where the client goes away."""
-        with self._cancel_scope:
-            try:
-                await application(self._scope, self.receive, self.send)
-            except* TooLarge as group:
-                await self._refuse(group)
+        try:
+            await application(self._scope, self.receive, self.send)
+        except* _Gone:
+            pass
+        except* TooLarge as group:
+            await self._refuse(group)
 
     async def receive(self) -> Any:
         """The next part of the body."""
         while True:
             message = await self._receive()
             if message["type"] != "http.request":
-                self._cancel_scope.cancel()
+                if not self._is_answered:
+                    raise _Gone
                 return message
             self._received += len(message.get("body", b""))
             if not message.get("more_body", False):
-                self._is_read = True
                 self._read.set()
             elif self._drops:
                 continue
@@ -89,14 +93,20 @@ class Exchange:
     async def send(self, message: Any) -> None:
         """The next part of the answer."""
         if message["type"] == "http.response.start":
-            message = await self._start(message)
-        elif not message.get("more_body") and self._goes_on():
-            await self._pass({**message, "more_body": True})
-            await self._read_off()
-            message = {"type": "http.response.body", "body": b"", "more_body": False}
-        await self._pass(message)
+            await self._send(await self._start(message))
+        elif message.get("more_body"):
+            await self._send(message)
+        else:
+            await self._end(message)
 
-    async def _pass(self, message: Any) -> None:
+    async def _end(self, message: Any) -> None:
+        """The last part. After it the connection serves the next request, which must not be cancelled."""
+        if self._goes_on():
+            going_on: Any = {**message, "more_body": True}
+            await self._send(going_on)
+            await self._read_off()
+            message = {**message, "body": b""}
+        self._is_answered = True
         with trio.move_on_after(PATIENCE, shield=True):
             await self._send(message)
 
@@ -107,13 +117,13 @@ class Exchange:
         if self._goes_on():
             if self._is_short():
                 await self._read_off()
-            if not self._is_read:
+            if not self._read.is_set():
                 headers.append(_CLOSE)
         return {**message, "headers": headers}
 
     def _goes_on(self) -> bool:
         """Whether there is more of the request's body to come. HTTP/2 has its own way to say enough."""
-        return not self._is_read and self._scope["http_version"] != "2" and self._declares_body()
+        return not self._read.is_set() and self._scope["http_version"] != "2" and self._declares_body()
 
     def _declares_body(self) -> bool:
         names = (b"content-length", b"transfer-encoding")
@@ -141,17 +151,16 @@ class Exchange:
             VERSION_HEADER,
         ]
         self._answered(self._scope, 413)
-        await self._pass({"type": "http.response.start", "status": 413, "headers": [*head, _CLOSE]})
-        await self._pass({"type": "http.response.body", "body": body, "more_body": True})
+        await self._send({"type": "http.response.start", "status": 413, "headers": [*head, _CLOSE]})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._pump)
-            await self._read_off()
-            await self._pass({"type": "http.response.body", "body": b"", "more_body": False})
+            await self._end({"type": "http.response.body", "body": body, "more_body": False})
             nursery.cancel_scope.cancel()
 
     async def _pump(self) -> None:
-        while True:
-            await self.receive()
+        self._drops = True
+        while (await self.receive())["type"] == "http.request":
+            pass
 
 
 async def refuse_websocket(send: ASGISendCallable) -> None:

@@ -7,21 +7,18 @@ that raises (a byte after a WebSocket handshake, a burst of HTTP/2 resets) ends 
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-import structlog
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
-from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ASGIFramework, ConnectionState
+from hypercorn.typing import ASGIFramework
 
 from hookgw.api.connection import Connection
+from hookgw.api.contained import ContainedServer
+from hookgw.api.idle import IdleConnections
 from hookgw.api.listening import open_listeners, url_of
 from hookgw.settings import ServerSettings
-
-logger = structlog.get_logger("hookgw.api")
 
 
 async def serve(
@@ -59,9 +56,10 @@ class _Server:
     def __init__(self, app: ASGIFramework, settings: ServerSettings) -> None:
         self._app = ASGIWrapper(app)
         self._grace = settings.shutdown_grace
-        self._config = _hypercorn_config(settings)
+        self._config = _hypercorn_config()
         self._context = WorkerContext(None)
         self._open: set[Connection] = set()
+        self._idle = IdleConnections(settings.keep_alive_timeout)
         self._stopping = trio.Event()
         self._emptied = trio.Event()
 
@@ -70,13 +68,10 @@ class _Server:
         connection = Connection(stream)
         self._open.add(connection)
         try:
-            state = ConnectionState({})
-            stream_for_hypercorn: Any = connection
-            await TCPServer(self._app, self._config, self._context, state, stream_for_hypercorn).run()
-        except* Exception as group:
-            logger.warning("connection failed", exc_info=group)
+            await ContainedServer(self._app, self._config, self._context, connection, self._idle).run()
         finally:
             self._open.discard(connection)
+            self._idle.discard(connection)
             if not self._open:
                 self._emptied.set()
 
@@ -84,18 +79,20 @@ class _Server:
         """Keep the nursery of the connections, which outlives the cancellation of the server by the grace."""
         async with trio.open_nursery() as connections:
             connections.cancel_scope.shield = True
+            connections.start_soon(self._idle.reap)
             task_status.started(connections)
             await self._stopping.wait()
             await self._context.terminated.set()
+            self._idle.close_all()
             await self._wait_empty()
             for connection in tuple(self._open):
                 connection.abort()
             connections.cancel_scope.cancel()
 
     async def _wait_empty(self) -> None:
-        self._emptied = trio.Event()
-        if self._open:
-            with trio.move_on_after(self._grace):
+        with trio.move_on_after(self._grace):
+            while self._open:
+                self._emptied = trio.Event()
                 await self._emptied.wait()
 
     def stop(self) -> None:
@@ -103,9 +100,8 @@ class _Server:
         self._stopping.set()
 
 
-def _hypercorn_config(settings: ServerSettings) -> Config:
+def _hypercorn_config() -> Config:
     config = Config()
-    config.keep_alive_timeout = settings.keep_alive_timeout
     config.include_server_header = False
     config.accesslog = None
     config.errorlog = logging.getLogger("hookgw.http")  # its default brings a handler of its own
