@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import trio
 
@@ -59,8 +60,14 @@ def rfc3339(seconds: float) -> str:
     Raises:
         ValueError: the year is not one of 1 to 9999.
     """
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
+    return f"{_to_the_second(whole)}.{micros // 1000:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(whole: int) -> str:
+    """Many events share a second, and writing one out costs more than all else of an envelope."""
+    return datetime.fromtimestamp(whole, UTC).replace(tzinfo=None).isoformat()
 
 
 def parse_rfc3339(text: str) -> float:

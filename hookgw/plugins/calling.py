@@ -124,8 +124,7 @@ class Hooks(StartHooks):
                 raise self._failed(
                     implementation, "it changed the request's url or body: only headers may change here"
                 )
-            wrong = _wrong_headers(request.headers, before)
-            if wrong:
+            if request.headers != before and (wrong := _wrong_headers(request.headers, before)):
                 raise self._failed(implementation, wrong)
 
     async def _ask(self, implementation: Implementation, *arguments: Any) -> Any:
