@@ -14,9 +14,10 @@ from hookgw.cli.configuration import find_config, read_hooks, read_settings
     "file", required=False, envvar="HOOKGW_CONFIG", type=click.Path(dir_okay=False, path_type=Path)
 )
 def check_config(file: Path | None) -> None:
-    """Check FILE and the environment, and that its plugins load; exit code 1 if the start would stop.
+    """Check whether a configuration is right.
 
-    Without FILE it is the one that `hookgw serve` would read.
+    Reads FILE, by default the one that `hookgw serve` would read, with the environment over it, and loads
+    the plugins. Exit code 1 where the start would stop.
     """
     settings, base = read_settings(file)
     read_hooks(settings, base)

@@ -41,7 +41,7 @@ def emit(
     batch: Path | None,
     as_json: bool,
 ) -> None:
-    """Raise EVENT on INSTANCE; done once hookgw has it on disk.
+    """Raise an event; done once it is on disk.
 
     \b
         hookgw emit loja1 MESSAGES_UPSERT --data @message.json

@@ -62,7 +62,9 @@ def _print(renderable: Any) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
-    console.print(renderable)
+    with console.capture() as drawn:
+        console.print(renderable)
+    click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
 def printable(value: object) -> str:

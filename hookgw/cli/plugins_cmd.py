@@ -15,7 +15,7 @@ from hookgw.cli.output import json_option, show_json, show_table
 @config_option
 @json_option
 def plugins(config: Path | None, as_json: bool) -> None:
-    """List the plugins that the configuration loads, with their hooks."""
+    """List the plugins and their hooks."""
     settings, base = read_settings(config)
     found = read_hooks(settings, base).plugins()
     if as_json:

@@ -20,10 +20,10 @@ from hookgw.settings import Settings
 @click.command()
 @config_option
 def serve(config: Path | None) -> None:
-    """Run the gateway until SIGTERM or Ctrl-C; a second one ends it at once.
+    """Run the gateway until Ctrl-C or SIGTERM.
 
     It prints `hookgw VERSION listening on URL` once it is ready. When it is told to end it takes no more
-    requests, lets what is on its way arrive, and exits with 0.
+    requests, lets the attempts under way end, and exits with 0; told again, it ends at once.
     """
     settings, base = read_settings(config)
     configure_logging(settings.log, sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import os
@@ -40,19 +39,12 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def new_runner() -> click.testing.CliRunner:
-    """A runner that keeps standard error apart, which click did not do by itself before 8.2."""
-    asked = inspect.signature(click.testing.CliRunner).parameters
-    options: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in asked else {}
-    return click.testing.CliRunner(**options)
-
-
 @pytest.fixture
 def invoke() -> Invoke:
     """Call ``hookgw`` with arguments, in a thread, as commands block."""
 
     async def run(*args: str, **options: Any) -> click.testing.Result:
-        runner = new_runner()
+        runner = click.testing.CliRunner()
         return await trio.to_thread.run_sync(lambda: runner.invoke(main, args, prog_name="hookgw", **options))
 
     return run

@@ -15,8 +15,6 @@ from hookgw._version import __version__
 from hookgw.cli import group
 from hookgw.errors import Invalid, StartError
 
-from .conftest import new_runner
-
 HEAVY = (
     "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",
     "quart_trio", "rich", "sqlite3", "ssl", "structlog", "trio", "yaml",
@@ -53,7 +51,7 @@ def test_each_command_is_where_the_table_says(name: str) -> None:
 def run(*args: str, add: Callable[[click.Group], None] = lambda _: None) -> click.testing.Result:
     """Call a fresh group whose plugins add what ``add`` adds."""
     fresh = group.LazyGroup(name="hookgw", add_plugin_commands=add)
-    return new_runner().invoke(fresh, args)
+    return click.testing.CliRunner().invoke(fresh, args)
 
 
 def add_greet(to: click.Group) -> None:

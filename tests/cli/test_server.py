@@ -55,10 +55,9 @@ async def test_a_signal_ends_the_block_silently_and_the_next_one_has_its_default
 
 
 async def test_what_the_block_raises_is_raised(tmp_path: Path) -> None:
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.RaisesGroup(LookupError, flatten_subgroups=True):
         async with open_server(settings_in(tmp_path), base=tmp_path):
             raise LookupError("in the block")
-    assert caught.group_contains(LookupError)
 
 
 async def test_the_key_is_told_before_anything_else_can_go_wrong(tmp_path: Path) -> None:
@@ -67,10 +66,9 @@ async def test_the_key_is_told_before_anything_else_can_go_wrong(tmp_path: Path)
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         settings = settings_in(tmp_path, "{}:{}".format(*taken.getsockname()))
-        with pytest.raises(ExceptionGroup) as caught:
+        with pytest.RaisesGroup(StartError, flatten_subgroups=True):
             async with open_server(settings, base=tmp_path, on_open=opened.append):
                 pytest.fail("it cannot listen")
-    assert caught.group_contains(StartError)
     assert [bool(gateway.first_key) for gateway in opened] == [True]
 
 

@@ -59,7 +59,7 @@ def _judged(ledger: Ledger) -> str:
     retried = f" after {ledger.in_vain} attempts in vain" if ledger.in_vain else ""
     if ledger.flawless:
         return f"{ledger.arrived} of {ledger.accepted} events arrived once, in order, verified{retried}."
-    lacking = {"not arrived": ledger.missing, "not settled": ledger.unsettled}
+    lacking = {"not arrived yet": ledger.missing, "not settled": ledger.unsettled}
     named = named_counts({fault: count for fault, count in lacking.items() if count} | ledger.faults)
     return f"{ledger.arrived} of {ledger.accepted} events arrived{retried}: {named}."
 

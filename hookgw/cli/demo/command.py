@@ -31,9 +31,9 @@ nothing is lost, repeated or overtaken. Join in from another terminal:
     -H 'content-type: application/json' -d '{{"url": "https://YOUR-URL"}}'
   # raise an event yourself
   curl "$HOOKGW_URL/event/emit/demo" -H "apikey: $HOOKGW_KEY" \\
-    -H 'content-type: application/json' -d '{{"event": "MESSAGES_UPSERT", "data": {{
-      "key": {{"remoteJid": "5511999999999@s.whatsapp.net", "fromMe": false, "id": "A1"}},
-      "message": {{"conversation": "Hello"}}}}}}'
+    -H 'content-type: application/json' -d '{{"event": "MESSAGES_UPSERT",
+      "data": {{"key": {{"remoteJid": "5511999999999@s.whatsapp.net", "id": "A1",
+      "fromMe": false}}, "message": {{"conversation": "Hello"}}}}}}'
   # see what became of the last three
   curl "$HOOKGW_URL/delivery/list/demo?limit=3" -H "apikey: $HOOKGW_KEY"
 """
@@ -42,7 +42,7 @@ nothing is lost, repeated or overtaken. Join in from another terminal:
 @click.command()
 @click.option("--once", is_flag=True, help=f"End after {EVENTS} events; exit code 0 if all went well.")
 def demo(once: bool) -> None:
-    """Watch the whole job: events are accepted, and delivered signed, in order, through troubles.
+    """Watch the whole job in one terminal.
 
     A gateway, a simulated account and three receivers that verify what they get, with nothing to configure.
     Two of the receivers go down and come back: see that the third never notices, and that nothing is

@@ -60,7 +60,7 @@ async def test_the_verdict_counts_what_is_good_and_names_what_is_not() -> None:
         assert board.verdict([crm, n8n, bot]) == [
             " crm: 2 of 2 events arrived once, in order, verified.",
             " n8n: 2 of 2 events arrived once, in order, verified after 3 attempts in vain.",
-            " bot: 2 of 3 events arrived: 1 not arrived, 1 not settled, 1 repeated, 2 not verified.",
+            " bot: 2 of 3 events arrived: 1 not arrived yet, 1 not settled, 1 repeated, 2 not verified.",
         ]
 
 
