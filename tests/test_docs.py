@@ -112,3 +112,18 @@ def test_links_between_the_pages_lead_somewhere(name: str) -> None:
     page = ROOT / name
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
+GUARANTEES = ROOT / "docs" / "guarantees.md"
+NAMED_TESTS = re.findall(r"`(tests/\S+\.py)::(test_\w+)`", GUARANTEES.read_text(encoding="utf-8"))
+
+
+def test_the_guarantees_name_their_tests() -> None:
+    promises = re.findall(r"^\| (?!promise|outcome|---)[^|]+\| `tests/", GUARANTEES.read_text("utf-8"), re.M)
+    assert len(promises) == len(NAMED_TESTS) >= 20
+
+
+@pytest.mark.parametrize(("file", "test"), NAMED_TESTS)
+def test_a_test_that_holds_a_guarantee_is_there(file: str, test: str) -> None:
+    defined = ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+    assert test in {node.name for node in defined if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
