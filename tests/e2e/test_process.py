@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -15,6 +16,8 @@ import httpx
 import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
+from h2.events import StreamEnded
+from hyperframe.frame import DataFrame
 
 import hookgw
 from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving, write_config
@@ -188,16 +191,33 @@ def websocket_upgrade_and_a_byte(server: Server) -> None:
         client.recv(1000)
 
 
+def http2_request(method: str, path: str) -> list[tuple[str, str]]:
+    return [(":method", method), (":scheme", "http"), (":authority", "x"), (":path", path)]
+
+
 def http2_headers_and_resets(server: Server) -> None:
-    client_side = H2Connection(H2Configuration(client_side=True))
-    client_side.initiate_connection()
+    peer = H2Connection(H2Configuration(client_side=True))
+    peer.initiate_connection()
     for stream in range(1, 400, 2):
-        request = [(":method", "GET"), (":scheme", "http"), (":authority", "x"), (":path", "/healthz")]
-        client_side.send_headers(stream, request, end_stream=True)
-        client_side.reset_stream(stream)
+        peer.send_headers(stream, http2_request("GET", "/healthz"), end_stream=True)
+        peer.reset_stream(stream)
     with connect(server) as client:
-        client.sendall(client_side.data_to_send())
+        client.sendall(peer.data_to_send())
         client.recv(1000)
+
+
+def http2_data_after_the_answer(server: Server) -> None:
+    peer = H2Connection(H2Configuration(client_side=True))
+    peer.initiate_connection()
+    peer.send_headers(1, http2_request("GET", "/nothing"))
+    with connect(server) as client:
+        client.sendall(peer.data_to_send())
+        while not any(isinstance(event, StreamEnded) for event in peer.receive_data(client.recv(65536))):
+            pass
+        client.sendall(DataFrame(1, b"x").serialize())
+        client.settimeout(0.2)
+        with contextlib.suppress(TimeoutError):
+            client.recv(1000)
 
 
 def half_a_head(server: Server) -> None:
@@ -231,7 +251,15 @@ def emit_request(instance: str, body: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "rudeness",
-    [websocket_upgrade_and_a_byte, http2_headers_and_resets, half_a_head, half_a_body, half_closed, garbage],
+    [
+        websocket_upgrade_and_a_byte,
+        http2_headers_and_resets,
+        http2_data_after_the_answer,
+        half_a_head,
+        half_a_body,
+        half_closed,
+        garbage,
+    ],
     ids=lambda rudeness: rudeness.__name__,
 )
 def test_no_client_can_kill_it(
