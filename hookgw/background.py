@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -11,6 +10,8 @@ import trio
 from hookgw.clock import Clock
 from hookgw.errors import PluginFailed, StorageUnavailable
 from hookgw.metrics import Metrics
+from hookgw.plugins.implementation import reason_of
+from hookgw.restarting import keep_trying
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.background")
@@ -19,7 +20,6 @@ _PRUNE_EVERY = 60.0
 _PRUNE_STEP = 500
 _PRUNE_REST = 0.05
 """Between two steps, so that pruning never holds up commits for long."""
-_RESTART_WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
 
 
 async def keep_pruning(store: Store, clock: Clock, retention: float) -> None:
@@ -41,12 +41,9 @@ async def _prune(store: Store, before: float) -> None:
 
 async def keep_running(plugin: str, run: Callable[[], Awaitable[None]], metrics: Metrics) -> None:
     """Run a plugin's background task until it returns; start it again, ever later, where it raises."""
-    for attempt in itertools.count():
-        try:
-            await run()
-        except Exception as error:
-            logger.exception("background task failed", plugin=plugin)
-            metrics.plugin_failed(PluginFailed(plugin, "hookgw_run", str(error) or type(error).__name__))
-            await trio.sleep(_RESTART_WAITS[min(attempt, len(_RESTART_WAITS) - 1)])
-        else:
-            return
+
+    async def failed(error: BaseException) -> None:
+        logger.error("background task failed", plugin=plugin, exc_info=error)
+        metrics.plugin_failed(PluginFailed(plugin, "hookgw_run", reason_of(error)))
+
+    await keep_trying(run, failed)
