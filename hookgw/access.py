@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
+
+from hookgw.errors import Forbidden
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -51,6 +54,7 @@ class Keyring:
     def __init__(self, salt: bytes) -> None:
         self._salt = salt
         self._principals: dict[str, Principal] = {}
+        self._claimed: set[str] = set()
 
     def hash(self, key: str) -> str:
         """The keyed hash under which a key is stored."""
@@ -71,9 +75,24 @@ class Keyring:
             if self._principals.get(key_hash, GLOBAL) is not GLOBAL:
                 del self._principals[key_hash]
 
-    def is_taken(self, key: str) -> bool:
-        """Whether somebody has that key already."""
-        return self.hash(key) in self._principals
+    @contextmanager
+    def claiming(self, key: str) -> Iterator[str]:
+        """Keep a new key from being given to anybody else for the length of a block.
+
+        Yields:
+            Its hash.
+
+        Raises:
+            Forbidden: somebody has that key already, or is being given it.
+        """
+        key_hash = self.hash(key)
+        if key_hash in self._principals or key_hash in self._claimed:
+            raise Forbidden("This token cannot be used; choose another, or leave it out.")
+        self._claimed.add(key_hash)
+        try:
+            yield key_hash
+        finally:
+            self._claimed.remove(key_hash)
 
     def authenticate(self, key: str | None) -> Principal | None:
         """Whose key it is; ``None`` for nobody's."""

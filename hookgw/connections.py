@@ -6,8 +6,9 @@ connector is started again after a wait that grows.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -15,85 +16,20 @@ import trio
 
 from hookgw.clock import Clock
 from hookgw.connectors import ConnectionState, Connector, QRCode
-from hookgw.errors import Conflict, Invalid, NetworkRefused, Unavailable
-from hookgw.events import Event, new_event_id
+from hookgw.errors import Conflict, HookgwError, Invalid, Unavailable
+from hookgw.events import Event
 from hookgw.registrations import Instance
+from hookgw.restarting import keep_trying
+from hookgw.sending import Sending
+from hookgw.sessions import Accept, LiveSession
 
 logger = structlog.get_logger("hookgw.connector")
 
 _CODE_PATIENCE = 10.0
 """How long ``connect`` waits for a code or an open connection, in seconds."""
-_RESTART_WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
-_SEND_PATIENCE = 30.0
+_STOP_PATIENCE = 5.0
+"""How long a connector that is cancelled may take to clean up before it is left alone."""
 _TOLD_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
-
-Accept = Callable[[Sequence[Event]], Awaitable[object]]
-
-
-class LiveSession:
-    """The gateway's side of one connected instance; see :class:`hookgw.connectors.Session`."""
-
-    def __init__(self, instance: Instance, accept: Accept, clock: Clock) -> None:
-        self._instance = instance
-        self._accept = accept
-        self._clock = clock
-        self.state = ConnectionState.CLOSE
-        self.qr_code: QRCode | None = None
-        self.sender: str | None = None
-        self.scope = trio.CancelScope()
-        self.changed = trio.Event()
-
-    @property
-    def instance(self) -> str:
-        return self._instance.name
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return self._instance.options
-
-    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        """Raise an event; waits while the gateway cannot take it, so a connector is held back."""
-        event = Event(
-            id=event_id or new_event_id(),
-            kind=kind,
-            instance=self.instance,
-            data_json=Event.encode(data),
-            time=self._clock.wall(),
-            sender=self.sender,
-        )
-        while True:
-            try:
-                await self._accept([event])
-            except Unavailable as error:
-                logger.warning("connector held back", instance=self.instance, reason=str(error))
-                await trio.sleep(error.retry_after)
-            else:
-                return
-
-    async def show_qr_code(self, qr_code: QRCode) -> None:
-        self.qr_code = qr_code
-        self._announce()
-        shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
-        if qr_code.pairing_code is not None:
-            shown["pairingCode"] = qr_code.pairing_code
-        await self.emit("QRCODE_UPDATED", {"qrcode": shown})
-
-    async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
-        wuid = more.get("wuid")
-        if isinstance(wuid, str):
-            self.sender = wuid
-        if state is self.state:
-            return
-        self.state = state
-        if state is not ConnectionState.CONNECTING:
-            self.qr_code = None
-        self._announce()
-        data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
-        await self.emit("CONNECTION_UPDATE", data)
-
-    def _announce(self) -> None:
-        self.changed.set()
-        self.changed = trio.Event()
 
 
 class Connections:
@@ -103,18 +39,22 @@ class Connections:
         connectors: by name, from the plugins.
         accept: takes the events that sessions raise.
         clock: for the events' time.
+
+    Attributes:
+        on_logged_out: called with the name of an instance whose connector ended by itself.
     """
 
     def __init__(self, connectors: Mapping[str, Connector], accept: Accept, clock: Clock) -> None:
+        self.on_logged_out: Callable[[str], Awaitable[None]] | None = None
         self._connectors = connectors
         self._accept = accept
         self._clock = clock
         self._sessions: dict[str, LiveSession] = {}
-        self._states: dict[str, ConnectionState] = {}
+        self._told_states: dict[str, ConnectionState] = {}
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Own the connectors' tasks until cancelled."""
+        """Own the connectors' tasks until cancelled, or told to end by :meth:`stop_all`."""
         async with trio.open_nursery() as self._nursery:
             task_status.started()
             await trio.sleep_forever()
@@ -130,27 +70,31 @@ class Connections:
             raise Invalid(f"integration: there is no connector {name!r}; known ones: {known}.")
 
     def start(self, instance: Instance) -> LiveSession:
-        """Start the instance's connector, unless it runs; the caller checked that it has one."""
+        """Start the instance's connector, unless it runs; the caller checked that there is one.
+
+        Raises:
+            Unavailable: the gateway is stopping.
+        """
         session = self._sessions.get(instance.name)
         if session is None:
-            if self._nursery is None:
-                raise RuntimeError("connectors run only while the gateway is open")
-            session = self._sessions[instance.name] = LiveSession(instance, self._accept, self._clock)
             connector = self._connectors[instance.integration]
-            self._nursery.start_soon(
-                self._keep_running, connector, session, name=f"connector {instance.name}"
-            )
+            session = LiveSession(instance, connector, self._accept, self._clock)
+            self._running().start_soon(self._keep_running, session, name=f"connector {instance.name}")
+            self._sessions[instance.name] = session
         return session
 
-    async def connect(self, instance: Instance) -> QRCode | None:
-        """Start the connector and wait a moment for its code.
+    def is_running(self, name: str) -> bool:
+        """Whether the instance's connector runs."""
+        return name in self._sessions
+
+    async def wait_for_code(self, session: LiveSession) -> QRCode | None:
+        """Wait a moment for a connector's code.
 
         Returns:
-            The code to scan; ``None`` where the connection is open or needs none.
+            The code to scan; ``None`` where the connection is open, needs none, or has ended.
         """
-        session = self.start(instance)
         with trio.move_on_after(_CODE_PATIENCE):
-            while session.qr_code is None and session.state is not ConnectionState.OPEN:
+            while session.qr_code is None and not _is_settled(session):
                 await session.changed.wait()
         return session.qr_code
 
@@ -159,18 +103,24 @@ class Connections:
         session = self._sessions.pop(name, None)
         if session is not None:
             session.scope.cancel()
-            await session.set_state(ConnectionState.CLOSE, 401)
-        self._states.pop(name, None)
+            with trio.move_on_after(_STOP_PATIENCE):
+                await session.ended.wait()
+            await self._close(session)
+
+    def forget(self, name: str) -> None:
+        """Forget what events told of an instance that is deleted."""
+        self._told_states.pop(name, None)
 
     def stop_all(self) -> None:
         """End every connector, without telling of it: they are started again with the gateway."""
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
+            self._nursery = None
 
     def state(self, name: str) -> ConnectionState:
         """The state of the instance's connection; for one without a connector, what events told of it."""
         session = self._sessions.get(name)
-        return session.state if session else self._states.get(name, ConnectionState.CLOSE)
+        return session.state if session else self._told_states.get(name, ConnectionState.CLOSE)
 
     def sender(self, name: str) -> str | None:
         """The account that the instance is connected as, where it is known."""
@@ -178,60 +128,74 @@ class Connections:
         return session.sender if session else None
 
     def note(self, event: Event) -> None:
-        """Learn the state of an instance whose events come by HTTP from its CONNECTION_UPDATE."""
+        """Learn the state of an instance whose events come by HTTP from its CONNECTION_UPDATE.
+
+        Of one whose connector runs, the connector knows better.
+        """
         told = event.data.get("state") if isinstance(event.data, dict) else None
         state = _TOLD_STATES.get(told) if isinstance(told, str) else None
-        if state is not None:
-            self._states[event.instance] = state
+        if state is not None and event.instance not in self._sessions:
+            self._told_states[event.instance] = state
 
     async def send_text(self, instance: Instance, number: str, text: str) -> dict[str, Any]:
         """Send a text through the instance's connector and raise SEND_MESSAGE.
+
+        It goes on where the caller is cancelled: what reached the network is told of.
 
         Raises:
             Conflict: the instance has no connector, or is not connected.
             NetworkRefused: the network said no, or did not answer.
             Invalid: the connector cannot send this.
+            Unavailable: the gateway is stopping.
         """
         session = self._sessions.get(instance.name)
         if not instance.integration:
             raise Conflict(f"The instance {instance.name!r} has no connector: its events come by HTTP alone.")
         if session is None or session.state is not ConnectionState.OPEN:
             raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
-        message = await self._send(self._connectors[instance.integration], session, number, text)
-        await session.emit("SEND_MESSAGE", message)
-        return message
+        sending = Sending(session, number, text)
+        self._running().start_soon(sending.run, name=f"sending for {instance.name}")
+        return await sending.result()
 
-    async def _send(
-        self, connector: Connector, session: LiveSession, number: str, text: str
-    ) -> dict[str, Any]:
+    def _running(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise Unavailable("Connectors run only while hookgw does, and it is stopping.")
+        return self._nursery
+
+    async def _keep_running(self, session: LiveSession) -> None:
         try:
-            with trio.fail_after(_SEND_PATIENCE):
-                return await connector.send_text(session, number, text)
-        except trio.TooSlowError as error:
-            raise NetworkRefused(f"The network did not answer within {_SEND_PATIENCE:g} s.") from error
-        except (Invalid, NetworkRefused):
-            raise
-        except Exception as error:  # the connector is a plugin's code: its fault is its own
-            logger.exception("connector failed to send", instance=session.instance, connector=connector.name)
-            reason = f"The connector {connector.name!r} failed: {error or type(error).__name__}"
-            raise NetworkRefused(reason) from error
-
-    async def _keep_running(self, connector: Connector, session: LiveSession) -> None:
-        with session.scope:
-            for attempt in itertools.count():
-                if await self._run_once(connector, session):
-                    break
-                await session.set_state(ConnectionState.CLOSE, 500)
-                await trio.sleep(_RESTART_WAITS[min(attempt, len(_RESTART_WAITS) - 1)])
+            with session.scope:
+                await keep_trying(partial(session.connector.run, session), partial(_failed, session))
+        finally:
+            session.ended.set()
+            session.announce()
         if self._sessions.get(session.instance) is session:
             del self._sessions[session.instance]
-            await session.set_state(ConnectionState.CLOSE, 401)
+            await self._close(session)
+            if self.on_logged_out is not None:
+                await self.on_logged_out(session.instance)
 
-    async def _run_once(self, connector: Connector, session: LiveSession) -> bool:
-        """Run a connector; True where it logged out by itself, False where it failed."""
-        try:
-            await connector.run(session)
-        except Exception:
-            logger.exception("connector failed", instance=session.instance, connector=connector.name)
-            return False
-        return True
+    async def _close(self, session: LiveSession) -> None:
+        with _forgiving(session):
+            await session.close()
+
+
+async def _failed(session: LiveSession, error: BaseException) -> None:
+    """Tell of a connector's failure, before it is started again."""
+    connector = session.connector.name
+    logger.error("connector failed", instance=session.instance, connector=connector, exc_info=error)
+    with _forgiving(session):
+        await session.set_state(ConnectionState.CLOSE, 500)
+
+
+@contextmanager
+def _forgiving(session: LiveSession) -> Iterator[None]:
+    """An event that the gateway itself raises and that is not taken (its instance is gone) is logged."""
+    try:
+        yield
+    except HookgwError as error:
+        logger.warning("state not told", instance=session.instance, reason=str(error))
+
+
+def _is_settled(session: LiveSession) -> bool:
+    return session.state is ConnectionState.OPEN or session.ended.is_set()

@@ -7,15 +7,18 @@ import uuid
 from typing import Any
 
 import msgspec
+import structlog
 
 from hookgw.access import Keyring, new_key
 from hookgw.clock import Clock
 from hookgw.connections import Connections
 from hookgw.connectors import QRCode
-from hookgw.errors import Conflict, Forbidden, Invalid
+from hookgw.errors import Conflict, Forbidden, Invalid, StorageUnavailable
 from hookgw.keeper import Keeper
 from hookgw.registrations import Instance
 from hookgw.registry import Registry
+
+logger = structlog.get_logger("hookgw.instances")
 
 INSTANCE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 _LEAST_KEY = 8
@@ -43,6 +46,7 @@ class Instances:
         self._connections = connections
         self._keeper = keeper
         self._clock = clock
+        connections.on_logged_out = self._logged_out
 
     async def create(
         self, name: str, *, integration: str, token: str | None, options: dict[str, Any] | None
@@ -58,36 +62,42 @@ class Instances:
         """
         check_name(name)
         self._connections.check_integration(integration)
-        key = self._checked_key(token)
+        key = _checked_key(token)
         async with self._registry.changing(name):
             if self._registry.find_instance(name) is not None:
                 raise Forbidden(f"The name {name!r} is taken by another instance.")
-            instance = Instance(
-                name=name,
-                id=str(uuid.uuid4()),
-                integration=integration,
-                key_hashes=(self._keyring.hash(key),),
-                options=options or {},
-                created_at=self._clock.wall(),
-            )
-            await self._registry.put_instance(instance)
-            self._keyring.add_instance(name, instance.key_hashes)
+            with self._keyring.claiming(key) as key_hash:
+                instance = Instance(
+                    name=name,
+                    id=str(uuid.uuid4()),
+                    integration=integration,
+                    key_hashes=(key_hash,),
+                    options=options or {},
+                    created_at=self._clock.wall(),
+                )
+                await self._registry.put_instance(instance)
+                self._keyring.add_instance(name, instance.key_hashes)
         return instance, key
 
     async def delete(self, name: str) -> None:
         """Delete an instance with its registrations; what is pending for them is parked.
 
+        A later instance of that name begins with nothing: neither the key nor the events of this one
+        are known to it.
+
         Raises:
             NotFound: there is none.
         """
-        instance = self._registry.instance(name)
-        await self._connections.stop(name)
         async with self._registry.changing(name):
+            instance = self._registry.instance(name)
+            await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
+            await self._connections.stop(name)
             for registration in self._registry.of_instance(name):
                 await self._registry.remove(registration)
                 await self._keeper.park(registration, "The instance was deleted.")
-            await self._registry.remove_instance(name)
+            await self._registry.remove_instance(instance)
             self._keyring.remove(instance.key_hashes)
+            self._connections.forget(name)
 
     async def connect(self, name: str) -> QRCode | None:
         """Start the instance's connector; it is started again after a restart.
@@ -96,9 +106,11 @@ class Instances:
             NotFound: there is no such instance.
             Conflict: it has no connector.
         """
-        instance = self._with_connector(name)
-        await self._set_connected(name, True)
-        return await self._connections.connect(instance)
+        async with self._registry.changing(name):
+            instance = self._with_connector(name)
+            await self._set_connected(instance, True)
+            session = self._connections.start(instance)
+        return await self._connections.wait_for_code(session)
 
     async def logout(self, name: str) -> None:
         """End the instance's connection.
@@ -107,16 +119,20 @@ class Instances:
             NotFound: there is no such instance.
             Conflict: it has no connector.
         """
-        self._with_connector(name)
-        await self._set_connected(name, False)
-        await self._connections.stop(name)
+        async with self._registry.changing(name):
+            await self._set_connected(self._with_connector(name), False)
+            await self._connections.stop(name)
 
     def start_connected(self) -> None:
         """Start the connectors that ran when the process ended; a connector that is gone is passed over."""
         known = set(self._connections.names())
         for instance in self._registry.instances():
-            if instance.connected and instance.integration in known:
+            if not instance.connected:
+                continue
+            if instance.integration in known:
                 self._connections.start(instance)
+            else:
+                logger.warning("no such connector", instance=instance.name, connector=instance.integration)
 
     def _with_connector(self, name: str) -> Instance:
         instance = self._registry.instance(name)
@@ -128,17 +144,25 @@ class Instances:
             raise Conflict(*error.messages) from None
         return instance
 
-    async def _set_connected(self, name: str, connected: bool) -> None:
-        async with self._registry.changing(name):
-            instance = self._registry.instance(name)
-            if instance.connected != connected:
-                await self._registry.put_instance(msgspec.structs.replace(instance, connected=connected))
+    async def _set_connected(self, instance: Instance, connected: bool) -> None:
+        if instance.connected != connected:
+            await self._registry.put_instance(msgspec.structs.replace(instance, connected=connected))
 
-    def _checked_key(self, token: str | None) -> str:
-        if token is None or token == "":
-            return new_key()
-        if len(token) < _LEAST_KEY or len(token) > 256 or not token.isascii() or not token.isprintable():
-            raise Invalid(f"token must be {_LEAST_KEY} to 256 printable ASCII characters.")
-        if self._keyring.is_taken(token):
-            raise Forbidden("This token cannot be used; choose another, or leave it out.")
-        return token
+    async def _logged_out(self, name: str) -> None:
+        """Keep that a connector ended by itself: it is not started again with the gateway."""
+        async with self._registry.changing(name):
+            instance = self._registry.find_instance(name)
+            if instance is None or self._connections.is_running(name):
+                return
+            try:
+                await self._set_connected(instance, False)
+            except StorageUnavailable as error:
+                logger.warning("logout not kept", instance=name, reason=str(error))
+
+
+def _checked_key(token: str | None) -> str:
+    if token is None or token == "":
+        return new_key()
+    if len(token) < _LEAST_KEY or len(token) > 256 or not token.isascii() or not token.isprintable():
+        raise Invalid(f"token must be {_LEAST_KEY} to 256 printable ASCII characters.")
+    return token

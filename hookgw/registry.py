@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -17,6 +17,7 @@ class Registry:
     """All instances and registrations.
 
     Every change is on disk before it takes effect in memory, so nobody sees what a crash would undo.
+    A caller that is cancelled meanwhile changes nothing about that: both happen, or neither.
     """
 
     def __init__(self, store: Store) -> None:
@@ -61,12 +62,22 @@ class Registry:
         return instance
 
     async def put_instance(self, instance: Instance) -> None:
-        await self._store.put_instance(instance)
+        """Store an instance under its name."""
+        await _through(self._store.put_instance(instance))
         self._instances[instance.name] = instance
 
-    async def remove_instance(self, name: str) -> None:
-        await self._store.remove_instance(name)
-        self._instances.pop(name, None)
+    async def remove_instance(self, instance: Instance) -> None:
+        """Remove an instance; what it leaves behind in the store is no longer found under its name.
+
+        Nobody finds it from the first moment, so that no event comes in for it behind that.
+        """
+        del self._instances[instance.name]
+        try:
+            retired_as = f"{instance.name} {instance.id}"
+            await _through(self._store.remove_instance(instance.name, retired_as=retired_as))
+        except BaseException:
+            self._instances[instance.name] = instance
+            raise
 
     # Registrations
 
@@ -119,15 +130,24 @@ class Registry:
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
-            await self._store.put_registration(registration, relane=relane)
+            await _through(self._store.put_registration(registration, relane=relane))
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
         self._registrations[registration.id] = registration
 
     async def remove(self, registration: Registration) -> None:
         """Remove an instance's registration."""
-        await self._store.remove_registration(registration.id)
+        await _through(self._store.remove_registration(registration.id))
         self._registrations.pop(registration.id, None)
         labels = self._of_instance.get(registration.instance, {})
         labels.pop(registration.label, None)
         if not labels:
             self._of_instance.pop(registration.instance, None)
+
+
+async def _through(write: Awaitable[None]) -> None:
+    """Wait for a write even where the caller is cancelled: it is done all the same, and memory must follow.
+
+    It has no deadline here because the store sets one: it writes, refuses, or gives up when it closes.
+    """
+    with trio.CancelScope(shield=True):
+        await write

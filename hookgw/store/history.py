@@ -9,9 +9,10 @@ import msgspec
 
 from hookgw.deliveries import Attempt, DeliveryState, Outcome, parse_delivery_id
 from hookgw.events import Event
+from hookgw.store.names import of_instance
 from hookgw.store.records import DeliveryQuery, DeliveryReport, DeliverySummary, micros, seconds
 
-_SUMMARY = """json_array(d.seq, e.id, k.name, i.name, e.time, r.name, l.name, d.state, d.reason,
+_SUMMARY = """json_array(d.seq, e.id, k.name, substr(i.name, 2), e.time, r.name, l.name, d.state, d.reason,
     d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
     a.outcome, a.status, a.error, a.answer)"""
 _JOINS = """
@@ -84,7 +85,7 @@ def list_deliveries(connection: sqlite3.Connection, query: DeliveryQuery) -> lis
 
 def _conditions(query: DeliveryQuery) -> tuple[str, dict[str, Any]]:
     """What a query adds to the WHERE clause, and the values that it names."""
-    given: dict[str, Any] = {"instance": query.instance, "limit": query.limit}
+    given: dict[str, Any] = {"instance": of_instance(query.instance), "limit": query.limit}
     conditions = []
     if query.state is not None:
         # Written out and said twice, so that the index of what is not delivered can be used.
@@ -108,8 +109,9 @@ def _conditions(query: DeliveryQuery) -> tuple[str, dict[str, Any]]:
 def find_delivery(connection: sqlite3.Connection, instance: str, name: str) -> DeliveryReport | None:
     """The delivery of that id, or the newest one of the event of that id; ``None`` if there is none."""
     seq = parse_delivery_id(name)
-    found = seq is not None and connection.execute(_BY_SEQ, (seq, instance)).fetchone()
-    found = found or connection.execute(_BY_EVENT, (name, instance)).fetchone()
+    owner = of_instance(instance)
+    found = seq is not None and connection.execute(_BY_SEQ, (seq, owner)).fetchone()
+    found = found or connection.execute(_BY_EVENT, (name, owner)).fetchone()
     if not found:
         return None
     line, data, sender, server_url = found

@@ -26,7 +26,7 @@ _MINE = """seq IN (
         AND seq > :after AND seq NOT IN (SELECT value FROM json_each(:spared))
     ORDER BY seq LIMIT :limit)"""
 _MOVING = f"""
-SELECT d.seq, e.id, k.name, i.name, e.data, e.time, e.sender, e.server_url
+SELECT d.seq, e.id, k.name, substr(i.name, 2), e.data, e.time, e.sender, e.server_url
 FROM (SELECT seq, event FROM deliveries WHERE {_MINE}) d
 CROSS JOIN events e ON e.seq = d.event
 CROSS JOIN names i ON i.number = e.instance

@@ -11,6 +11,10 @@ from hookgw.store.bulk import Bulk
 
 MAX_REMEMBERED = 100_000
 
+_OF_INSTANCE = "@"
+"""Begins the names of instances: a kind or a registration can be called like one, and keeps its name
+when the instance is retired. SQL takes it off with ``substr(name, 2)``."""
+
 _ADD = Bulk(
     "INSERT INTO names (name) SELECT column1 FROM",
     1,
@@ -18,6 +22,11 @@ _ADD = Bulk(
 )
 _FIND = """SELECT json_group_object(name, number) FROM names
     WHERE name IN (SELECT value FROM json_each(?))"""
+
+
+def of_instance(name: str) -> str:
+    """The name under which an instance is kept here."""
+    return _OF_INSTANCE + name
 
 
 class Names:
@@ -36,6 +45,11 @@ class Names:
         if not wanted <= self._numbers.keys():
             self._learn(wanted)
         return self._numbers
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a number another name; all rows that have it are known by the new one at once."""
+        self._connection.execute("UPDATE names SET name = ? WHERE name = ?", (new, old))
+        self.forget()
 
     def forget(self) -> None:
         """Remember nothing: what was added may not have lasted."""

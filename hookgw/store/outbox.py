@@ -14,7 +14,7 @@ import msgspec
 from hookgw.deliveries import Delivery
 from hookgw.events import Event
 from hookgw.store.bulk import Bulk
-from hookgw.store.names import Names
+from hookgw.store.names import Names, of_instance
 from hookgw.store.records import LaneBacklog, micros, seconds
 
 _ADD_EVENTS = Bulk(
@@ -35,7 +35,7 @@ _KEPT_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes.
 _PAGE = """
 WITH page AS (
-    SELECT d.seq, e.id, k.name AS kind, i.name AS instance, e.time, e.sender, e.server_url,
+    SELECT d.seq, e.id, k.name AS kind, substr(i.name, 2) AS instance, e.time, e.sender, e.server_url,
         r.name AS registration, d.accepted_at, d.attempts, d.failures, d.next_at, e.data, b.body
     FROM deliveries d INDEXED BY outbox
     CROSS JOIN events e ON e.seq = d.event
@@ -117,7 +117,7 @@ def append(connection: sqlite3.Connection, names: Names, news: Sequence[NewEvent
 
 def _names_in(news: Iterable[NewEvent]) -> Iterator[str]:
     for new in news:
-        yield new.event.instance
+        yield of_instance(new.event.instance)
         yield new.event.kind
         for delivery in new.deliveries:
             yield delivery.registration
@@ -129,7 +129,7 @@ def _event_row(new: NewEvent, numbers: Mapping[str, int]) -> tuple[Any, ...]:
     data = event.data_json if new.deliveries else b""
     return (
         new.seq,
-        numbers[event.instance],
+        numbers[of_instance(event.instance)],
         event.id,
         numbers[event.kind],
         micros(event.time),
@@ -142,7 +142,7 @@ def _event_row(new: NewEvent, numbers: Mapping[str, int]) -> tuple[Any, ...]:
 
 
 def _delivery_rows(new: NewEvent, numbers: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
-    instance, kind = numbers[new.event.instance], numbers[new.event.kind]
+    instance, kind = numbers[of_instance(new.event.instance)], numbers[new.event.kind]
     at = micros(new.accepted_at)
     for delivery in new.deliveries:
         registration, lane = numbers[delivery.registration], numbers[delivery.lane]

@@ -72,9 +72,21 @@ class ShelfAccess:
 
         await self.write(put)
 
-    async def remove_instance(self, name: str) -> None:
-        """Remove an instance, if there is one of that name."""
-        await self.write(lambda transaction: transaction.instances.pop(name, None))
+    async def remove_instance(self, name: str, *, retired_as: str | None = None) -> None:
+        """Remove an instance, if there is one of that name.
+
+        Args:
+            name: the instance's name.
+            retired_as: keep its events and deliveries under this instead, which no instance may be
+                called: a later instance of that name then has no part in them.
+        """
+
+        def remove(transaction: Transaction) -> None:
+            transaction.instances.pop(name, None)
+            if retired_as is not None:
+                transaction.retire_instance(name, retired_as)
+
+        await self.write(remove)
 
     async def load_registrations(self) -> dict[str, Registration]:
         """All registrations, by id. A damaged record is :class:`~hookgw.errors.StorageUnavailable`."""

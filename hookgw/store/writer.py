@@ -14,7 +14,7 @@ from hookgw.events import Event
 from hookgw.store import history, moving, outbox, settling
 from hookgw.store.database import is_disk_error, storage_errors
 from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
-from hookgw.store.names import Names
+from hookgw.store.names import Names, of_instance
 from hookgw.store.outbox import NewEvent
 from hookgw.store.shelves import Shelves
 
@@ -89,6 +89,15 @@ class Transaction(Shelves):
             The lanes they are in now.
         """
         return moving.relane(self._connection, self._names, registration, old_lanes, lane_of)
+
+    def retire_instance(self, name: str, retired_as: str) -> None:
+        """Put the events and deliveries of an instance out of reach of a later one of that name.
+
+        Args:
+            name: the instance's name.
+            retired_as: under what they are kept until they are pruned; no instance may be called so.
+        """
+        self._names.rename(of_instance(name), of_instance(retired_as))
 
     def prune(self, before: float, limit: int) -> int:
         """Remove finished deliveries; see :meth:`Store.prune <hookgw.store.Store.prune>`."""
