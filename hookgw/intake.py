@@ -30,8 +30,10 @@ EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 """What an event id looks like; no ``.`` in it, because the signature joins its parts with one."""
 
 _NAMED_PROBLEMS = 100
-"""How many bad events of a batch are named in an error."""
+"""How many problems of a batch are named, in an error or as warnings."""
 _OBSERVERS_PATIENCE = 60.0
+"""How long all observers of one call may take together, in seconds."""
+_YEAR_10000 = 253_402_300_800.0
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -80,7 +82,10 @@ class Intake:
         """
         warnings = self._check(events)
         appends = [self._address(event) for event in events]
-        fresh = await self._store.append(appends)
+        # A caller that is cancelled now cannot take back what it asked for, so observers and figures
+        # must hear of it. The store ends the wait by itself: it writes, refuses, or closes.
+        with trio.CancelScope(shield=True):
+            fresh = await self._store.append(appends)
         accepted = [append.event for append, is_fresh in zip(appends, fresh, strict=True) if is_fresh]
         self._count(accepted, len(events) - len(accepted))
         await self._tell(accepted)
@@ -98,8 +103,10 @@ class Intake:
         if self._settings.validate == "strict":
             problems += warnings
         if problems:
-            raise Invalid(*problems[:_NAMED_PROBLEMS])
-        return warnings[:_NAMED_PROBLEMS]
+            raise Invalid(*_first(problems))
+        if warnings:
+            logger.warning("payloads break their schema", count=len(warnings), first=warnings[0])
+        return _first(warnings)
 
     def _problem(self, event: Event) -> str | None:
         if event.kind not in self._catalog:
@@ -107,7 +114,9 @@ class Intake:
         if not EVENT_ID.fullmatch(event.id):
             return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
         if len(event.data_json) > self._settings.max_data:
-            return f"data is over the limit of {self._settings.max_data}."
+            return f"data has {len(event.data_json):,} bytes; at most {self._settings.max_data} are taken."
+        if not 0 <= event.time < _YEAR_10000:
+            return "time must be seconds since the epoch, before the year 10000."
         self._registry.instance(event.instance)
         return None
 
@@ -131,11 +140,20 @@ class Intake:
         self._metrics.duplicates(duplicates)
 
     async def _tell(self, accepted: Sequence[Event]) -> None:
-        """Tell observers of what is on disk, also where the one who handed it in has gone away."""
-        observed = self._hooks.implements("hookgw_event_accepted")
-        with trio.move_on_after(_OBSERVERS_PATIENCE, shield=True):
+        """Tell others of what is on disk, also where the one who handed it in has gone away."""
+        for event in accepted:
+            if event.kind == "CONNECTION_UPDATE" and self.connections is not None:
+                self.connections.note(event)
+        if not accepted or not self._hooks.implements("hookgw_event_accepted"):
+            return
+        with trio.move_on_after(_OBSERVERS_PATIENCE, shield=True) as patience:
             for event in accepted:
-                if event.kind == "CONNECTION_UPDATE" and self.connections is not None:
-                    self.connections.note(event)
-                if observed:
-                    await self._hooks.notify("hookgw_event_accepted", event=event)
+                await self._hooks.notify("hookgw_event_accepted", event=event)
+        if patience.cancelled_caught:
+            logger.warning("observers took too long: some heard nothing", events=len(accepted))
+
+
+def _first(sentences: list[str]) -> list[str]:
+    """The first of many sentences, and how many more there are."""
+    more = len(sentences) - _NAMED_PROBLEMS
+    return [*sentences[:_NAMED_PROBLEMS], f"And {more:,} more."] if more > 0 else sentences

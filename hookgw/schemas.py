@@ -9,6 +9,7 @@ import itertools
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 
 from hookgw.events import Catalog, Event
 
@@ -26,11 +27,15 @@ class SchemaBook:
     def problems(self, event: Event) -> list[str]:
         """What is wrong with the payload, as sentences with the path in it; empty if nothing is."""
         validator = self._validator(event.kind)
-        if validator is None or validator.is_valid(event.data):
+        try:
+            data = msgspec.json.decode(event.data_json)  # not event.data, which would keep it
+        except (msgspec.DecodeError, RecursionError) as error:
+            return [f"data: it is no JSON: {error}"]
+        if validator is None or validator.is_valid(data):
             return []
         return [
             f"{_path(error.instance_path)}: {_shortened(error.message)}"
-            for error in itertools.islice(validator.iter_errors(event.data), _SHOWN)
+            for error in itertools.islice(validator.iter_errors(data), _SHOWN)
         ]
 
     def _validator(self, kind: str) -> Any:
