@@ -75,7 +75,8 @@ async def _of_werkzeug(error: Exception) -> Response:
         return error_response(status, [message], {"allow": allowed})
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return error_response(status, [_BUG])
-    return error_response(status, [error.description or HTTPStatus(status).description])
+    description = error.description or HTTPStatus(status).phrase
+    return error_response(status, [f"{description.removesuffix('.')}."])
 
 
 async def _unknown(error: Exception) -> Response:

@@ -60,6 +60,7 @@ class Exchange:
         self._answered = answered
         self._received = 0
         self._is_started = False
+        self._is_ending = False
         self._is_answered = False
         self._drops = False
         self._read = trio.Event()
@@ -70,8 +71,8 @@ class Exchange:
             await application(self._scope, self.receive, self.send)
         except* _Gone:
             pass
-        except* TooLarge as group:
-            await self._refuse(group)
+        except* TooLarge:
+            await self._refuse(self._too_large())
 
     async def receive(self) -> Any:
         """The next part of the body."""
@@ -86,9 +87,12 @@ class Exchange:
                 self._read.set()
             elif self._drops:
                 continue
-            if self._received > self._limit and not self._drops:
-                raise TooLarge(f"The body may have at most {Size(self._limit)}.")
+            if self._received > self._limit and not self._is_started:
+                raise self._too_large()
             return message
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The body may have at most {Size(self._limit)}.")
 
     async def send(self, message: Any) -> None:
         """The next part of the answer."""
@@ -101,6 +105,7 @@ class Exchange:
 
     async def _end(self, message: Any) -> None:
         """The last part. After it the connection serves the next request, which must not be cancelled."""
+        self._is_ending = True
         if self._goes_on():
             going_on: Any = {**message, "more_body": True}
             await self._send(going_on)
@@ -115,6 +120,7 @@ class Exchange:
         self._answered(self._scope, message["status"])
         headers = [*message["headers"], VERSION_HEADER]
         if self._goes_on():
+            self._drops = self._received > self._limit
             if self._is_short():
                 await self._read_off()
             if not self._read.is_set():
@@ -140,18 +146,17 @@ class Exchange:
         with trio.move_on_after(LINGER):
             await self._read.wait()
 
-    async def _refuse(self, group: BaseExceptionGroup[TooLarge]) -> None:
-        """Answer in the application's place, which has ended; so nobody else reads the body."""
-        if self._is_started:
+    async def _refuse(self, error: TooLarge) -> None:
+        """Answer in the application's place, or end the answer that it had just given itself."""
+        body = b""
+        if not self._is_started:
+            body = error_body(413, error.messages)
+            self._is_started = True
+            self._answered(self._scope, 413)
+            headers = [*answer_headers(body), _CLOSE]
+            await self._send({"type": "http.response.start", "status": 413, "headers": headers})
+        elif not self._is_ending:
             return
-        body = error_body(413, [str(group.exceptions[0])])
-        head = [
-            (b"content-type", JSON.encode()),
-            (b"content-length", str(len(body)).encode()),
-            VERSION_HEADER,
-        ]
-        self._answered(self._scope, 413)
-        await self._send({"type": "http.response.start", "status": 413, "headers": [*head, _CLOSE]})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._pump)
             await self._end({"type": "http.response.body", "body": body, "more_body": False})
@@ -163,14 +168,15 @@ class Exchange:
             pass
 
 
+def answer_headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer in JSON."""
+    length = str(len(body)).encode()
+    return [(b"content-type", JSON.encode()), (b"content-length", length), VERSION_HEADER]
+
+
 async def refuse_websocket(send: ASGISendCallable) -> None:
     """Answer a WebSocket handshake: there is none here."""
     body = error_body(400, ["hookgw does not speak WebSocket: send a plain HTTP request."])
-    headers = [
-        (b"content-type", JSON.encode()),
-        (b"content-length", str(len(body)).encode()),
-        VERSION_HEADER,
-        _CLOSE,
-    ]
+    headers = [*answer_headers(body), _CLOSE]
     await send({"type": "websocket.http.response.start", "status": 400, "headers": headers})
     await send({"type": "websocket.http.response.body", "body": body, "more_body": False})

@@ -59,11 +59,18 @@ async def _listen(address: str) -> list[trio.SocketListener]:
         if address.startswith("fd://"):
             return [_take_over(int(address.removeprefix("fd://")))]
         host, _, port = address.rpartition(":")
-        return await trio.open_tcp_listeners(int(port), host=host.strip("[]"), backlog=_BACKLOG)
+        return await trio.open_tcp_listeners(_port(port), host=host.strip("[]"), backlog=_BACKLOG)
     except OSError as error:
         raise StartError(f"server.bind: cannot listen on {address}: {_reason(error)}.") from error
     except ValueError as error:
         raise StartError(f"server.bind: {address} is no address to listen on: {error}.") from error
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= 65535:  # the resolver would take it modulo 65536
+        raise ValueError("a port is from 0 to 65535")
+    return port
 
 
 def _reason(error: OSError) -> str:

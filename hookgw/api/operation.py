@@ -14,7 +14,7 @@ from hookgw.errors import Unavailable
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
 
-_READY_PATIENCE = 5.0
+READY_PATIENCE = 5.0
 
 
 class OperationRoutes:
@@ -37,10 +37,10 @@ class OperationRoutes:
 
     async def readyz(self) -> Response:
         """The store writes and the lanes run."""
-        with trio.move_on_after(_READY_PATIENCE):
+        with trio.move_on_after(READY_PATIENCE):
             await self._gateway.ready()
             return json_response({"status": "ready"})
-        raise Unavailable(f"The store did not write within {_READY_PATIENCE:.0f} seconds.")
+        raise Unavailable(f"The store did not write within {READY_PATIENCE:.0f} seconds.")
 
     async def metrics(self) -> Response:
         """The figures, for Prometheus."""

@@ -173,10 +173,10 @@ def one_of(choices: Sequence[str]) -> Check[str]:
     return check
 
 
-def duration(low: float, high: float) -> Check[Duration]:
-    """A check for a length of time with a unit (``"15s"``) between two bounds in seconds, both included."""
+def duration(low: float, high: float) -> Check[float]:
+    """A check for a length of time with a unit (``"15s"``), given in seconds, between two bounds included."""
 
-    def check(value: Any, where: str) -> Duration:
+    def check(value: Any, where: str) -> float:
         if isinstance(value, dict | list):
             raise Invalid(f"{where} must be {DURATION_FORM}, not {kind_of(value)}.")
         try:
@@ -185,7 +185,7 @@ def duration(low: float, high: float) -> Check[Duration]:
             raise Invalid(f"{where}: {error}.") from None
         if not low <= length <= high:
             raise Invalid(f"{where} must be from {Duration(low)} to {Duration(high)}, not {length}.")
-        return length
+        return float(length)
 
     return check
 

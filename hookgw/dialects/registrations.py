@@ -33,13 +33,12 @@ from hookgw.errors import Invalid
 from hookgw.events import Catalog
 from hookgw.registrations import Ordering, RegistrationChange, RetryOptions, Secret
 from hookgw.settings import DAY
-from hookgw.units import Duration
 
 MAX_URL = 2048
 MAX_CONCURRENCY = 64
 MAX_SCHEDULE = 100
 MAX_GRACE = 30 * DAY
-DEFAULT_GRACE = Duration(DAY)
+DEFAULT_GRACE = float(DAY)
 
 READ_ONLY = (
     "id",

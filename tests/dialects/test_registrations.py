@@ -12,7 +12,6 @@ from hookgw.dialects.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grac
 from hookgw.errors import Invalid
 from hookgw.events import Catalog, EventKind
 from hookgw.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
-from hookgw.units import Duration
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -119,9 +118,7 @@ def test_all_options_are_read() -> None:
     assert change.headers == {"Authorization": "Bearer x", "X-Empty": ""}
     assert change.secret == Secret(secret)
     assert (change.ordering, change.concurrency, change.timeout) == (Ordering.CHAT, 4, 2.5)
-    assert change.retry == RetryOptions(
-        schedule=(Duration(1), Duration(60)), max_age=Duration(3600), disable_after=Duration(172800)
-    )
+    assert change.retry == RetryOptions(schedule=(1.0, 60.0), max_age=3600.0, disable_after=172800.0)
     assert change.plugins == {"message_filters": {"fromMe": False}}
 
 
@@ -377,3 +374,9 @@ def test_a_change_applies() -> None:
     )
     assert isinstance(changed, Registration)
     assert (changed.headers, changed.timeout, changed.secrets) == ({"a": "b"}, 1.0, stored.secrets)
+
+
+def test_a_change_can_be_stored() -> None:
+    change = change_of({"url": URL, "timeout": "1s", "retry": {"schedule": ["1s"], "maxAge": "1d"}})
+    stored = change.apply(None, instance="loja1", label="default", now=1.0)
+    assert msgspec.json.decode(msgspec.json.encode(stored), type=Registration) == stored

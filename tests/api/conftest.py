@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+
+from hookgw.api.app import Application, create_app
+from hookgw.api.serving import serve
+from hookgw.gateway import Gateway, open_gateway
+from hookgw.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
+
+KEY = "the-global-key"
+
+
+@pytest.fixture
+def server_settings() -> ServerSettings:
+    return ServerSettings(bind=("127.0.0.1:0",))
+
+
+@pytest.fixture
+def settings(tmp_path: Path, server_settings: ServerSettings) -> Settings:
+    return Settings(
+        server=server_settings,
+        auth=AuthSettings(global_key=KEY),
+        storage=StorageSettings(path=str(tmp_path / "hookgw.db")),
+        delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
+    )
+
+
+@pytest.fixture
+async def gateway(settings: Settings, tmp_path: Path) -> AsyncIterator[Gateway]:
+    async with open_gateway(settings, base=tmp_path) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def app(gateway: Gateway) -> Application:
+    return create_app(gateway)
+
+
+@pytest.fixture
+async def client(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
+    """A client with the global key, over a socket."""
+    async with open_client(app, nursery, apikey=KEY) as client:
+        yield client
+
+
+@asynccontextmanager
+async def open_client(
+    app: Application, nursery: trio.Nursery, **headers: str
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Serve an application for the length of the block."""
+    settings = ServerSettings(bind=("127.0.0.1:0",))
+    serving = trio.CancelScope()
+
+    async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
+        with serving:
+            await serve(app, settings, task_status=task_status)
+
+    (url,) = await nursery.start(run)
+    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as client:
+        yield client
+    serving.cancel()

@@ -1,0 +1,268 @@
+"""What holds for every route: keys, the order of checks, one shape of errors, the version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+import trio
+from quart import abort
+
+from hookgw import __version__
+from hookgw.api.app import Application, create_app
+from hookgw.errors import HookgwError, StorageUnavailable, Unavailable
+from hookgw.gateway import Gateway
+from hookgw.settings import ServerSettings
+from tests.api.conftest import KEY, open_client
+
+OPEN = {"/healthz", "/readyz"}
+
+
+def shape_of(response: httpx.Response) -> list[str]:
+    """The sentences of an error, its shape checked."""
+    body = response.json()
+    assert response.headers["content-type"] == "application/json"
+    assert body.keys() == {"status", "error", "response"}
+    assert body["status"] == response.status_code
+    assert body["error"]
+    assert body["response"].keys() == {"message"}
+    messages: list[str] = body["response"]["message"]
+    assert messages
+    assert all(isinstance(message, str) and message for message in messages)
+    return messages
+
+
+def routes_of(app: Application, **names: str) -> list[tuple[str, str]]:
+    """Every method and path of the application, with names filled in."""
+    filled = {"label": "crm", "name": "dlv_1", **names}
+    found = []
+    for rule in app.url_map.iter_rules():
+        path = rule.rule
+        for name in rule.arguments:
+            path = path.replace(f"<{name}>", filled[name])
+        found += [(method, path) for method in sorted(rule.methods or ())]
+    return found
+
+
+async def test_every_route_asks_for_a_key(app: Application, client: httpx.AsyncClient) -> None:
+    for method, path in routes_of(app, instance="loja1"):
+        if path in OPEN:
+            continue
+        for headers in ({"apikey": ""}, {"apikey": "wrong"}, {"apikey": KEY + "x"}, {"apikey": KEY.upper()}):
+            response = await client.request(method, path, headers=headers)
+            assert response.status_code == 401, (method, path)
+            assert "www-authenticate" in response.headers
+            assert method == "HEAD" or shape_of(response)
+
+
+async def test_no_key_reaches_another_instance(
+    app: Application, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    _, key = await gateway.create_instance("loja1")
+    await gateway.create_instance("loja2")
+    scoped = [rule for rule in app.url_map.iter_rules() if "instance" in rule.arguments]
+    assert len(scoped) >= 20
+    answers: dict[str, list[Any]] = {}
+    for other in ("loja2", "nobody"):
+        for method, path in routes_of(app, instance=other):
+            if f"/{other}" not in path:
+                continue
+            response = await client.request(method, path, headers={"apikey": key})
+            assert response.status_code == 403, (method, path)
+            answers.setdefault(path.replace(other, "<other>"), []).append(response.content)
+    assert all(len(set(given[: len(given) // 2])) <= 2 for given in answers.values())
+    assert all(given[: len(given) // 2] == given[len(given) // 2 :] for given in answers.values())
+
+
+async def test_an_instance_key_reaches_its_own(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    _, key = await gateway.create_instance("loja1")
+    response = await client.get("/webhook/find/loja1", headers={"apikey": key})
+    assert (response.status_code, response.json()) == (200, None)
+
+
+@pytest.mark.parametrize("path", ["/lane/list", "/metrics"])
+async def test_some_routes_need_the_global_key(
+    path: str, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    _, key = await gateway.create_instance("loja1")
+    response = await client.get(path, headers={"apikey": key})
+    assert response.status_code == 403
+    assert shape_of(response) == ["Only the global key may do this."]
+    assert (await client.get(path)).status_code == 200
+
+
+async def test_a_bearer_token_is_a_key(client: httpx.AsyncClient) -> None:
+    del client.headers["apikey"]
+    assert (await client.get("/event/kinds", headers={"authorization": f"Bearer {KEY}"})).status_code == 200
+    assert (await client.get("/event/kinds", headers={"authorization": f"Basic {KEY}"})).status_code == 401
+    assert (await client.get("/event/kinds")).status_code == 401
+
+
+async def test_the_order_of_checks(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    _, key = await gateway.create_instance("loja1")
+    path, bad = "/message/sendText/{}", {"content": b"no json", "headers": {"content-type": "text/plain"}}
+
+    async def status(instance: str, given: str) -> int:
+        headers = {**bad["headers"], "apikey": given}  # type: ignore[dict-item]
+        return (await client.post(path.format(instance), content=b"no json", headers=headers)).status_code
+
+    assert await status("nobody", "wrong") == 401
+    assert await status("nobody", key) == 403
+    assert await status("nobody", KEY) == 404
+    assert await status("loja1", key) == 415
+
+
+@pytest.mark.parametrize("name", ["a b", "é", "x" * 129, "a:b", "%0A", "*"])
+async def test_names_that_no_instance_can_have(name: str, client: httpx.AsyncClient) -> None:
+    response = await client.get(f"/webhook/find/{name}")
+    assert response.status_code == 400
+    assert "1 to 128" in shape_of(response)[0]
+
+
+async def test_a_name_may_have_128_characters(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.create_instance("x" * 128)
+    assert (await client.get(f"/webhook/find/{'x' * 128}")).status_code == 200
+    assert (await client.get(f"/webhook/find/{'x' * 128}/{'y' * 128}")).status_code == 200
+    assert (await client.get(f"/webhook/find/{'x' * 128}/{'y' * 129}")).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nope", "/webhook", "/webhook/set", "/webhook/set/a/b/c", "/static/x"]
+)
+async def test_unknown_paths(path: str, client: httpx.AsyncClient) -> None:
+    response = await client.get(path)
+    assert response.status_code == 404
+    assert shape_of(response) == [f"There is nothing at {path}."]
+
+
+async def test_other_methods(client: httpx.AsyncClient) -> None:
+    response = await client.get("/webhook/set/loja1")
+    assert response.status_code == 405
+    assert response.headers["allow"] == "OPTIONS, POST"
+    assert shape_of(response) == ["/webhook/set/loja1 takes OPTIONS, POST, not GET."]
+
+
+async def test_a_slash_at_the_end_means_the_same(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/event/kinds/")).status_code == 200
+
+
+async def test_every_answer_carries_the_version(client: httpx.AsyncClient) -> None:
+    for path in ("/healthz", "/nope", "/webhook/set/x"):
+        assert (await client.get(path)).headers["x-hookgw-version"] == __version__
+
+
+async def test_a_bug_is_logged_and_answered_in_the_one_shape(
+    app: Application, client: httpx.AsyncClient
+) -> None:
+    @app.get("/bug")
+    async def bug() -> str:
+        raise RuntimeError("secret detail")
+
+    with structlog.testing.capture_logs() as logs:
+        response = await client.get("/bug")
+    assert response.status_code == 500
+    assert "secret detail" not in response.text
+    assert shape_of(response)
+    assert [(log["event"], log["path"]) for log in logs] == [("request failed", "/bug")]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "retry_after"),
+    [
+        (Unavailable("Later.", retry_after=2.2), 503, "3"),
+        (StorageUnavailable("The disk is full."), 503, "5"),
+        (Unavailable("Later.", retry_after=0), 503, "1"),
+        (HookgwError("Ours."), 500, None),
+    ],
+)
+async def test_errors_of_the_gateway(
+    app: Application, client: httpx.AsyncClient, error: HookgwError, status: int, retry_after: str | None
+) -> None:
+    @app.get("/fails")
+    async def fails() -> str:
+        raise error
+
+    response = await client.get("/fails")
+    assert response.status_code == status
+    assert shape_of(response) == list(error.messages)
+    assert response.headers.get("retry-after") == retry_after
+
+
+@pytest.mark.parametrize("status", [400, 409, 418, 429, 503])
+async def test_errors_of_plugins_routes(app: Application, client: httpx.AsyncClient, status: int) -> None:
+    @app.get("/fails")
+    async def fails() -> str:
+        abort(status)
+
+    response = await client.get("/fails")
+    assert response.status_code == status
+    assert shape_of(response)
+
+
+async def test_an_error_in_a_group_keeps_its_status(app: Application, client: httpx.AsyncClient) -> None:
+    @app.get("/fails")
+    async def fails() -> str:
+        raise ExceptionGroup("two", [Unavailable("Later.")])
+
+    assert (await client.get("/fails")).status_code == 503
+
+
+class RoutesOfAPlugin:
+    """What a plugin adds through its hook."""
+
+    def routes(self, app: Application, gateway: Gateway) -> None:
+        @app.get("/public/hello")
+        async def hello() -> str:
+            return "hello"
+
+        @app.get("/crm/contacts/<instance>")
+        async def contacts(instance: str) -> str:
+            return instance
+
+
+async def test_routes_of_plugins_are_guarded_alike(
+    gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.hooks, "routes", RoutesOfAPlugin().routes)
+    _, key = await gateway.create_instance("loja1")
+    app = create_app(gateway)
+    async with open_client(app, nursery) as client:
+        assert (await client.get("/public/hello")).text == "hello"
+        assert (await client.get("/crm/contacts/loja1")).status_code == 401
+        assert (await client.get("/crm/contacts/loja1", headers={"apikey": key})).text == "loja1"
+        assert (await client.get("/crm/contacts/loja2", headers={"apikey": key})).status_code == 403
+        assert (await client.get("/public/../crm/contacts/loja1")).status_code == 401
+
+
+class TestBasePath:
+    @pytest.fixture
+    def server_settings(self) -> ServerSettings:
+        return ServerSettings(base_path="/hooks")
+
+    @pytest.mark.parametrize(
+        ("path", "status"),
+        [
+            ("/hooks/healthz", 200),
+            ("/healthz", 401),
+            ("/hooks", 401),
+            ("/x/hooks/healthz", 401),
+            ("/hookshealthz", 401),
+        ],
+    )
+    async def test_every_path_is_below_it(self, path: str, status: int, client: httpx.AsyncClient) -> None:
+        del client.headers["apikey"]
+        assert (await client.get(path)).status_code == status
+
+    async def test_what_is_not_below_it_is_nothing(self, client: httpx.AsyncClient) -> None:
+        assert (await client.get("/event/kinds")).status_code == 404
+
+
+async def test_requests_are_counted_by_route(client: httpx.AsyncClient) -> None:
+    await client.get("/webhook/find/nobody")
+    await client.get("/nope")
+    metrics = (await client.get("/metrics")).text
+    assert 'route="/webhook/find/<instance>"' in metrics
+    assert 'route="none"' in metrics
+    assert "nobody" not in metrics
