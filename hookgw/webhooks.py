@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,12 +15,15 @@ from hookgw.errors import Conflict, Invalid, NotFound, PluginFailed
 from hookgw.events import Catalog, Event, new_event_id
 from hookgw.keeper import Keeper
 from hookgw.plugins.calling import Hooks
-from hookgw.registrations import Registration, RegistrationChange, new_secret
+from hookgw.registrations import Registration, RegistrationChange, Secret, new_secret
 from hookgw.registry import Registry
 from hookgw.settings import DeliverySettings
 
 MOST_REGISTRATIONS = 16
 """Of one instance."""
+MOST_OLD_SECRETS = 3
+"""That sign beside the newest one of a registration: each makes the header of every delivery longer."""
+_USUAL_KIND = "MESSAGES_UPSERT"
 
 
 class Webhooks:
@@ -82,20 +85,21 @@ class Webhooks:
             await self._keeper.park(registration, "The registration was deleted.")
 
     async def rotate_secret(self, instance: str, label: str, grace: float) -> Registration:
-        """Give a registration a new secret; the one before goes on signing beside it.
+        """Give a registration a new secret; those before it go on signing beside it.
 
         Args:
             instance, label: the registration.
-            grace: for how long the old one still signs, in seconds; 0 ends it at once.
+            grace: for how long the old ones still sign at most, in seconds; 0 ends them at once. One
+                that is in its grace already keeps its end, where that is sooner. At most
+                :data:`MOST_OLD_SECRETS` are kept, the newest.
 
         Raises:
             NotFound: there is no such registration.
         """
         async with self._registry.changing(instance):
             registration, now = self.find(instance, label), self._clock.wall()
-            old = registration.secrets_in_force(now)[:1]
-            kept = [msgspec.structs.replace(s, expires_at=now + grace) for s in old if grace > 0]
-            changed = msgspec.structs.replace(registration, secrets=(new_secret(), *kept), updated_at=now)
+            secrets = (new_secret(), *_in_grace(registration.secrets_in_force(now), now, grace))
+            changed = msgspec.structs.replace(registration, secrets=secrets, updated_at=now)
             await self._registry.put(changed)
             return changed
 
@@ -133,8 +137,8 @@ class Webhooks:
         return sent.attempt
 
     def _example(self, registration: Registration) -> Event:
-        name = registration.events[0] if registration.events else "MESSAGES_UPSERT"
-        kind = self._catalog.resolve(name, "events[0]")
+        wanted = (self._catalog.get(name) for name in registration.events)
+        kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
         return Event(
             id=new_event_id(),
             kind=kind.name,
@@ -153,3 +157,11 @@ class Webhooks:
         if registration is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
         return registration
+
+
+def _in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret]:
+    """Secrets in force, the newest first, as they are once there is a newer one."""
+    if grace <= 0:
+        return []
+    ends = [(s, now + grace if s.expires_at is None else min(now + grace, s.expires_at)) for s in secrets]
+    return [msgspec.structs.replace(s, expires_at=end) for s, end in ends[:MOST_OLD_SECRETS]]

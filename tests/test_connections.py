@@ -223,6 +223,7 @@ async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard(
 
     async with running(FakeConnector(script=script)) as world:
         await world.connect()
+        await wait_all_tasks_blocked()
         began = trio.current_time()
         await world.connections.stop("shop")
         assert trio.current_time() - began == 5
