@@ -1,12 +1,16 @@
 """The registrations of the configuration, which hear every instance.
 
 They have no place on the shelves: the configuration is theirs. Only what must outlive a restart and
-is not in the configuration is kept: a secret that was made for one.
+is not in the configuration is kept: a secret that was made for one, and the lanes that one had, so that
+what is pending follows it to another URL. Both are kept by label; the label that a block without one
+gets is made of its URL, so that moving blocks about in the file changes nothing.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,8 +18,8 @@ import msgspec
 from hookgw.dialects.registrations import parse_registration
 from hookgw.errors import ConfigError, Invalid
 from hookgw.events import Catalog
-from hookgw.instances import INSTANCE_NAME
-from hookgw.registrations import GLOBAL_INSTANCE, Registration, Secret, new_secret
+from hookgw.instances import check_name
+from hookgw.registrations import GLOBAL_INSTANCE, Registration, Secret, lane_of, lanes_of, new_secret
 from hookgw.store import Store
 
 
@@ -27,7 +31,8 @@ async def read_global_webhooks(
     Args:
         blocks: each as the body of a ``set``, and a ``label``.
         catalog: the known event kinds.
-        store: keeps the secrets that are made.
+        store: keeps the secrets that are made; what is pending in lanes that a block no longer has is
+            moved to those that it has.
 
     Raises:
         ConfigError: a block breaks a rule; every problem is named with its place.
@@ -37,25 +42,26 @@ async def read_global_webhooks(
     for index, block in enumerate(blocks):
         place = f"global_webhooks[{index}]"
         try:
-            registration = _read(block, f"webhook-{index + 1}", catalog)
+            registration = _read(block, catalog)
         except Invalid as error:
-            problems += (f"{place}: {message}" for message in error.messages)
+            problems += (f"{place}.{message}" for message in error.messages)
             continue
         if registration.label in found:
             problems.append(f"{place}.label: {registration.label!r} is there twice; give each its own.")
         found[registration.label] = registration
     if problems:
         raise ConfigError(*problems)
-    return tuple([await _with_secret(registration, store) for registration in found.values()])
+    ready = [await _with_secret(registration, store) for registration in found.values()]
+    for registration in ready:
+        await _move_pending(registration, store)
+    return tuple(ready)
 
 
-def _read(block: dict[str, Any], default_label: str, catalog: Catalog) -> Registration:
-    label = block.get("label", default_label)
-    if not isinstance(label, str) or not INSTANCE_NAME.fullmatch(label):
-        raise Invalid("label must be 1 to 128 letters, digits, '.', '_' or '-'.")
+def _read(block: dict[str, Any], catalog: Catalog) -> Registration:
     change, warnings = parse_registration({k: v for k, v in block.items() if k != "label"}, catalog)
-    if warnings:
-        raise Invalid(*warnings)
+    if warnings:  # what a caller is merely told of stops the start here, so nothing "was ignored"
+        raise Invalid(*(f"{warning.removesuffix('; it was ignored.')}." for warning in warnings))
+    label = check_name(block.get("label", f"webhook-{zlib.crc32(change.url.encode()):08x}"), "label")
     fresh = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
     given = () if change.secret is msgspec.UNSET else fresh.secrets
     return msgspec.structs.replace(fresh, id=f"global_{label}", secrets=given)
@@ -71,3 +77,16 @@ async def _with_secret(registration: Registration, store: Store) -> Registration
         kept = new_secret().value
         await store.put_value(key, kept)
     return msgspec.structs.replace(registration, secrets=(Secret(kept),))
+
+
+async def _move_pending(registration: Registration, store: Store) -> None:
+    """Move what is pending for it from the lanes that it had at the last start."""
+    if not registration.enabled:
+        return
+    key, lanes = f"global_webhooks.{registration.label}.lanes", list(lanes_of(registration))
+    before = await store.get_value(key)
+    if before == lanes:
+        return
+    if before is not None:
+        await store.relane(registration.id, before, partial(lane_of, registration))
+    await store.put_value(key, lanes)

@@ -19,8 +19,12 @@ from hookgw.settings import EventsSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from hookgw.units import Size
 
-DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}, "message": {}, "messageType": "x"}
-DATA["messageTimestamp"] = 1
+DATA: dict[str, Any] = {
+    "key": {"remoteJid": "55@s", "fromMe": False, "id": "A"},
+    "message": {},
+    "messageType": "x",
+}
+DATA |= {"messageTimestamp": 1}
 
 
 def event(data: Any = DATA, **more: Any) -> Event:
