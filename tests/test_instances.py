@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.access import Principal
 from hookgw.connectors import ConnectionState, Session
 from hookgw.deliveries import DeliveryState
-from hookgw.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound
+from hookgw.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound, StorageUnavailable
 from hookgw.instances import check_name
+from hookgw.registrations import Instance
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
@@ -281,9 +283,12 @@ async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
         partial(gateway.delete_instance, "shop"),
         partial(gateway.delete_instance, "shop"),
     )
-    keys = [key, *(result[1] for result in results if isinstance(result, tuple))]
-    assert gateway.find_instance("shop") is None
-    assert [gateway.authenticate(one) for one in keys] == [None] * len(keys)
+    alive = gateway.find_instance("shop")
+    good = alive.key_hashes if alive else ()
+    for one in [key, *(result[1] for result in results if isinstance(result, tuple))]:
+        owner = Principal("shop") if gateway._keyring.hash(one) in good else None
+        assert gateway.authenticate(one) == owner
+    assert gateway.authenticate(key) is None
     assert any(isinstance(result, NotFound) for result in results)
 
 
@@ -352,6 +357,46 @@ async def test_an_account_logged_out_on_the_phone_is_not_connected_again(
     async with open_kit(tmp_path, plugins={"fake": again}) as kit:
         await kit.settled()
         assert again.runs == 0
+
+
+async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
+    hookgw_gateway: GatewayKit,
+    connector: FakeConnector,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(instance: Instance) -> None:
+        await trio.lowlevel.checkpoint()
+        raise StorageUnavailable("disk full")
+
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    await gateway.connect("shop")
+    monkeypatch.setattr(gateway._registry, "put_instance", refuse)
+    with capture_logs() as logs:
+        connector.log_out("shop")
+        while not any(line["event"] == "logout not kept" for line in logs):
+            await hookgw_gateway.settled()
+    assert gateway.instance("shop").connected
+    assert gateway.connection_state("shop") is ConnectionState.CLOSE
+
+
+async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    await gateway.connect("shop")
+    async with gateway._registry.changing("shop"):
+        connector.log_out("shop")
+        while gateway._connections.is_running("shop"):
+            await trio.lowlevel.checkpoint()
+        await hookgw_gateway.settled()
+        gateway._connections.start(gateway.instance("shop"))
+    await hookgw_gateway.settled()
+    async with gateway._registry.changing("shop"):
+        assert gateway.instance("shop").connected
+    assert connector.runs == 2
 
 
 async def test_connecting_and_logging_out_at_once_agree(
