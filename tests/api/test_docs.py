@@ -1,0 +1,26 @@
+"""``docs/http.md`` names every route, and no other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hookgw.api.app import Application
+
+MANUAL = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+
+
+async def test_the_manual_has_every_route_and_no_other(app: Application) -> None:
+    named = set(re.findall(r"\| `([A-Z]+) (/[^`?]*)(?:\?[^`]*)?`", MANUAL))
+    built = {
+        (method, rule.rule.replace("<name>", "<id>"))
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert named == {(method, path.removesuffix("/<label>")) for method, path in built}
+
+
+def test_the_manual_has_every_word_of_the_answers() -> None:
+    source = (Path(__file__).parents[2] / "hookgw" / "api" / "presenting.py").read_text()
+    words = set(re.findall(r'^ +"(\w+)":', source, re.MULTILINE))
+    assert {word for word in words if word not in MANUAL} == set()
