@@ -64,14 +64,16 @@ async def read_body(limit: int) -> bytes:
         TooLarge: it is longer; the rest of it was not read.
         BodyTooSlow: it did not arrive within :data:`PATIENCE`.
     """
-    if (request.content_length or 0) > limit:
+    length = request.content_length
+    if length is not None and length > limit:
         raise _too_large(limit)
     with trio.move_on_after(PATIENCE):
-        return await _gather(limit)
+        return await _gather(limit, length)
     raise BodyTooSlow(f"The body did not arrive within {PATIENCE:.0f} seconds.")
 
 
-async def _gather(limit: int) -> bytes:
+async def _gather(limit: int, length: int | None) -> bytes:
+    """Read up to the announced length, so as not to wait once more for the end; else to the end."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.body:
@@ -79,6 +81,8 @@ async def _gather(limit: int) -> bytes:
         if size > limit:
             raise _too_large(limit)
         chunks.append(chunk)
+        if size == length:
+            break
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
