@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
 
@@ -64,11 +65,15 @@ class Delivery(msgspec.Struct, kw_only=True):
     """One event on its way to one registration.
 
     Attributes:
-        seq: its place in the order of all deliveries; within a lane this is the order of sending.
+        seq: its number, by which it is known for good; deliveries are numbered in the order of appending.
         event: what is delivered.
         registration: the id of the registration it goes to.
         lane: the key of the lane it is in.
         accepted_at: when it was appended, in seconds since the epoch (steady clock).
+        position: its place in its lane, which is the order of sending: ``seq`` until it is sent again,
+            then a later number of the same count.
+        queued_at: since when it has been in the outbox (steady clock): ``accepted_at`` until it is sent
+            again. Its age is counted from here.
         attempts: how many attempts it has had.
         failures: how many of those ended as *failed*: its place in the retry schedule.
         next_at: not before this time (steady clock); 0 for at once.
@@ -80,6 +85,8 @@ class Delivery(msgspec.Struct, kw_only=True):
     registration: str
     lane: str
     accepted_at: float
+    position: int
+    queued_at: float
     attempts: int = 0
     failures: int = 0
     next_at: float = 0.0
@@ -89,6 +96,13 @@ class Delivery(msgspec.Struct, kw_only=True):
     def id(self) -> str:
         """The name by which the HTTP interface knows it."""
         return f"dlv_{self.seq}"
+
+
+class Page(NamedTuple):
+    """Pending deliveries of a lane, in order, and whether more of them follow."""
+
+    deliveries: list[Delivery]
+    more: bool
 
 
 def parse_delivery_id(text: str) -> int | None:

@@ -78,7 +78,7 @@ class Keeper:
     ) -> None:
         """Count a delivery that was settled for good, and tell plugins."""
         if settlement.state is DeliveryState.DELIVERED:
-            self._metrics.delivered(settlement.at - delivery.accepted_at)
+            self._metrics.delivered(settlement.at - delivery.queued_at)
             if self._hooks.implements("hookgw_delivered"):
                 await self._hooks.notify("hookgw_delivered", delivery=delivery, registration=registration)
         elif settlement.state is DeliveryState.DROPPED:

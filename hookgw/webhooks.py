@@ -124,8 +124,15 @@ class Webhooks:
 
     async def _send(self, event: Event, body: bytes, registration: Registration) -> Attempt:
         policy = policy_of(registration, self._settings)
+        now = self._clock.steady()
         delivery = Delivery(
-            seq=0, event=event, registration=registration.id, lane="", accepted_at=self._clock.steady()
+            seq=0,
+            event=event,
+            registration=registration.id,
+            lane="",
+            accepted_at=now,
+            position=0,
+            queued_at=now,
         )
         transport = self._transport()
         try:

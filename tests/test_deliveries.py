@@ -21,7 +21,15 @@ from hookgw.events import Event
 
 def delivery(seq: int) -> Delivery:
     event = Event(id="msg_1", kind="CALL", instance="loja1", data_json=b"{}", time=0.0)
-    return Delivery(seq=seq, event=event, registration="reg_1", lane="https://a", accepted_at=0.0)
+    return Delivery(
+        seq=seq,
+        event=event,
+        registration="reg_1",
+        lane="https://a",
+        accepted_at=0.0,
+        position=1,
+        queued_at=0.0,
+    )
 
 
 @given(st.integers(0, 10**18 - 1))

@@ -112,9 +112,9 @@ async def test_pending_deliveries_move_with_the_same_commit(tmp_path: Path) -> N
         await registry.put(old)
         await store.append([Append(event, ((old.id, lane_of(old, event)),))])
         await registry.put(new, relane=([old.url], new.url))
-        moved: list[Delivery] = await store.page(new.url, 0, 10)
+        moved: list[Delivery] = (await store.page(new.url, 0, 10)).deliveries
         assert [d.event.id for d in moved] == ["e1"]
-        assert await store.page(old.url, 0, 10) == []
+        assert (await store.page(old.url, 0, 10)).deliveries == []
 
 
 async def test_memory_follows_the_disk_where_the_caller_has_gone_away(tmp_path: Path) -> None:

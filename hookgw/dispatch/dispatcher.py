@@ -6,7 +6,7 @@ and, through the gateway, the process, because a server that accepts events over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import trio
 
@@ -65,6 +65,20 @@ class Dispatcher:
             if lane is None:
                 lane = self._start(delivery.lane)
             lane.offer(delivery)
+
+    def nudge(self, lanes: Mapping[str, int]) -> None:
+        """Tell lanes that deliveries came back into the outbox, behind all that they have. Never waits.
+
+        To be called for each commit before :meth:`dispatch` gets what was appended by it.
+
+        Args:
+            lanes: how many came, by the key of the lane; lanes that do not run are started.
+        """
+        for key, count in lanes.items():
+            if (lane := self._lanes.get(key)) is not None:
+                lane.nudge(count)
+            else:
+                self._start(key, count)
 
     def pause(self, keys: Iterable[str], until: Sequence[trio.Event] = ()) -> None:
         """Stop lanes before their next attempt; then let them read the outbox anew.

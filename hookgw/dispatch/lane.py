@@ -6,10 +6,11 @@ Where its deliveries come from, in this order:
 2. its memory channel: what was appended since, handed over by the dispatcher;
 3. the outbox again, if the channel overflowed meanwhile (the lane is *behind*).
 
-``_last`` is the highest sequence number taken so far. Everything at or below it is settled or on its
-way to be, so a delivery that is seen twice (in a page and in the channel) is skipped the second time.
-Whatever upsets that picture (a URL changed, deliveries were resent) calls :meth:`Lane.refresh`: the
-lane forgets all it holds and reads the outbox from the start, once what it settled is on disk.
+``_last`` is the highest position taken so far. Everything at or below it is settled or on its way to
+be, so a delivery that is seen twice (in a page and in the channel) is skipped the second time. What is
+sent again gets a new position at the end, and the lane learns of it by :meth:`Lane.nudge`. Whatever
+upsets that picture (a URL changed, a partition was added) calls :meth:`Lane.refresh`: the lane forgets
+all it holds and reads the outbox from the start, once what it settled is on disk.
 
 A failed head is kept and tried again; what is queued behind it is given back to the disk, so a
 backlog costs no memory.
@@ -28,7 +29,7 @@ import structlog
 import trio
 
 from hookgw.clock import Clock
-from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
+from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Route, Sent, route_for
 from hookgw.dispatch.retry import Policy, decide, expiry_reason, is_expired, policy_of
@@ -46,8 +47,8 @@ logger = structlog.get_logger("hookgw.lane")
 class LaneStore(Protocol):
     """What a lane needs of the store."""
 
-    async def page(self, lane: str, after: int, limit: int) -> list[Delivery]:
-        """Pending deliveries of a lane with a higher sequence number, in order."""
+    async def page(self, lane: str, after: int, limit: int) -> Page:
+        """Pending deliveries of a lane with a higher position, in order, and whether there are more."""
 
     def settle_nowait(self, settlement: Settlement) -> None:
         """Write an outcome with a later commit."""
@@ -130,7 +131,7 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         state: what it is doing.
         backlog: how many deliveries are pending in it, on disk or in memory.
         head: the sequence number of the delivery at its head, if it has one.
-        head_since: when the head was accepted (steady clock); ``None`` without a head.
+        head_since: since when the head is in the outbox (steady clock); ``None`` without a head.
         waiting_until: when it will try again (steady clock); ``None`` unless it waits.
         last_outcome: of its last attempt.
         last_error: why that was no delivery.
@@ -192,6 +193,18 @@ class Lane:
         except trio.WouldBlock:
             self._behind = True
 
+    def nudge(self, count: int) -> None:
+        """Deliveries that were finished are pending again: read them from the outbox in their turn.
+
+        It is called before anything that was appended in the same commit is offered. So their positions
+        are greater than those of all that the lane has taken, holds, or has in its channel, and reading
+        on from ``_last`` finds them; what is appended later stays on disk until then, as the lane is
+        behind. A page that is being read now may lack them, and then the next one has them.
+        """
+        self.backlog += count
+        self._behind = True
+        self._look_around()
+
     def refresh(self, after: Sequence[trio.Event] = ()) -> None:
         """Forget what is held and read the outbox anew, once the given events have happened."""
         self._upset = True
@@ -226,7 +239,7 @@ class Lane:
             state=self._state,
             backlog=self.backlog,
             head=head.seq if head else None,
-            head_since=head.accepted_at if head else None,
+            head_since=head.queued_at if head else None,
             waiting_until=self._waiting_until,
             last_outcome=last.outcome if last else None,
             last_error=last.error if last else None,
@@ -248,8 +261,8 @@ class Lane:
             if self._upset:
                 await self._start_over()
             elif (delivery := self._take()) is not None:
-                if delivery.seq > self._last:
-                    self._last = delivery.seq
+                if delivery.position > self._last:
+                    self._last = delivery.position
                     return delivery
             elif self._behind:
                 await self._read_page()
@@ -270,13 +283,13 @@ class Lane:
         """Read what comes next from disk.
 
         ``_behind`` is cleared before the read: what is appended during it comes through the channel,
-        what was appended before it is in the page. A full page may not be the last, and what came
-        through the channel meanwhile belongs after those that follow it: so the lane stays behind.
+        what was appended before it is in the page. Where more follow the page, what came through the
+        channel meanwhile belongs after those: so the lane stays behind.
         """
         self._behind = False
         page = await self._services.store.page(self.key, self._last, PAGE)
-        self._page.extend(page)
-        if len(page) == PAGE:
+        self._page.extend(page.deliveries)
+        if page.more:
             self._give_back_channel()
 
     async def _start_over(self) -> None:
@@ -317,6 +330,10 @@ class Lane:
 
     def _wake_up(self) -> None:
         self._wake.set()
+        self._look_around()
+
+    def _look_around(self) -> None:
+        """End an idle lane's rest; a wait for the head's time goes on."""
         with suppress(trio.WouldBlock):  # a full channel wakes the lane anyway
             self._offers.send_nowait(None)
 
@@ -351,7 +368,7 @@ class Lane:
             await self._give_up(delivery, registration, f"The registration was {state}.")
             return
         terms = self._terms_of(registration)
-        age = self._services.clock.steady() - delivery.accepted_at
+        age = self._services.clock.steady() - delivery.queued_at
         if is_expired(terms.policy, age=age, attempts=delivery.attempts, streak=self._streak):
             await self._give_up(delivery, registration, expiry_reason(terms.policy))
             return
@@ -392,7 +409,7 @@ class Lane:
             terms.policy,
             failures=delivery.failures,
             streak=self._streak,
-            age=now - delivery.accepted_at,
+            age=now - delivery.queued_at,
             retry_after=sent.retry_after,
             chance=random.random(),  # noqa: S311  (jitter, no secret)
         )

@@ -7,7 +7,7 @@ they tell of what has happened already, and the committer tries again after wait
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -51,6 +51,8 @@ class Committer:
     Attributes:
         on_appended: called in the Trio thread after each commit with the deliveries it appended, in
             order, before any of its waiters runs.
+        on_requeued: called before that with how many finished deliveries the commit made pending again,
+            by lane, if it did.
         failing: why the disk refuses; ``None`` while it works.
     """
 
@@ -58,6 +60,7 @@ class Committer:
         self, writer: Commits, observer: StoreObserver, *, pending: int = 0, settle_limit: int = 10_000
     ) -> None:
         self.on_appended: Callable[[list[Delivery]], None] = _ignore
+        self.on_requeued: Callable[[Mapping[str, int]], None] = _ignore
         self.failing: StorageUnavailable | None = None
         self._writer = writer
         self._observer = observer
@@ -212,6 +215,8 @@ class Committer:
         self._settlements -= sum(len(group.settlements) for group in groups)
         if self._settlements <= self._settle_limit:
             self._room.set()
+        if committed.requeued:
+            self.on_requeued(committed.requeued)
         appended = [d for group in groups for job in group.appends if not job.error for d in job.deliveries()]
         if appended:
             self.on_appended(appended)
@@ -256,5 +261,5 @@ def _same(error: StorageUnavailable) -> StorageUnavailable:
     return StorageUnavailable(*error.messages, retry_after=error.retry_after)
 
 
-def _ignore(deliveries: list[Delivery]) -> None:
-    """What is done with appended deliveries until somebody wants them."""
+def _ignore(news: object) -> None:
+    """What is done with what commits bring until somebody wants it."""

@@ -6,7 +6,8 @@ A migration that was released is never edited: a change of the schema is a furth
 
 What a commit costs is the number of pages it changes, so the indexes keep new entries together: event
 ids lead theirs because most ids grow with time, what changes when a delivery is settled is only in
-partial indexes that stay small, and the index over the whole history never changes.
+partial indexes that stay small, and the index over the whole history never changes. The index of the
+outbox holds what is counted and looked for there, so that a backlog is walked without its rows.
 
 Times are whole microseconds since the epoch. Names that repeat in every row (instances, kinds,
 registrations, lanes) are kept once, in ``names``.
@@ -51,13 +52,17 @@ MIGRATIONS: tuple[Migration, ...] = (
             lane INTEGER NOT NULL,
             state TEXT NOT NULL,
             accepted_at INTEGER NOT NULL,
+            size INTEGER NOT NULL,
+            position INTEGER NOT NULL,
+            queued_at INTEGER NOT NULL,
             attempts INTEGER NOT NULL,
             failures INTEGER NOT NULL,
             next_at INTEGER NOT NULL,
             finished_at INTEGER,
             reason TEXT
         )""",
-        "CREATE INDEX outbox ON deliveries (lane, seq) WHERE state = 'pending'",
+        """CREATE INDEX outbox ON deliveries (lane, position, registration, size)
+            WHERE state = 'pending'""",
         "CREATE INDEX deliveries_of_event ON deliveries (event)",
         "CREATE INDEX history ON deliveries (instance, seq, kind, accepted_at)",
         """CREATE INDEX undelivered ON deliveries (instance, state, seq, kind, accepted_at)

@@ -17,21 +17,32 @@ from hookgw.store.names import Names
 from hookgw.store.records import micros, seconds, storable
 
 RELANE_PAGE = 500
-"""How many deliveries are read at once where a function gives each its new lane."""
+"""How many deliveries are looked at at once where a function gives each its new lane."""
 
+# No order is asked for: the index gives one lane after another, each in order, and nothing is sorted.
 _MINE = """seq IN (
     SELECT seq FROM deliveries INDEXED BY outbox WHERE state = 'pending'
         AND lane IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:lanes)))
         AND registration = (SELECT number FROM names WHERE name = :registration)
-        AND seq > :after AND seq NOT IN (SELECT value FROM json_each(:spared))
-    ORDER BY seq LIMIT :limit)"""
-_MOVING = f"""
-SELECT d.seq, e.id, k.name, substr(i.name, 2), e.data, e.time, e.sender, e.server_url
-FROM (SELECT seq, event FROM deliveries WHERE {_MINE}) d
+        AND seq NOT IN (SELECT value FROM json_each(:spared))
+    LIMIT :limit)"""
+EVENT_COLUMNS = "e.id, k.name, substr(i.name, 2), e.data, e.time, e.sender, e.server_url"
+EVENT_JOINS = """
 CROSS JOIN events e ON e.seq = d.event
 CROSS JOIN names i ON i.number = e.instance
-CROSS JOIN names k ON k.number = e.kind
-ORDER BY d.seq
+CROSS JOIN names k ON k.number = e.kind"""
+"""What :func:`event_of` takes, and where it comes from for deliveries ``d``."""
+
+_MOVING = f"""
+SELECT d.seq, d.position, {EVENT_COLUMNS}
+FROM (
+    SELECT seq, position, event FROM deliveries INDEXED BY outbox
+    WHERE state = 'pending' AND position > :after
+        AND lane = (SELECT number FROM names WHERE name = :lane)
+        AND registration = (SELECT number FROM names WHERE name = :registration)
+    ORDER BY position LIMIT :limit
+) d {EVENT_JOINS}
+ORDER BY d.position
 """  # noqa: S608 - no value of a caller is in it
 _MOVE = Bulk("UPDATE deliveries SET lane = column2 FROM", 2, "WHERE deliveries.seq = column1")
 
@@ -62,22 +73,40 @@ def relane(
     old_lanes: Sequence[str],
     lane_of: Callable[[Event], str] | str,
 ) -> list[str]:
-    """Move pending deliveries of a registration, which keep their numbers; return where they are now."""
+    """Move pending deliveries of a registration, which keep their places; return where they are now."""
     if isinstance(lane_of, str):
         return _relane_all(connection, names, registration, old_lanes, lane_of)
     reached: set[str] = set()
-    given = _mine(registration, old_lanes, RELANE_PAGE)
-    while rows := connection.execute(_MOVING, given).fetchall():
-        lanes = {row[0]: lane_of(_moving_event(row)) for row in rows}
-        numbers = names.numbers(lanes.values())
-        _MOVE.run(connection, [(seq, numbers[lane]) for seq, lane in lanes.items()])
-        reached.update(lanes.values())
-        given["after"] = rows[-1][0]
+    for lane in old_lanes:
+        _relane_each(connection, names, registration, lane, lane_of, reached)
     return sorted(reached)
 
 
-def _moving_event(row: tuple[Any, ...]) -> Event:
-    _, event_id, kind, instance, data, time, sender, server_url = row
+def _relane_each(
+    connection: sqlite3.Connection,
+    names: Names,
+    registration: str,
+    lane: str,
+    lane_of: Callable[[Event], str],
+    reached: set[str],
+) -> None:
+    """Move what is in one lane, with no more than one event in memory."""
+    after = 0
+    while True:
+        given = {"registration": registration, "lane": lane, "after": after, "limit": RELANE_PAGE}
+        lanes: dict[int, str] = {}
+        for seq, position, *columns in connection.execute(_MOVING, given):
+            lanes[seq], after = lane_of(event_of(columns)), position
+        if not lanes:
+            return
+        numbers = names.numbers(lanes.values())
+        _MOVE.run(connection, [(seq, numbers[lane]) for seq, lane in lanes.items()])
+        reached.update(lanes.values())
+
+
+def event_of(columns: Sequence[Any]) -> Event:
+    """The event that :data:`EVENT_COLUMNS` hold."""
+    event_id, kind, instance, data, time, sender, server_url = columns
     return Event(
         id=event_id,
         kind=kind,
@@ -101,7 +130,6 @@ def _mine(registration: str, lanes: Sequence[str], limit: int) -> dict[str, Any]
     return {
         "registration": registration,
         "lanes": msgspec.json.encode(list(lanes)).decode(),
-        "after": 0,
         "spared": "[]",
         "limit": limit,
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.deliveries import Delivery
+from hookgw.deliveries import Delivery, Page
 from hookgw.events import Event
 from hookgw.store.bulk import Bulk
 from hookgw.store.names import Names, of_instance
@@ -24,44 +24,72 @@ _ADD_EVENTS = Bulk(
     "WHERE column1 IS NOT NULL ON CONFLICT (id, instance) DO NOTHING",
 )
 _ADD_DELIVERIES = Bulk(
-    """INSERT INTO deliveries
-    (seq, event, instance, kind, registration, lane, accepted_at, state, attempts, failures, next_at)
-    SELECT *, 'pending', 0, 0, 0 FROM""",
-    7,
+    """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, accepted_at, size,
+    position, queued_at, state, attempts, failures, next_at)
+    SELECT *, column1, column7, 'pending', 0, 0, 0 FROM""",
+    8,
     "WHERE column1 IS NOT NULL",
 )
 _KEPT_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND ?"
 
-# The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes.
-_PAGE = """
-WITH page AS (
-    SELECT d.seq, e.id, k.name AS kind, substr(i.name, 2) AS instance, e.time, e.sender, e.server_url,
-        r.name AS registration, d.accepted_at, d.attempts, d.failures, d.next_at, e.data, b.body
-    FROM deliveries d INDEXED BY outbox
+PAGE_BYTES = 4 * 2**20
+"""A page has no more payload and bodies than this, unless its first delivery alone has."""
+
+# The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut
+# to size with the help of the index alone, before a payload is read; one more is asked for than wanted,
+# to know whether there are more.
+_PAGE = f"""
+WITH ahead AS MATERIALIZED (
+    SELECT first.seq, row_number() OVER places AS place,
+        sum(first.size + coalesce(length(b.body), 0)) OVER places AS bytes
+    FROM (
+        SELECT seq, position, size FROM deliveries INDEXED BY outbox
+        WHERE state = 'pending' AND position > :after
+            AND lane = (SELECT number FROM names WHERE name = :lane)
+        ORDER BY position LIMIT :limit + 1
+    ) first
+    LEFT JOIN bodies b ON b.seq = first.seq
+    WINDOW places AS (ORDER BY first.position ROWS UNBOUNDED PRECEDING)
+),
+page AS (
+    SELECT d.seq, d.position, d.queued_at, e.id, k.name AS kind, substr(i.name, 2) AS instance, e.time,
+        e.sender, e.server_url, r.name AS registration, d.accepted_at, d.attempts, d.failures, d.next_at,
+        e.data, b.body
+    FROM ahead
+    CROSS JOIN deliveries d ON d.seq = ahead.seq
     CROSS JOIN events e ON e.seq = d.event
     CROSS JOIN names i ON i.number = d.instance
     CROSS JOIN names k ON k.number = d.kind
     CROSS JOIN names r ON r.number = d.registration
     LEFT JOIN bodies b ON b.seq = d.seq
-    WHERE d.state = 'pending' AND d.seq > :after
-        AND d.lane = (SELECT number FROM names WHERE name = :lane)
-    ORDER BY d.seq LIMIT :limit
+    WHERE place <= :limit AND (bytes <= {PAGE_BYTES} OR place = 1)
+    ORDER BY place
 )
 SELECT
-    json_group_array(json_array(seq, id, kind, instance, time, sender, server_url, registration,
-        accepted_at, attempts, failures, next_at, length(data), length(body))),
+    (SELECT count(*) FROM ahead),
+    json_group_array(json_array(seq, position, queued_at, id, kind, instance, time, sender, server_url,
+        registration, accepted_at, attempts, failures, next_at, length(data), length(body))),
     CAST(group_concat(CAST(data AS TEXT), '') AS BLOB),
     CAST(group_concat(CAST(body AS TEXT), '') AS BLOB)
 FROM page
-"""
+"""  # noqa: S608 - a number of ours
 _BACKLOG = """
-SELECT json_group_array(json_array(n.name, waiting.count, d.accepted_at))
+SELECT json_group_array(json_array(n.name, waiting.count, d.queued_at))
 FROM (
-    SELECT lane, count(*) AS count, min(seq) AS first
+    SELECT lane, count(*) AS count, min(position) AS first
     FROM deliveries INDEXED BY outbox WHERE state = 'pending' GROUP BY lane
 ) waiting
-CROSS JOIN deliveries d ON d.seq = waiting.first
+CROSS JOIN deliveries d INDEXED BY outbox
+    ON d.state = 'pending' AND d.lane = waiting.lane AND d.position = waiting.first
 CROSS JOIN names n ON n.number = waiting.lane
+"""
+_PENDING_OF = """
+SELECT json_group_array(json_array(n.name, waiting.count, waiting.bytes))
+FROM (
+    SELECT registration, count(*) AS count, sum(size) AS bytes
+    FROM deliveries INDEXED BY outbox WHERE state = 'pending' GROUP BY registration
+) waiting
+CROSS JOIN names n ON n.number = waiting.registration
 """
 
 
@@ -76,6 +104,8 @@ class NewEvent(msgspec.Struct):
 
 class _Row(msgspec.Struct, array_like=True):
     seq: int
+    position: int
+    queued_at: int
     id: str
     kind: str
     instance: str
@@ -143,17 +173,21 @@ def _event_row(new: NewEvent, numbers: Mapping[str, int]) -> tuple[Any, ...]:
 
 def _delivery_rows(new: NewEvent, numbers: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
     instance, kind = numbers[of_instance(new.event.instance)], numbers[new.event.kind]
-    at = micros(new.accepted_at)
+    at, size = micros(new.accepted_at), len(new.event.data_json)
     for delivery in new.deliveries:
         registration, lane = numbers[delivery.registration], numbers[delivery.lane]
-        yield delivery.seq, new.seq, instance, kind, registration, lane, at
+        yield delivery.seq, new.seq, instance, kind, registration, lane, at, size
 
 
-def page(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> list[Delivery]:
-    """The first ``limit`` pending deliveries of a lane with a sequence number over ``after``, in order."""
+def page(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> Page:
+    """The first pending deliveries of a lane with a position over ``after``, in order.
+
+    There are at most ``limit``, and no more than :data:`PAGE_BYTES` allow.
+    """
     given = {"lane": lane, "after": after, "limit": limit}
-    records, payloads, bodies = connection.execute(_PAGE, given).fetchone()
-    return list(_deliveries(lane, _rows_of(records), payloads or b"", bodies or b""))
+    ahead, records, payloads, bodies = connection.execute(_PAGE, given).fetchone()
+    deliveries = list(_deliveries(lane, _rows_of(records), payloads or b"", bodies or b""))
+    return Page(deliveries, more=ahead > len(deliveries))
 
 
 def _deliveries(lane: str, rows: list[_Row], payloads: bytes, bodies: bytes) -> Iterator[Delivery]:
@@ -184,6 +218,8 @@ def _delivery(lane: str, row: _Row, data: bytes, body: bytes | None) -> Delivery
         registration=row.registration,
         lane=lane,
         accepted_at=seconds(row.accepted_at),
+        position=row.position,
+        queued_at=seconds(row.queued_at),
         attempts=row.attempts,
         failures=row.failures,
         next_at=seconds(row.next_at),
@@ -194,7 +230,13 @@ def _delivery(lane: str, row: _Row, data: bytes, body: bytes | None) -> Delivery
 def backlog(connection: sqlite3.Connection) -> list[LaneBacklog]:
     """What every lane with pending deliveries has before it."""
     lanes = _backlogs_of(connection.execute(_BACKLOG).fetchone()[0])
-    return [LaneBacklog(lane, count, seconds(accepted_at)) for lane, count, accepted_at in lanes]
+    return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in lanes]
+
+
+def pending_by_registration(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
+    """How many deliveries are pending for each registration that has any, and their bytes of payload."""
+    found = _backlogs_of(connection.execute(_PENDING_OF).fetchone()[0])
+    return {registration: (count, size) for registration, count, size in found}
 
 
 def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> int:
@@ -207,6 +249,6 @@ def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> in
 
 
 def last_numbers(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The highest sequence numbers ever given: of an event, and of a delivery."""
+    """The highest numbers ever given: of an event, and of a delivery or its position."""
     rows: dict[str, int] = dict(connection.execute("SELECT name, seq FROM sqlite_sequence"))
     return rows.get("events", 0), rows.get("deliveries", 0)

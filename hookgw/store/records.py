@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -30,12 +30,12 @@ class LaneBacklog(msgspec.Struct, frozen=True):
     Attributes:
         lane: the lane's key.
         count: how many there are, at least 1.
-        oldest_accepted_at: when the first of them was appended, in seconds since the epoch.
+        oldest_queued_at: since when the first of them is in the outbox, in seconds since the epoch.
     """
 
     lane: str
     count: int
-    oldest_accepted_at: float
+    oldest_queued_at: float
 
 
 class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +58,24 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     cursor: int | None = None
     limit: int = 100
+
+
+class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which finished deliveries to replay. What is ``None`` or empty does not filter.
+
+    Attributes:
+        instance: the instance's name.
+        state: ``dead`` for dead letters alone, ``all`` for everything that is finished.
+        since: events accepted at that time or later, in seconds since the epoch.
+        until: events accepted before that time.
+        kinds: events of those kinds.
+    """
+
+    instance: str
+    state: Literal["dead", "all"] = "dead"
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
 
 
 class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,6 @@ _ADD_ATTEMPTS = Bulk(
     "WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
 )
 _KEEP_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
-_DROP_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(?))"
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
 
@@ -57,19 +56,9 @@ def _write_settlements(connection: sqlite3.Connection, settlements: Sequence[Set
     numbers = {row[0]: row[1] for row in attempts}
     last = {settlement.seq: settlement for settlement in settlements}
     bodies = {s.seq: s.body for s in settlements if s.body is not None}
-    done = [s.seq for s in last.values() if _is_done_with_body(s)]
     _SETTLE.run(connection, [_settled_row(s, numbers.get(s.seq)) for s in last.values()])
     _ADD_ATTEMPTS.run(connection, attempts)
     _KEEP_BODIES.run(connection, list(bodies.items()))
-    if done:
-        connection.execute(_DROP_BODIES, (msgspec.json.encode(done).decode(),))
-
-
-def _is_done_with_body(settlement: Settlement) -> bool:
-    """Whether a stored body may be there and is of no more use: a first attempt never finds one."""
-    if settlement.state not in (DeliveryState.DELIVERED, DeliveryState.DROPPED):
-        return False
-    return settlement.attempt is None or settlement.attempt.number > 1 or settlement.body is not None
 
 
 def _settled_row(settlement: Settlement, attempts: int | None) -> tuple[Any, ...]:

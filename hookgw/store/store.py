@@ -10,12 +10,13 @@ from typing import NamedTuple
 import trio
 
 from hookgw.clock import Clock
-from hookgw.deliveries import Delivery, Settlement
+from hookgw.deliveries import Delivery, Page, Settlement
 from hookgw.events import Event
 from hookgw.store import history, outbox
 from hookgw.store.committer import Committer
 from hookgw.store.database import Connections, open_database, start_errors
 from hookgw.store.jobs import AppendJob
+from hookgw.store.numbering import Numbering
 from hookgw.store.outbox import NewEvent
 from hookgw.store.reader import Reader
 from hookgw.store.records import (
@@ -28,14 +29,14 @@ from hookgw.store.records import (
     StoreObserver,
     StoreStatistics,
 )
-from hookgw.store.shelf_access import ShelfAccess
+from hookgw.store.requeue_access import RequeueAccess
 from hookgw.store.writer import Transaction, Writer
 
 PARK_STEP = 5_000
 """How many deliveries are parked in one commit."""
 
 
-class Store(ShelfAccess):
+class Store(RequeueAccess):
     """What lasts: the outbox, the history and the shelves. Made by :func:`open_store`.
 
     Its methods are for the Trio thread. Writes share group commits and are done in the order they are
@@ -50,12 +51,10 @@ class Store(ShelfAccess):
     """
 
     def __init__(
-        self, committer: Committer, lanes: Reader, queries: Reader, clock: Clock, last: tuple[int, int]
+        self, committer: Committer, lanes: Reader, queries: Reader, clock: Clock, numbering: Numbering
     ) -> None:
-        super().__init__(committer, queries)
+        super().__init__(committer, queries, clock, numbering)
         self._lanes = lanes
-        self._clock = clock
-        self._last_event, self._last_delivery = last
 
     @property
     def on_appended(self) -> Callable[[list[Delivery]], None]:
@@ -97,18 +96,19 @@ class Store(ShelfAccess):
     def _new_event(self, append: Append, now: float) -> NewEvent:
         deliveries = []
         for registration, lane in append.targets:
-            self._last_delivery += 1
+            seq = self._numbering.delivery()
             deliveries.append(
                 Delivery(
-                    seq=self._last_delivery,
+                    seq=seq,
                     event=append.event,
                     registration=registration,
                     lane=lane,
                     accepted_at=now,
+                    position=seq,
+                    queued_at=now,
                 )
             )
-        self._last_event += 1
-        return NewEvent(self._last_event, append.event, now, deliveries)
+        return NewEvent(self._numbering.event(), append.event, now, deliveries)
 
     def settle_nowait(self, settlement: Settlement) -> None:
         """Write what came of a delivery in a later commit, tried again for as long as the disk refuses.
@@ -138,22 +138,27 @@ class Store(ShelfAccess):
         """
         await self._committer.flush()
 
-    async def page(self, lane: str, after: int, limit: int) -> list[Delivery]:
+    async def page(self, lane: str, after: int, limit: int) -> Page:
         """The next pending deliveries of a lane, with their events and bodies, in order.
 
         Args:
             lane: its key.
-            after: only those with a higher sequence number.
+            after: only those with a higher position.
             limit: at most so many.
 
         Returns:
-            Fewer than ``limit`` only where the lane has no more.
+            At least one, if the lane has any, and at most 4 MiB of payloads and bodies unless the first
+            alone is larger; and whether the lane had more.
         """
         return await self._lanes.run(lambda connection: outbox.page(connection, lane, after, limit))
 
     async def backlog(self) -> list[LaneBacklog]:
         """What every lane with pending deliveries has before it."""
         return await self._lanes.run(outbox.backlog)
+
+    async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
+        """How many deliveries are pending for each registration that has any, and their bytes of payload."""
+        return await self._lanes.run(outbox.pending_by_registration)
 
     async def count_pending(self, lane: str) -> int:
         """How many deliveries are pending in a lane."""
@@ -259,7 +264,7 @@ async def open_store(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(committer.run)
             try:
-                yield Store(committer, lanes, queries, clock, opened.last_numbers)
+                yield Store(committer, lanes, queries, clock, Numbering(*opened.last_numbers))
             finally:
                 await committer.close()
     finally:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from hookgw.events import Event
-from hookgw.store import history, moving, outbox, settling
+from hookgw.store import history, moving, outbox, requeue, settling
 from hookgw.store.database import is_disk_error, storage_errors
 from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
 from hookgw.store.names import Names, of_instance
@@ -30,11 +31,19 @@ _BAD_VALUES = (
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """What one commit did: how long it took, rows written, deliveries that became or ceased to be pending."""
+    """What one commit did.
+
+    Attributes:
+        seconds: how long it took.
+        rows: how many it wrote.
+        pending: how many more deliveries are pending than before.
+        requeued: how many finished deliveries became pending again, by the key of their lane.
+    """
 
     seconds: float
     rows: int
     pending: int
+    requeued: Mapping[str, int] = {}
 
 
 class Transaction(Shelves):
@@ -44,8 +53,13 @@ class Transaction(Shelves):
         super().__init__(connection)
         self._connection = connection
         self._names = names
+        self.begin()
+
+    def begin(self) -> None:
+        """Count anew."""
         self.rows = 0
         self.pending = 0
+        self.requeued: Counter[str] = Counter()
 
     def park(
         self,
@@ -65,7 +79,7 @@ class Transaction(Shelves):
             reason: a sentence that says why.
             at: the time, in seconds since the epoch.
             spared: sequence numbers of deliveries that stay pending.
-            limit: at most so many, the oldest; -1 for all.
+            limit: at most so many, the first ones of a lane first; -1 for all.
 
         Returns:
             How many there were.
@@ -89,6 +103,33 @@ class Transaction(Shelves):
             The lanes they are in now.
         """
         return moving.relane(self._connection, self._names, registration, old_lanes, lane_of)
+
+    def resend(
+        self, instance: str, seq: int, lane_of: Callable[[Event], str] | str, position: int, at: float
+    ) -> str | None:
+        """Make one finished delivery pending again; see :meth:`Store.resend`, and :meth:`requeue`."""
+        lane = requeue.lane_now(self._connection, instance, seq, lane_of)
+        if lane is not None:
+            self.requeue({seq: lane}, position, at)
+        return lane
+
+    def requeue(self, chosen: Mapping[int, str], position: int, at: float) -> int:
+        """Make finished deliveries pending again.
+
+        Args:
+            chosen: the lane of each delivery, by its number, in the order of sending.
+            position: of the first, greater than any that was given before the call was asked for.
+            at: from when on their age counts, in seconds since the epoch.
+
+        Returns:
+            How many of them were finished.
+        """
+        lanes = requeue.requeue(self._connection, self._names, chosen, position, at)
+        count = lanes.total()
+        self.requeued = self.requeued + lanes
+        self.rows += count
+        self.pending += count
+        return count
 
     def retire_instance(self, name: str, retired_as: str) -> None:
         """Put the events and deliveries of an instance out of reach of a later one of that name.
@@ -147,13 +188,14 @@ class Writer:
                 # One call brought a value that cannot be stored: find it, for the sake of the others.
                 self._transact(groups, probe, self._append_one_by_one)
         transaction = self._transaction
-        return Committed(time.perf_counter() - started, transaction.rows, transaction.pending)
+        elapsed = time.perf_counter() - started
+        return Committed(elapsed, transaction.rows, transaction.pending, transaction.requeued)
 
     def _transact(
         self, groups: Sequence[Group], probe: bool, append: Callable[[Sequence[AppendJob]], None]
     ) -> None:
         transaction = self._transaction
-        transaction.rows = transaction.pending = 0
+        transaction.begin()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             if probe:
@@ -198,7 +240,7 @@ class Writer:
     def _alone(self, job: Job) -> Iterator[None]:
         """Let what a block does fail by itself: then it is undone, and the job has the error."""
         transaction = self._transaction
-        counted = transaction.rows, transaction.pending
+        counted = transaction.rows, transaction.pending, transaction.requeued
         job.error = None
         self._connection.execute("SAVEPOINT one")
         try:
@@ -208,7 +250,7 @@ class Writer:
                 raise
             self._connection.execute("ROLLBACK TO one")
             self._names.forget()
-            transaction.rows, transaction.pending = counted
+            transaction.rows, transaction.pending, transaction.requeued = counted
             job.error = error
         self._connection.execute("RELEASE one")
 

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from hookgw.clock import Clock, virtual_clock
-from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
+from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
 from hookgw.dispatch.courier import Route, Sent
 from hookgw.dispatch.lane import LaneServices
 from hookgw.errors import PluginFailed
@@ -27,6 +27,9 @@ class FakeStore:
         self.pending: dict[int, Delivery] = {}
         self.settlements: list[Settlement] = []
         self.pages: list[tuple[str, int]] = []
+        self.page_limit = 1_000_000
+        self.reads = trio.Event()
+        self.reads.set()
         self.room = trio.Event()
         self.room.set()
         self._seq = 0
@@ -45,15 +48,28 @@ class FakeStore:
             registration=registration,
             lane=lane,
             accepted_at=1_700_000_000.0,
+            position=self._seq,
+            queued_at=1_700_000_000.0,
         )
         self.pending[self._seq] = delivery
         return delivery
 
-    async def page(self, lane: str, after: int, limit: int) -> list[Delivery]:
+    def requeue(self, delivery: Delivery) -> Delivery:
+        """Put a finished delivery at the end of its lane."""
+        self._seq += 1
+        delivery.position = self._seq
+        self.pending[delivery.seq] = delivery
+        return delivery
+
+    async def page(self, lane: str, after: int, limit: int) -> Page:
         self.pages.append((lane, after))
-        await trio.lowlevel.checkpoint()
-        found = [d for seq, d in sorted(self.pending.items()) if d.lane == lane and seq > after]
-        return found[:limit]
+        found = sorted(
+            (d for d in self.pending.values() if d.lane == lane and d.position > after),
+            key=lambda delivery: delivery.position,
+        )
+        await self.reads.wait()
+        limit = min(limit, self.page_limit)
+        return Page(found[:limit], more=len(found) > limit)
 
     def settle_nowait(self, settlement: Settlement) -> None:
         self.settlements.append(settlement)

@@ -75,7 +75,15 @@ async def send(
     courier = courier_with(hooks or NoPlugins())
     body = await courier.pack(event, registration)
     assert body is not None
-    delivery = Delivery(seq=1, event=event, registration="reg_1", lane=registration.url, accepted_at=0.0)
+    delivery = Delivery(
+        seq=1,
+        event=event,
+        registration="reg_1",
+        lane=registration.url,
+        accepted_at=0.0,
+        position=1,
+        queued_at=0.0,
+    )
     async with transport(*networks) as wire:
         return await courier.send(
             delivery, body, route_for(registration), wire, number=number, timeout=timeout
@@ -240,7 +248,9 @@ async def test_cancelling_leaves_no_connection(hookgw_receiver: Receiver) -> Non
     hookgw_receiver.default = hang()
     registration = registration_for(hookgw_receiver.url)
     courier = courier_with(NoPlugins())
-    delivery = Delivery(seq=1, event=EVENT, registration="reg_1", lane="", accepted_at=0.0)
+    delivery = Delivery(
+        seq=1, event=EVENT, registration="reg_1", lane="", accepted_at=0.0, position=1, queued_at=0.0
+    )
     async with transport() as wire, trio.open_nursery() as nursery:
 
         async def attempt() -> None:

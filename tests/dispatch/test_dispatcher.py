@@ -130,3 +130,27 @@ async def test_a_bug_in_a_lane_ends_the_dispatcher(autojump_clock: MockClock) ->
         async with running(world) as dispatcher:
             dispatcher.dispatch(world.store.append(1))
             await trio.sleep_forever()
+
+
+async def test_a_nudge_wakes_a_lane_or_starts_it(autojump_clock: MockClock) -> None:
+    world = World()
+    async with running(world) as dispatcher:
+        [first] = world.store.append(1)
+        dispatcher.dispatch([first])
+        await trio.sleep(1)
+        world.store.requeue(first)
+        other = world.store.append(2, lane=OTHER)
+        dispatcher.nudge({URL: 1, OTHER: 2})
+        assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {URL: 1, OTHER: 2}
+        await trio.sleep(1)
+    assert sorted(world.courier.order) == sorted(["e1", "e1", *(d.event.id for d in other)])
+
+
+async def test_a_nudge_while_stopping_leaves_it_on_disk(autojump_clock: MockClock) -> None:
+    world = World()
+    async with running(world) as dispatcher:
+        dispatcher.stop()
+        world.store.append(1)
+        dispatcher.nudge({URL: 1})
+        await dispatcher.wait_stopped()
+    assert world.courier.order == []

@@ -361,3 +361,101 @@ async def test_a_waiting_lane_holds_nothing_but_its_head(autojump_clock: MockClo
         assert lane._queue.statistics().current_buffer_used == 0
         await quiet(20)
     assert world.courier.order == ["e1", *(f"e{n}" for n in range(1, 51))]
+
+
+async def test_what_comes_back_wakes_an_idle_lane(autojump_clock: MockClock) -> None:
+    world = World()
+    async with running(world) as lane:
+        first, second = world.store.append(2)
+        lane.offer(first)
+        lane.offer(second)
+        await quiet()
+        world.store.requeue(first)
+        lane.nudge(1)
+        assert lane.statistics().backlog == 1
+        await quiet()
+        assert lane.statistics().backlog == 0
+    assert world.courier.order == ["e1", "e2", "e1"]
+
+
+@pytest.mark.parametrize("buffered", [1, 4, 300])
+@pytest.mark.parametrize("count", [1, PAGE, 2 * PAGE + 1])
+async def test_what_comes_back_is_sent_once_between_what_was_and_what_will_be_appended(
+    autojump_clock: MockClock, buffered: int, count: int
+) -> None:
+    world = World(lane_buffer=buffered)
+    world.courier.takes = 0.001
+    async with running(world) as lane:
+        old = world.store.append(count)
+        for delivery in old:
+            lane.offer(delivery)
+        await quiet()
+        for delivery in world.store.append(3):  # on their way through the channel
+            lane.offer(delivery)
+        for delivery in old:
+            world.store.requeue(delivery)
+        late = world.store.append(3)  # of the same commit: the nudge comes first
+        lane.nudge(len(old))
+        for delivery in late:
+            lane.offer(delivery)
+        await quiet()
+    names = [f"e{number}" for number in range(1, count + 1)]
+    between = [f"e{count + number}" for number in (1, 2, 3)]
+    assert world.courier.order[count:] == [*between, *names, *(d.event.id for d in late)]
+
+
+async def test_what_comes_back_while_a_page_is_read_is_in_the_next(autojump_clock: MockClock) -> None:
+    world = World()
+    async with running(world, backlog=1) as lane:
+        world.store.reads = trio.Event()
+        [first, second] = world.store.append(2)
+        del world.store.pending[first.seq]
+        await quiet()  # the page is read without what comes back now
+        assert world.store.pages == [(URL, 0)]
+        world.store.requeue(first)
+        lane.nudge(1)
+        world.store.reads.set()
+        await quiet()
+    assert world.courier.order == ["e2", "e1"]
+    assert second.position < first.position
+
+
+async def test_a_nudge_does_not_cut_the_wait_for_the_head_short(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e2"] = [Outcome.FAILED]
+    async with running(world) as lane:
+        for delivery in (deliveries := world.store.append(2)):
+            lane.offer(delivery)
+        await quiet(1)
+        world.store.requeue(deliveries[0])
+        lane.nudge(1)
+        await quiet(1)
+        assert world.courier.order == ["e1", "e2"]
+        assert lane.statistics().backlog == 2
+        await quiet(5)
+    assert world.courier.order == ["e1", "e2", "e2", "e1"]
+
+
+async def test_the_age_of_what_is_sent_again_begins_anew(autojump_clock: MockClock) -> None:
+    world = World(max_age=100.0)
+    world.courier.script["e1"] = [Outcome.UNREACHABLE] * 2
+    await trio.sleep(1000)
+    async with running(world) as lane:
+        delivery = world.store.append()[0]
+        delivery.queued_at = world.clock.steady()
+        lane.offer(delivery)
+        await quiet(50)
+    assert world.settled == [(1, DeliveryState.DELIVERED)]
+    assert len(world.courier.sent) == 3
+
+
+async def test_a_page_that_is_cut_short_is_not_the_last(autojump_clock: MockClock) -> None:
+    world = World()
+    world.store.page_limit = 2
+    world.courier.takes = 0.001
+    world.store.append(5)
+    async with running(world, backlog=5) as lane:
+        await trio.sleep(0.0005)
+        lane.offer(world.store.append()[0])
+        await quiet()
+    assert world.courier.order == [f"e{number}" for number in range(1, 7)]

@@ -118,7 +118,13 @@ def with_plugins(registration: Registration, **plugins: Any) -> Registration:
 
 def delivery_of(event: Event) -> Delivery:
     return Delivery(
-        seq=7, event=event, registration="reg_1", lane="https://app.example/hook", accepted_at=1.0
+        seq=7,
+        event=event,
+        registration="reg_1",
+        lane="https://app.example/hook",
+        accepted_at=1.0,
+        position=7,
+        queued_at=1.0,
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hookgw.clock import Clock
-from hookgw.deliveries import Attempt, DeliveryState, Outcome, Settlement
+from hookgw.deliveries import Attempt, Delivery, DeliveryState, Outcome, Settlement
 from hookgw.events import Event
 from hookgw.store import Append, SilentObserver, Store, open_store
 
@@ -78,12 +78,23 @@ async def opened(path: Path, observer: Watch | None = None) -> AsyncIterator[Sto
         yield store
 
 
+async def pending(store: Store, lane: str = LANE, after: int = 0, limit: int = 100_000) -> list[Delivery]:
+    """What is pending in a lane, however many pages it takes."""
+    found: list[Delivery] = []
+    while limit > len(found):
+        page = await store.page(lane, found[-1].position if found else after, limit - len(found))
+        found += page.deliveries
+        if not page.more:
+            break
+    return found
+
+
 async def ids_of(store: Store, lane: str = LANE, after: int = 0) -> list[str]:
-    return [delivery.event.id for delivery in await store.page(lane, after, 1000)]
+    return [delivery.event.id for delivery in await pending(store, lane, after)]
 
 
-async def seqs_of(store: Store, lane: str = LANE, after: int = 0, limit: int = 1000) -> list[int]:
-    return [delivery.seq for delivery in await store.page(lane, after, limit)]
+async def seqs_of(store: Store, lane: str = LANE, after: int = 0, limit: int = 100_000) -> list[int]:
+    return [delivery.seq for delivery in await pending(store, lane, after, limit)]
 
 
 def peek(path: Path, statement: str, given: Sequence[object] = ()) -> list[tuple[object, ...]]:

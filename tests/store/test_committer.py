@@ -62,7 +62,15 @@ async def committing(
 
 def append_job(seq: int, rows: int = 1) -> AppendJob:
     deliveries = [
-        Delivery(seq=seq + n, event=event("e"), registration="r", lane=LANE, accepted_at=0.0)
+        Delivery(
+            seq=seq + n,
+            event=event("e"),
+            registration="r",
+            lane=LANE,
+            accepted_at=0.0,
+            position=seq + n,
+            queued_at=0.0,
+        )
         for n in range(rows)
     ]
     return AppendJob([NewEvent(seq, event("e"), 0.0, deliveries)])
@@ -324,7 +332,7 @@ async def test_order_with_many_concurrent_producers(store: Store) -> None:
             nursery.start_soon(produce, producer)
     assert [delivery.event.id for delivery in handed] == asked
     assert [delivery.seq for delivery in handed] == sorted(delivery.seq for delivery in handed)
-    assert [d.event.id for d in await store.page(LANE, 0, 10_000)] == asked
+    assert [d.event.id for d in (await store.page(LANE, 0, 10_000)).deliveries] == asked
 
 
 async def test_producers_share_commits(path: Path) -> None:

@@ -91,7 +91,7 @@ async def test_what_append_returned_for_outlives_a_kill(path: Path, after: int) 
     rest, _ = producer.communicate(timeout=60)
     known += [line for line in rest.split("\n")[:-1] if line]
     async with opened(path) as store:
-        kept = [delivery.event.id for delivery in await store.page(LANE, 0, 10**6)]
+        kept = [delivery.event.id for delivery in (await store.page(LANE, 0, 10**6)).deliveries]
         assert set(kept) >= set(known)
         assert len(kept) == len(set(kept))
         for producer_number in range(8):

@@ -131,7 +131,7 @@ async def test_an_event_stays_while_a_delivery_refers_to_it(store: Store) -> Non
     await store.append([Append(event("e1"), (("reg_1", LANE), ("reg_2", "http://other.test")))])
     await store.settle(delivered((await seqs_of(store))[0]))
     assert await store.prune(AT + 1, 100) == 1
-    [left] = await store.page("http://other.test", 0, 10)
+    [left] = (await store.page("http://other.test", 0, 10)).deliveries
     assert left.event == event("e1")
     await store.settle(delivered(left.seq))
     assert await store.prune(AT + 1, 100) == 1

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from hookgw.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.deliveries import Delivery, DeliveryState, Page, Settlement
 from hookgw.store.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.migrations import migrate
 from hookgw.store.outbox import NewEvent, backlog, count_pending, last_numbers, page
@@ -36,6 +36,7 @@ class Outbox(RuleBasedStateMachine):
         self.writer = Writer(self.connection, Path(":memory:"))
         self.events: dict[str, list[int]] = {}
         self.deliveries: dict[int, Delivery] = {}
+        self.finished: dict[int, Delivery] = {}
         self.seq = self.event_seq = 0
 
     def teardown(self) -> None:
@@ -62,7 +63,13 @@ class Outbox(RuleBasedStateMachine):
                 self.seq += 1
                 deliveries.append(
                     Delivery(
-                        seq=self.seq, event=event(name), registration=registration, lane=lane, accepted_at=AT
+                        seq=self.seq,
+                        event=event(name),
+                        registration=registration,
+                        lane=lane,
+                        accepted_at=AT,
+                        position=self.seq,
+                        queued_at=AT,
                     )
                 )
             self.event_seq += 1
@@ -82,15 +89,18 @@ class Outbox(RuleBasedStateMachine):
         delivery = self.deliveries.get(settlement.seq)
         if delivery is None:
             return False
-        if settlement.state is not DeliveryState.PENDING:
-            del self.deliveries[settlement.seq]
-            return True
         assert settlement.attempt is not None
         delivery.attempts = settlement.attempt.number
         delivery.failures = settlement.failures
         delivery.next_at = settlement.next_at
         delivery.body = delivery.body if settlement.body is None else settlement.body
+        if settlement.state is not DeliveryState.PENDING:
+            self._finish(settlement.seq)
+            return True
         return False
+
+    def _finish(self, seq: int) -> None:
+        self.finished[seq] = self.deliveries.pop(seq)
 
     @rule(
         registration=st.sampled_from(["reg_1", "reg_2"]),
@@ -111,11 +121,27 @@ class Outbox(RuleBasedStateMachine):
         parked = [s for s, d in self.deliveries.items() if (d.registration, d.lane) == (registration, lane)]
         assert job.result == len(parked)
         for seq in parked:
-            del self.deliveries[seq]
+            self._finish(seq)
+
+    @rule(chosen=st.lists(st.integers(1, 40), max_size=6, unique=True), lane=st.sampled_from(LANES))
+    def requeue(self, chosen: list[int], lane: str) -> None:
+        first = self.seq + 1
+        self.seq += len(chosen)
+        job = FunctionJob(
+            lambda transaction: transaction.requeue(dict.fromkeys(chosen, lane), first, AT + first)
+        )
+        self._call(job)
+        again = [(place, seq) for place, seq in enumerate(chosen, first) if seq in self.finished]
+        assert job.result == len(again)
+        for place, seq in again:
+            delivery = self.deliveries[seq] = self.finished.pop(seq)
+            delivery.lane, delivery.position, delivery.queued_at = lane, place, AT + first
+            delivery.failures, delivery.next_at = 0, 0.0
 
     @rule()
     def prune_all(self) -> None:
         self._call(FunctionJob(lambda transaction: transaction.prune(AT + 1, 1000)))
+        self.finished = {}
         self.events = {
             name: seqs for name, seqs in self.events.items() if any(seq in self.deliveries for seq in seqs)
         }
@@ -134,11 +160,14 @@ class Outbox(RuleBasedStateMachine):
     @invariant()
     def pages_are_what_is_pending(self) -> None:
         for lane in LANES:
-            expected = sorted((d for d in self.deliveries.values() if d.lane == lane), key=lambda d: d.seq)
-            assert page(self.connection, lane, 0, 10_000) == expected
+            expected = sorted(
+                (d for d in self.deliveries.values() if d.lane == lane), key=lambda d: d.position
+            )
+            assert page(self.connection, lane, 0, 10_000) == Page(expected, more=False)
             if expected:
-                after = expected[len(expected) // 2].seq
-                assert page(self.connection, lane, after, 2) == [d for d in expected if d.seq > after][:2]
+                after = expected[len(expected) // 2].position
+                rest = [d for d in expected if d.position > after]
+                assert page(self.connection, lane, after, 2) == Page(rest[:2], more=len(rest) > 2)
 
     @invariant()
     def counts_are_right(self) -> None:

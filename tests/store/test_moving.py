@@ -27,7 +27,7 @@ async def test_a_move_keeps_numbers_bodies_and_what_is_not_its_own(store: Store)
     await store.settle(failed(seqs[0], body=b"fixed"))
     await store.settle(delivered(seqs[1]))
     assert await store.relane("reg_1", [OLD], NEW) == [NEW]
-    moved = await store.page(NEW, 0, 10)
+    moved = (await store.page(NEW, 0, 10)).deliveries
     assert [d.seq for d in moved] == [seqs[0], *seqs[2:5], seqs[5] + 1]
     assert (moved[0].body, moved[0].attempts) == (b"fixed", 1)
     assert await ids_of(store, OLD) == ["other"]

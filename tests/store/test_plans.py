@@ -36,7 +36,7 @@ def connection() -> Iterator[Explaining]:
         connection.execute("INSERT INTO names VALUES (1, 'shop'), (2, 'lane'), (3, 'reg'), (4, 'K')")
         connection.execute("INSERT INTO events VALUES (1, 1, 'e', 4, 0, 0, '{}', NULL, NULL, 1)")
         connection.execute(
-            "INSERT INTO deliveries VALUES (1, 1, 1, 4, 3, 2, 'pending', 0, 0, 0, 0, NULL, NULL)"
+            "INSERT INTO deliveries VALUES (1, 1, 1, 4, 3, 2, 'pending', 0, 2, 1, 0, 0, 0, 0, NULL, NULL)"
         )
         yield Explaining(connection)
 

@@ -6,7 +6,7 @@ import pytest
 
 from hookgw.deliveries import Attempt, DeliveryState, Outcome, Settlement
 from hookgw.store import DeliveryReport, Store
-from tests.store.support import AT, LANE, attempt, dead, delivered, failed, seqs_of, to
+from tests.store.support import AT, LANE, attempt, dead, delivered, failed, pending, seqs_of, to
 
 
 async def report(store: Store, name: str = "e1") -> DeliveryReport:
@@ -35,7 +35,7 @@ async def test_a_delivered_one_leaves_the_outbox(store: Store, seq: int) -> None
 async def test_one_that_failed_stays_with_its_counters_and_body(store: Store, seq: int) -> None:
     await store.settle(failed(seq, next_at=AT + 5.5))
     await store.settle(failed(seq, number=2, body=None, next_at=AT + 20))
-    [pending] = await store.page(LANE, 0, 10)
+    [pending] = (await store.page(LANE, 0, 10)).deliveries
     assert (pending.attempts, pending.failures, pending.next_at) == (2, 2, AT + 20)
     assert pending.body == b"body"
     found = await report(store)
@@ -44,27 +44,21 @@ async def test_one_that_failed_stays_with_its_counters_and_body(store: Store, se
 
 
 @pytest.mark.parametrize(
-    ("last", "kept"),
+    "last",
     [
-        (delivered(1, number=2), False),
-        (Settlement(seq=1, state=DeliveryState.DROPPED, at=AT, reason="filtered"), False),
-        (dead(1, number=2), True),
-        (Settlement(seq=1, state=DeliveryState.DEAD, at=AT, reason="expired"), True),
+        delivered(1, number=2),
+        Settlement(seq=1, state=DeliveryState.DROPPED, at=AT, reason="filtered"),
+        Settlement(seq=1, state=DeliveryState.DEAD, at=AT, reason="expired"),
     ],
-    ids=["delivered", "dropped", "dead", "expired"],
+    ids=["delivered", "dropped", "expired"],
 )
-async def test_a_body_is_kept_while_it_can_be_of_use(
-    store: Store, seq: int, last: Settlement, kept: bool
+async def test_a_stored_body_is_sent_again_however_the_delivery_ended(
+    store: Store, seq: int, last: Settlement
 ) -> None:
-    assert seq == 1
-    await store.settle(failed(seq))
+    await store.settle(failed(seq, body=b"fixed"))
     await store.settle(last)
-    assert await store.read(_count_bodies(store)) == int(kept)
-
-
-async def test_a_body_that_comes_with_its_end_is_not_kept(store: Store, seq: int) -> None:
-    await store.settle(Settlement(seq=seq, state=DeliveryState.DELIVERED, at=AT, body=b"body"))
-    assert await store.read(_count_bodies(store)) == 0
+    assert await store.resend("shop", seq, LANE) == LANE
+    assert [delivery.body for delivery in await pending(store)] == [b"fixed"]
 
 
 async def test_the_reason_is_the_last_error_where_no_other_is_given(store: Store, seq: int) -> None:
@@ -127,9 +121,3 @@ async def test_any_text_of_a_receiver_can_be_kept(store: Store, seq: int, text: 
     assert found.summary.last_attempt == found.attempts[0]
     assert (found.attempts[0].error, found.attempts[0].answer) == (expected, expected)
     assert found.summary.reason == expected
-
-
-def _count_bodies(store: Store):  # type: ignore[no-untyped-def]
-    return lambda shelves: shelves.values._table._connection.execute(
-        "SELECT count(*) FROM bodies"
-    ).fetchone()[0]

@@ -18,7 +18,9 @@ def event_of(event_id: str = "a", instance: str = "demo") -> Event:
 
 
 def delivery_of(event: Event) -> Delivery:
-    return Delivery(seq=1, event=event, registration="reg_1", lane="x", accepted_at=0)
+    return Delivery(
+        seq=1, event=event, registration="reg_1", lane="x", accepted_at=0, position=1, queued_at=0.0
+    )
 
 
 def registration_of(label: str = "crm", instance: str = "demo") -> Registration:
