@@ -111,6 +111,7 @@ class Gateway:
             settings.delivery,
         )
         store.on_appended = self._dispatcher.dispatch
+        store.on_requeued = self._dispatcher.nudge
         metrics.watch_lanes(self._dispatcher.lanes, clock.steady)
 
     def _make_dispatcher(self, keeper: Keeper) -> Dispatcher:
