@@ -8,7 +8,7 @@ who asked for it has gone away.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import structlog
 import trio
 
-from hookgw.access import Keyring, Principal, new_key
+from hookgw.access import Principal
 from hookgw.background import keep_pruning, keep_running
 from hookgw.clock import Clock
 from hookgw.connections import Connections
@@ -29,12 +29,13 @@ from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Courier
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.lane import LaneServices, LaneStatistics
-from hookgw.errors import Unavailable
+from hookgw.errors import Forbidden, Unavailable
 from hookgw.events import Catalog, Event
 from hookgw.global_webhooks import read_global_webhooks
 from hookgw.instances import Instances
 from hookgw.intake import Intake, Receipt
 from hookgw.keeper import Keeper
+from hookgw.keys import open_keyring
 from hookgw.kinds import BUILT_IN_KINDS
 from hookgw.metrics import Metrics
 from hookgw.plugins.calling import Hooks
@@ -58,7 +59,6 @@ class Gateway:
 
     Attributes:
         settings, catalog, hooks, store, clock, metrics: its parts, for those who build on it.
-        first_key: the global key, where it was made just now; it is shown once and kept hashed.
     """
 
     def __init__(
@@ -70,7 +70,6 @@ class Gateway:
         self.metrics = metrics
         self.clock = clock
         self.catalog = Catalog([*BUILT_IN_KINDS, *hooks.kinds()])
-        self.first_key: str | None = None
         self._registry = Registry(store)
         dialer = Dialer(
             AddressGuard(settings.delivery.allow_networks), connect_timeout=settings.delivery.connect_timeout
@@ -219,7 +218,8 @@ class Gateway:
             Invalid: a plugin refuses its options, or there are too many registrations.
         """
         if create and self.settings.instances.auto_create and self.find_instance(instance) is None:
-            await self.create_instance(instance)
+            with suppress(Forbidden):  # somebody else created it in the same moment
+                await self.create_instance(instance)
         return await _finish(partial(self._webhooks.set, instance, label, change)), []
 
     async def delete_registration(self, instance: str, label: str = DEFAULT_LABEL) -> None:
@@ -265,11 +265,16 @@ class Gateway:
             raise Unavailable("The dispatcher is not running.")
         await self.store.check()
 
-    async def open(self, nursery: trio.Nursery) -> None:
+    async def open(self, nursery: trio.Nursery, show_key: Callable[[str], None]) -> None:
         """Read what is stored and start what runs; only :func:`open_gateway` calls it."""
-        everywhere = await read_global_webhooks(self.settings.global_webhooks, self.catalog, self.store)
+        everywhere = await read_global_webhooks(
+            self.settings.global_webhooks, self.catalog, self.store, self.hooks.check_registration
+        )
         await self._registry.load(everywhere)
-        await self._open_keyring()
+        self._keyring = await open_keyring(self.store, self.settings.auth, self.instances(), show_key)
+        self._instances = Instances(
+            self._registry, self._keyring, self._connections, self._keeper, self.clock
+        )
         backlog = [(found.lane, found.count) for found in await self.store.backlog()]
         await nursery.start(self._deadlines.run)
         await nursery.start(self._dispatcher.run, backlog)
@@ -284,30 +289,6 @@ class Gateway:
         self._connections.stop_all()
         self._dispatcher.stop()
         await self._dispatcher.wait_stopped()
-
-    async def _open_keyring(self) -> None:
-        salt = await self.store.get_value("auth.salt")
-        if not isinstance(salt, str):
-            salt = new_key()
-            await self.store.put_value("auth.salt", salt)
-        self._keyring = Keyring(salt.encode())
-        for instance in self._registry.instances():
-            self._keyring.add_instance(instance.name, instance.key_hashes)
-        self._keyring.add_global(await self._global_key_hash())
-        self._instances = Instances(
-            self._registry, self._keyring, self._connections, self._keeper, self.clock
-        )
-
-    async def _global_key_hash(self) -> str:
-        """The configured key's hash, or that of the one made at first start."""
-        if self.settings.auth.global_key:
-            return self._keyring.hash(self.settings.auth.global_key)
-        known = await self.store.get_value("auth.global_key_hash")
-        if not isinstance(known, str):
-            self.first_key = new_key()
-            known = self._keyring.hash(self.first_key)
-            await self.store.put_value("auth.global_key_hash", known)
-        return known
 
 
 async def _finish(change: Callable[[], Awaitable[T]]) -> T:
@@ -325,7 +306,12 @@ async def _finish(change: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def open_gateway(
-    settings: Settings, *, base: Path | None = None, clock: Clock | None = None, hooks: Hooks | None = None
+    settings: Settings,
+    *,
+    base: Path | None = None,
+    clock: Clock | None = None,
+    hooks: Hooks | None = None,
+    show_key: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Gateway]:
     """Open a gateway for the length of a block.
 
@@ -334,14 +320,17 @@ async def open_gateway(
         base: the folder that relative plugin folders are below; the working directory by default.
         clock: the time, for tests.
         hooks: plugins that are loaded already; by default the settings say which.
+        show_key: called with the global key where it is made just now: it is kept hashed, and nobody can
+            show it again.
 
     Yields:
         The gateway, its lanes running. At the end of the block the attempts that are under way have
         ``server.shutdown_grace`` to end; everything else waits on disk for the next start.
 
     Raises:
-        StartError: the data file, a plugin or the configuration does not allow a start. A failure of
-            the gateway's own tasks cancels the block and is raised out of it.
+        StartError: the data file, a plugin or the configuration does not allow a start. Where the data
+            file was open by then it comes in an exception group, as does a failure of the gateway's own
+            tasks, which cancels the block.
     """
     clock = clock or Clock()
     metrics = Metrics()
@@ -355,7 +344,7 @@ async def open_gateway(
     async with open_store(Path(settings.storage.path), clock=clock, observer=metrics) as store:
         gateway = Gateway(settings, store, hooks, metrics, clock)
         async with trio.open_nursery() as nursery:
-            await gateway.open(nursery)
+            await gateway.open(nursery, show_key)
             try:
                 yield gateway
             finally:

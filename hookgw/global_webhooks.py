@@ -9,7 +9,7 @@ gets is made of its URL, so that moving blocks about in the file changes nothing
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,10 @@ from hookgw.store import Store
 
 
 async def read_global_webhooks(
-    blocks: Sequence[dict[str, Any]], catalog: Catalog, store: Store
+    blocks: Sequence[dict[str, Any]],
+    catalog: Catalog,
+    store: Store,
+    check_options: Callable[[Registration], None] = lambda _: None,
 ) -> tuple[Registration, ...]:
     """The registrations that ``global_webhooks`` asks for.
 
@@ -33,6 +36,7 @@ async def read_global_webhooks(
         catalog: the known event kinds.
         store: keeps the secrets that are made; what is pending in lanes that a block no longer has is
             moved to those that it has.
+        check_options: raises ``Invalid`` where a plugin refuses its options.
 
     Raises:
         ConfigError: a block breaks a rule; every problem is named with its place.
@@ -43,6 +47,7 @@ async def read_global_webhooks(
         place = f"global_webhooks[{index}]"
         try:
             registration = _read(block, catalog)
+            check_options(registration)
         except Invalid as error:
             problems += (f"{place}.{message}" for message in error.messages)
             continue

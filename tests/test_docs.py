@@ -119,7 +119,9 @@ NAMED_TESTS = re.findall(r"`(tests/\S+\.py)::(test_\w+)`", GUARANTEES.read_text(
 
 
 def test_the_guarantees_name_their_tests() -> None:
-    promises = re.findall(r"^\| (?!promise|outcome|---)[^|]+\| `tests/", GUARANTEES.read_text("utf-8"), re.MULTILINE)
+    promises = re.findall(
+        r"^\| (?!promise|outcome|---)[^|]+\| `tests/", GUARANTEES.read_text("utf-8"), re.MULTILINE
+    )
     assert len(promises) == len(NAMED_TESTS) >= 20
 
 

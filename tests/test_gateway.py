@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -331,6 +332,15 @@ async def test_a_cancelled_producer_does_not_undo_what_it_handed_in(
     await hookgw_receiver.wait_for(1)
 
 
+async def test_two_first_sets_of_an_instance_at_once_both_succeed(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with trio.open_nursery() as nursery:
+        for label in ("a", "b"):
+            nursery.start_soon(partial(hookgw_gateway.register, hookgw_receiver.url, label=label))
+    assert len(hookgw_gateway.gateway.registrations_of("shop")) == 2
+
+
 async def test_a_change_is_finished_where_its_caller_is_gone(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
@@ -379,8 +389,13 @@ async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path, hook
     assert "hookgw.db" in str(caught.value)
 
 
-async def test_bad_global_webhooks_stop_the_start(tmp_path: Path, hookgw_clock: MockClock) -> None:
-    settings = {"global_webhooks": [{"url": "ftp://x/"}]}
+@pytest.mark.parametrize(
+    "block", [{"url": "ftp://x/"}, {"url": "http://x/", "plugins": {"message_filters": {"typo": 1}}}]
+)
+async def test_bad_global_webhooks_stop_the_start(
+    tmp_path: Path, hookgw_clock: MockClock, block: dict[str, object]
+) -> None:
+    settings = {"global_webhooks": [block]}
     with pytest.RaisesGroup(ConfigError, allow_unwrapped=True, flatten_subgroups=True):
         async with open_kit(tmp_path, settings=settings):
             pytest.fail("opened")

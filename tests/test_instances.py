@@ -163,24 +163,10 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_made(
 async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path) as kit:
         _, key = await kit.gateway.create_instance("shop")
-        assert kit.gateway.first_key is None
     async with open_kit(tmp_path) as kit:
         assert kit.gateway.authenticate(key) == Principal("shop")
         assert kit.gateway.authenticate(kit.key) == Principal()
     assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
-
-
-async def test_the_first_key_is_shown_once(tmp_path: Path, hookgw_clock: MockClock) -> None:
-    settings = {"auth": {"global_key": None}}
-    async with open_kit(tmp_path, settings=settings) as kit:
-        key = kit.gateway.first_key
-        assert kit.gateway.authenticate(key) == Principal()
-    async with open_kit(tmp_path, settings=settings) as kit:
-        assert kit.gateway.first_key is None
-        assert kit.gateway.authenticate(key) == Principal()
-    async with open_kit(tmp_path, settings={"auth": {"global_key": "another"}}) as kit:
-        assert kit.gateway.authenticate(key) is None
-        assert kit.gateway.authenticate("another") == Principal()
 
 
 # Deleting

@@ -12,7 +12,6 @@ from hookgw._version import __version__
 from hookgw.cli.configuration import config_option, read_settings
 from hookgw.cli.running import run_to_end
 from hookgw.cli.server import open_server
-from hookgw.gateway import Gateway
 from hookgw.log import configure_logging
 from hookgw.settings import Settings
 
@@ -32,13 +31,12 @@ def serve(config: Path | None) -> None:
 
 async def run(settings: Settings, base: Path) -> None:
     """Serve until a signal, then drain. A crash of the gateway leaves as its exception."""
-    async with open_server(settings, base=base, on_open=_show_key) as server:
+    async with open_server(settings, base=base, show_key=_show_key) as server:
         for url in server.urls:
             click.echo(f"hookgw {__version__} listening on {url}")
         await trio.sleep_forever()
 
 
-def _show_key(gateway: Gateway) -> None:
-    """Before anything else can go wrong: the key is kept hashed and cannot be shown again."""
-    if gateway.first_key is not None:
-        click.echo(f"The global key, shown only now: {gateway.first_key}")
+def _show_key(key: str) -> None:
+    """It is kept hashed, and nobody can show it again."""
+    click.echo(f"The global key, shown only now: {key}")

@@ -36,7 +36,7 @@ async def open_server(
     *,
     base: Path,
     hooks: Hooks | None = None,
-    on_open: Callable[[Gateway], None] = lambda _: None,
+    show_key: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Server]:
     """Run a gateway with its HTTP interface for the length of the block, or until a signal.
 
@@ -47,7 +47,7 @@ async def open_server(
         settings: everything that can be set.
         base: the folder that relative plugin folders are below.
         hooks: plugins that are loaded already; by default the settings say which.
-        on_open: called once the gateway is open, before it listens.
+        show_key: called with the global key, where it is made just now.
 
     Yields:
         the server, ready.
@@ -59,8 +59,7 @@ async def open_server(
     stop = trio.CancelScope()
     async with trio.open_nursery() as nursery:
         await nursery.start(cancel_on_signal, stop)
-        async with open_gateway(settings, base=base, hooks=hooks) as gateway:
-            on_open(gateway)
+        async with open_gateway(settings, base=base, hooks=hooks, show_key=show_key) as gateway:
             with stop:
                 async with trio.open_nursery() as serving:
                     urls = await serving.start(serve, create_app(gateway), settings.server)

@@ -15,7 +15,6 @@ from hookgw._version import __version__
 from hookgw.cli import serve
 from hookgw.cli.server import open_server
 from hookgw.errors import StartError
-from hookgw.gateway import Gateway
 from hookgw.settings import PluginsSettings, ServerSettings, Settings, StorageSettings
 
 from .conftest import Echoes
@@ -61,15 +60,15 @@ async def test_what_the_block_raises_is_raised(tmp_path: Path) -> None:
 
 
 async def test_the_key_is_told_before_anything_else_can_go_wrong(tmp_path: Path) -> None:
-    opened: list[Gateway] = []
+    shown: list[str] = []
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         settings = settings_in(tmp_path, "{}:{}".format(*taken.getsockname()))
         with pytest.RaisesGroup(StartError, flatten_subgroups=True):
-            async with open_server(settings, base=tmp_path, on_open=opened.append):
+            async with open_server(settings, base=tmp_path, show_key=shown.append):
                 pytest.fail("it cannot listen")
-    assert [bool(gateway.first_key) for gateway in opened] == [True]
+    assert len(shown) == 1
 
 
 async def test_serve_prints_the_key_once_and_where_it_listens(tmp_path: Path, echoes: Echoes) -> None:
