@@ -28,7 +28,7 @@ from hookgw.delivery.guard import AddressGuard
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Courier
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.lane import LaneServices, LaneStatistics
+from hookgw.dispatch.services import LaneServices, LaneStatistics
 from hookgw.errors import Forbidden, Unavailable
 from hookgw.events import Catalog, Event
 from hookgw.global_webhooks import read_global_webhooks

@@ -16,7 +16,7 @@ from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.units import Duration
 
 if TYPE_CHECKING:
-    from hookgw.dispatch.lane import LaneStatistics
+    from hookgw.dispatch.services import LaneStatistics
 
 SUCCESS = "SUCCESS"
 

@@ -12,7 +12,8 @@ import trio
 
 from hookgw.deliveries import Delivery, LaneState
 from hookgw.delivery.transport import LaneTransport
-from hookgw.dispatch.lane import Lane, LaneServices, LaneStatistics
+from hookgw.dispatch.lane import Lane
+from hookgw.dispatch.services import LaneServices, LaneStatistics
 
 
 class Dispatcher:

@@ -21,7 +21,7 @@ from trio.testing import MockClock
 from hookgw.clock import virtual_clock
 from hookgw.config import load_settings
 from hookgw.deliveries import LaneState
-from hookgw.dispatch.lane import LaneStatistics
+from hookgw.dispatch.services import LaneStatistics
 from hookgw.errors import PluginFailed, StartError
 from hookgw.events import Event, new_event_id
 from hookgw.gateway import Gateway, open_gateway

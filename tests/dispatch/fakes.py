@@ -11,7 +11,7 @@ import trio
 from hookgw.clock import Clock, virtual_clock
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
 from hookgw.dispatch.courier import Route, Sent
-from hookgw.dispatch.lane import LaneServices
+from hookgw.dispatch.services import LaneServices
 from hookgw.errors import PluginFailed
 from hookgw.events import Event
 from hookgw.registrations import Registration

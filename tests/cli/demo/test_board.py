@@ -15,7 +15,7 @@ from hookgw.cli.demo.ledger import Ledger
 from hookgw.cli.demo.receivers import Trouble, open_demo_receiver
 from hookgw.cli.demo.screens import LiveScreen, PlainScreen, open_screen
 from hookgw.deliveries import LaneState
-from hookgw.dispatch.lane import LaneStatistics
+from hookgw.dispatch.services import LaneStatistics
 
 
 def ledger_of(*ids: str) -> Ledger:

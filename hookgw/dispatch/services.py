@@ -1,0 +1,112 @@
+"""What a lane stands on, as it sees it, and what others see of a lane. No I/O."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from hookgw.clock import Clock
+from hookgw.deliveries import Attempt, Delivery, LaneState, Outcome, Page, Settlement
+from hookgw.delivery.transport import LaneTransport
+from hookgw.dispatch.courier import Route, Sent
+from hookgw.errors import PluginFailed
+from hookgw.events import Event
+from hookgw.registrations import Registration
+from hookgw.settings import DeliverySettings
+
+
+class LaneStore(Protocol):
+    """What a lane needs of the store."""
+
+    async def page(self, lane: str, after: int, limit: int) -> Page:
+        """Pending deliveries of a lane with a higher position, in order, and whether there are more."""
+
+    def settle_nowait(self, settlement: Settlement) -> None:
+        """Write an outcome with a later commit."""
+
+    async def settle_capacity(self) -> None:
+        """Wait while too many outcomes wait to be written."""
+
+    async def flush(self) -> None:
+        """Wait until all that was asked before is on disk."""
+
+    async def count_pending(self, lane: str) -> int:
+        """How many deliveries are pending in a lane."""
+
+
+class LaneKeeper(Protocol):
+    """What a lane reports to, and asks about registrations."""
+
+    def registration(self, registration_id: str) -> Registration | None:
+        """The registration as it is now."""
+
+    async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        """An attempt was made."""
+
+    async def finished(
+        self, delivery: Delivery, registration: Registration | None, settlement: Settlement
+    ) -> None:
+        """A delivery was settled for good."""
+
+    async def disable(self, registration: Registration, reason: str) -> None:
+        """Disable a registration and park what is pending for it."""
+
+    async def lane_changed(self, lane: str, state: LaneState) -> None:
+        """A lane began to wait, or to deliver again, or ended."""
+
+
+class LaneCourier(Protocol):
+    """What a lane needs of the courier; see :class:`hookgw.dispatch.courier.Courier`."""
+
+    async def pack(self, event: Event, registration: Registration) -> bytes | None:
+        """Fix the body; ``None`` where a plugin drops the delivery."""
+
+    async def send(
+        self,
+        delivery: Delivery,
+        body: bytes,
+        route: Route,
+        transport: LaneTransport,
+        *,
+        number: int,
+        timeout: float,  # noqa: ASYNC109
+    ) -> Sent:
+        """Make one attempt."""
+
+    def failed(self, number: int, failure: PluginFailed) -> Attempt:
+        """The record of an attempt that a plugin failed before anything was sent."""
+
+
+class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
+    """What all lanes share."""
+
+    store: LaneStore
+    keeper: LaneKeeper
+    courier: LaneCourier
+    clock: Clock
+    settings: DeliverySettings
+
+
+class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot of a lane.
+
+    Attributes:
+        lane: its key.
+        state: what it is doing.
+        backlog: how many deliveries are pending in it, on disk or in memory.
+        head: the sequence number of the delivery at its head, if it has one.
+        head_since: since when the head is in the outbox (steady clock); ``None`` without a head.
+        waiting_until: when it will try again (steady clock); ``None`` unless it waits.
+        last_outcome: of its last attempt.
+        last_error: why that was no delivery.
+    """
+
+    lane: str
+    state: LaneState
+    backlog: int
+    head: int | None = None
+    head_since: float | None = None
+    waiting_until: float | None = None
+    last_outcome: Outcome | None = None
+    last_error: str | None = None
