@@ -6,8 +6,13 @@ See https://github.com/standard-webhooks/standard-webhooks, "Signature scheme".
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+_INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 
 TOLERANCE = 300.0
 """Seconds that a timestamp may lie in the past or in the future, as the specification has it."""
@@ -71,7 +76,22 @@ def verify(
 
 
 def _signature(key: bytes, content: bytes) -> str:
-    return "v1," + base64.b64encode(hmac.digest(key, content, "sha256")).decode("ascii")
+    """HMAC-SHA256 (RFC 2104) by hash states that have taken in the key already.
+
+    ``hmac.digest`` costs nearly twice as much and, which is worse, gives up Python's lock each time,
+    which the thread that writes to the disk then holds for a while.
+    """
+    inner, outer = (state.copy() for state in _keyed(key))
+    inner.update(content)
+    outer.update(inner.digest())
+    return "v1," + base64.b64encode(outer.digest()).decode("ascii")
+
+
+@lru_cache(maxsize=4096)
+def _keyed(key: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
+    """SHA-256 begun with the inner and with the outer padded key."""
+    block = (key if len(key) <= 64 else hashlib.sha256(key).digest()).ljust(64, b"\0")
+    return hashlib.sha256(block.translate(_INNER_PAD)), hashlib.sha256(block.translate(_OUTER_PAD))
 
 
 def _header(headers: Mapping[str, str], name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hmac
 import json
 import time
 
@@ -87,3 +88,9 @@ def test_another_body_or_key_does_not_verify() -> None:
         verify([KEY], headers([KEY]), BODY + b" ", now=NOW)
     with pytest.raises(SignatureInvalid):
         verify([b"o" * 24], headers([KEY]), BODY, now=NOW)
+
+
+@given(key=st.binary(max_size=200), content=st.binary(max_size=5000))
+def test_the_signature_is_an_hmac_whatever_the_length_of_the_key(key: bytes, content: bytes) -> None:
+    expected = hmac.digest(key, b"m.1." + content, "sha256")
+    assert sign([key], "m", 1, content) == "v1," + base64.b64encode(expected).decode()
