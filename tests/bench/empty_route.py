@@ -24,15 +24,15 @@ async def empty() -> tuple[str, int]:
 
 
 async def main() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = Config()
-        config.bind = [f"fd://{listener.fileno()}"]
-        config.accesslog = config.errorlog = None
-        print(listener.getsockname()[1], flush=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve, app, config)
-            await trio.to_thread.run_sync(sys.stdin.read)
-            nursery.cancel_scope.cancel()
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    config = Config()
+    config.bind = [f"fd://{listener.detach()}"]  # the server closes it
+    config.accesslog = config.errorlog = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(serve, app, config)
+        await trio.to_thread.run_sync(sys.stdin.read)
+        nursery.cancel_scope.cancel()
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ nothing is lost, repeated or overtaken. Join in from another terminal:
   curl "$HOOKGW_URL/event/emit/demo" -H "apikey: $HOOKGW_KEY" \\
     -H 'content-type: application/json' -d '{{"event": "MESSAGES_UPSERT",
       "data": {{"key": {{"remoteJid": "5511999999999@s.whatsapp.net", "id": "A1",
-      "fromMe": false}}, "message": {{"conversation": "Hello"}}}}}}'
+      "fromMe": false}},
+      "message": {{"conversation": "Hello"}}, "messageTimestamp": 1795204133}}}}'
   # see what became of the last three
   curl "$HOOKGW_URL/delivery/list/demo?limit=3" -H "apikey: $HOOKGW_KEY"
 """
