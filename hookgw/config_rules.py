@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hookgw.settings import DAY, Settings
-from hookgw.units import Duration
+from hookgw.units import Duration, Size
 
 Rule = Callable[[Any], str | None]
 """Looks at one value; gives a sentence that says what would be right, ``None`` where it is right."""
@@ -78,6 +78,10 @@ def _any_time(value: Duration) -> str | None:
 
 def _some_bytes(value: int) -> str | None:
     return None if 1024 <= value <= 2**30 else f"must be from 1KiB to 1GiB, not {value}."
+
+
+def _some_space(value: Size) -> str | None:
+    return None if value >= 2**20 else f"must be at least 1MiB, not {value}; storage.retention: 0 keeps none."
 
 
 def _bind(value: str) -> str | None:
@@ -190,7 +194,8 @@ _RULES: dict[str, Rule] = {
     "server.max_batch_events": _between(1, 1_000_000),
     "auth.global_key": _global_key,
     "storage.path": _named,
-    "storage.retention": _some_time,
+    "storage.retention": _any_time,
+    "storage.history_limit": _some_space,
     "events.max_data": _some_bytes,
     "delivery.allow_networks": _network,
     "delivery.connect_timeout": _some_time,

@@ -280,7 +280,7 @@ class Gateway:
         await nursery.start(self._dispatcher.run, backlog)
         await nursery.start(self._connections.run)
         self._instances.start_connected()
-        nursery.start_soon(keep_pruning, self.store, self.clock, self.settings.storage.retention)
+        nursery.start_soon(keep_pruning, self.store, self.clock, self.settings.storage)
         for plugin, run in self.hooks.background():
             nursery.start_soon(keep_running, plugin, partial(run, self), self.metrics)
 
@@ -341,7 +341,9 @@ async def open_gateway(
             on_failure=metrics.plugin_failed,
         )
     hooks.configure(settings.plugins.options)
-    async with open_store(Path(settings.storage.path), clock=clock, observer=metrics) as store:
+    keep_history = settings.storage.retention > 0
+    path = Path(settings.storage.path)
+    async with open_store(path, clock=clock, observer=metrics, keep_history=keep_history) as store:
         gateway = Gateway(settings, store, hooks, metrics, clock)
         async with trio.open_nursery() as nursery:
             await gateway.open(nursery, show_key)

@@ -54,7 +54,9 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     path: str = "data/hookgw.db"
     """The data file; its folder is made where it is missing."""
     retention: Duration = Duration(3 * DAY)
-    """How long finished deliveries and the ids of events are kept."""
+    """How long finished deliveries and the ids of events are kept; 0 keeps none."""
+    history_limit: Size = Size(2**30)
+    """How much disk the finished deliveries may take, about; the oldest go first."""
 
 
 class InstancesSettings(Section, frozen=True, kw_only=True):

@@ -12,17 +12,35 @@ from hookgw.background import keep_pruning, keep_running
 from hookgw.clock import virtual_clock
 from hookgw.errors import StorageUnavailable
 from hookgw.metrics import Metrics
+from hookgw.settings import StorageSettings
 from hookgw.store import Store
+from hookgw.units import Duration, Size
 
 RETENTION = 3600.0
+SETTINGS = StorageSettings(retention=Duration(RETENTION), history_limit=Size(2**20))
 
 
 class PrunableStore:
-    """A store whose steps are scripted: how many rows each removes, or that the disk refuses."""
+    """A store whose steps are scripted: how many rows each removes, or that the disk refuses.
 
-    def __init__(self, *steps: int | StorageUnavailable) -> None:
+    Each row is a byte of what is used.
+    """
+
+    def __init__(self, *steps: int | StorageUnavailable, used: int = 0, needed: int = 0) -> None:
         self.steps = list(steps)
         self.calls: list[tuple[float, float, int]] = []
+        self.used = used
+        self.needed = needed
+        self.measured = 0
+
+    async def used_bytes(self) -> int:
+        await trio.lowlevel.checkpoint()
+        return self.used
+
+    async def needed_bytes(self) -> int:
+        await trio.lowlevel.checkpoint()
+        self.measured += 1
+        return self.needed
 
     async def prune(self, before: float, limit: int) -> int:
         await trio.lowlevel.checkpoint()
@@ -30,6 +48,7 @@ class PrunableStore:
         step = self.steps.pop(0) if self.steps else 0
         if isinstance(step, StorageUnavailable):
             raise step
+        self.used -= step
         return step
 
 
@@ -38,16 +57,17 @@ async def prune_for(seconds: float, store: PrunableStore) -> float:
     clock = virtual_clock()
     start = clock.steady()
     with trio.move_on_after(seconds):
-        await keep_pruning(cast("Store", store), clock, RETENTION)
+        await keep_pruning(cast("Store", store), clock, SETTINGS)
     return start
 
 
 async def test_pruning_goes_on_in_small_steps_until_nothing_is_left(autojump_clock: MockClock) -> None:
-    store = PrunableStore(500, 500, 17)
+    store = PrunableStore(200, 200, 17)
     start = await prune_for(119, store)
     times = [round(at, 2) for at, _, _ in store.calls]
-    assert times == [60.0, 60.05, 60.1, 60.15]
-    assert {(before, limit) for _, before, limit in store.calls} == {(start + 60 - RETENTION, 500)}
+    assert times == [60.0, 60.01, 60.02, 60.03]
+    assert {(before, limit) for _, before, limit in store.calls} == {(start + 60 - RETENTION, 200)}
+    assert store.measured == 0
 
 
 async def test_pruning_comes_back_every_minute_with_a_later_end(autojump_clock: MockClock) -> None:
@@ -60,6 +80,32 @@ async def test_pruning_survives_a_disk_that_refuses(autojump_clock: MockClock) -
     store = PrunableStore(500, StorageUnavailable("disk full"), 5)
     await prune_for(130, store)
     assert [round(at) for at, _, _ in store.calls] == [60, 60, 120, 120]
+
+
+async def test_a_history_over_its_limit_loses_what_is_oldest(autojump_clock: MockClock) -> None:
+    store = PrunableStore(0, 200, 200, 200, used=2**20 + 5_000 + 201, needed=5_000)
+    start = await prune_for(119, store)
+    assert [(round(at, 2), round(before - start, 2)) for at, before, _ in store.calls] == [
+        (60.0, 60.0 - RETENTION),
+        (60.01, 60.01),
+        (60.02, 60.01),
+    ]
+    assert store.measured == 1
+
+
+@pytest.mark.parametrize(("used", "measured"), [(2**20, 0), (2**20 + 1, 1), (2**20 + 5_000, 1)])
+async def test_a_history_within_its_limit_is_left_alone(
+    autojump_clock: MockClock, used: int, measured: int
+) -> None:
+    store = PrunableStore(0, 200, used=used, needed=5_000)
+    await prune_for(119, store)
+    assert (len(store.calls), store.measured) == (1, measured)
+
+
+async def test_a_file_that_does_not_shrink_ends_the_round(autojump_clock: MockClock) -> None:
+    store = PrunableStore(used=2**30)
+    await prune_for(190, store)
+    assert [round(at) for at, _, _ in store.calls] == [60, 60, 120, 120, 180, 180]
 
 
 async def test_a_background_task_that_fails_is_counted_and_started_again(

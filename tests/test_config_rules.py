@@ -27,7 +27,7 @@ def test_the_defaults_break_no_rule() -> None:
 
 TEN_YEARS = 3650 * 86400
 DURATIONS = [key.path for key in known_keys() if key.kind is Duration]
-MAY_BE_ZERO = {"server.shutdown_grace", "delivery.retry_after_max"}
+MAY_BE_ZERO = {"server.shutdown_grace", "storage.retention", "delivery.retry_after_max"}
 
 
 @pytest.mark.parametrize("path", DURATIONS)
@@ -63,6 +63,9 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("auth.global_key", "a" * 255),
         ("auth.global_key", "!~"),
         ("delivery.allow_networks", ("10.0.0.0/8", "192.168.1.7", "fd00::/8", "::1/128")),
+        ("storage.retention", Duration(0)),
+        ("storage.history_limit", Size(2**20)),
+        ("storage.history_limit", Size(2**50)),
         ("delivery.schedule", ()),
         ("delivery.schedule", (Duration(1),) * 100),
         ("delivery.jitter", 0.0),
@@ -129,6 +132,7 @@ def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
         ("auth.global_key", "a" * 256, "", "at most 255"),
         ("storage.path", "", "", "must not be empty"),
         ("storage.path", "a\0b", "", "NUL"),
+        ("storage.history_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; storage.reten"),
         ("delivery.allow_networks", ("10.0.0.0/8", "10.1.2.3/8"), "[1]", "write 10.0.0.0/8."),
         ("delivery.allow_networks", ("10.0.0.0/33",), "[0]", "is no network"),
         ("delivery.allow_networks", ("intranet",), "[0]", "is no network"),

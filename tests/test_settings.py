@@ -19,6 +19,7 @@ def test_the_defaults_are_those_of_the_interface() -> None:
     assert str(settings.server.shutdown_grace) == "10s"
     assert settings.auth.global_key is None
     assert (settings.storage.path, str(settings.storage.retention)) == ("data/hookgw.db", "3d")
+    assert str(settings.storage.history_limit) == "1GiB"
     assert settings.instances.auto_create is True
     assert settings.events.validate == "warn"
     assert settings.global_webhooks == ()

@@ -19,6 +19,7 @@ from hookgw.deliveries import Delivery, Settlement
 from hookgw.errors import StorageUnavailable
 from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
 from hookgw.store.records import StoreObserver, StoreStatistics
+from hookgw.store.tallies import Change
 from hookgw.store.writer import Committed
 
 FIRST_RETRY = 0.1
@@ -49,8 +50,12 @@ class Committer:
         settle_limit: from how many waiting settlements on :meth:`settle_capacity` waits.
 
     Attributes:
+        thread: held while the writer writes.
         on_appended: called in the Trio thread after each commit with the deliveries it appended, in
             order, before any of its waiters runs.
+        on_committed: called after each commit.
+        on_changed: called after each commit that changed what is pending otherwise than by appending,
+            before any of its waiters runs, with the change.
         on_requeued: called before that with how many finished deliveries the commit made pending again,
             by lane, if it did.
         failing: why the disk refuses; ``None`` while it works.
@@ -61,6 +66,8 @@ class Committer:
     ) -> None:
         self.on_appended: Callable[[list[Delivery]], None] = _ignore
         self.on_requeued: Callable[[Mapping[str, int]], None] = _ignore
+        self.on_committed: Callable[[], None] = _do_nothing
+        self.on_changed: Callable[[Change], None] = _ignore
         self.failing: StorageUnavailable | None = None
         self._writer = writer
         self._observer = observer
@@ -70,7 +77,7 @@ class Committer:
         self._work = trio.Event()
         self._room = trio.Event()
         self._room.set()
-        self._thread = trio.CapacityLimiter(1)
+        self.thread = trio.CapacityLimiter(1)
         self._scope = trio.CancelScope(shield=True)
         self._closed: StorageUnavailable | None = None
         self._settlements = 0
@@ -198,7 +205,7 @@ class Committer:
         self._work = trio.Event()
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
         try:
-            committed = await trio.to_thread.run_sync(commit, limiter=self._thread)
+            committed = await trio.to_thread.run_sync(commit, limiter=self.thread)
         except StorageUnavailable as error:
             self._refuse(error)
             return False
@@ -215,6 +222,8 @@ class Committer:
         self._settlements -= sum(len(group.settlements) for group in groups)
         if self._settlements <= self._settle_limit:
             self._room.set()
+        if committed.change:
+            self.on_changed(committed.change)
         if committed.requeued:
             self.on_requeued(committed.requeued)
         appended = [d for group in groups for job in group.appends if not job.error for d in job.deliveries()]
@@ -223,6 +232,7 @@ class Committer:
         self._taken = []
         for group in groups:
             group.finish()
+        self.on_committed()
         self._observer.committed(committed.seconds, committed.rows)
 
     def _refuse(self, error: StorageUnavailable) -> None:
@@ -259,6 +269,10 @@ _CLOSED = StorageUnavailable("The store is closed: hookgw is stopping.")
 def _same(error: StorageUnavailable) -> StorageUnavailable:
     """The error once more, for one more task to raise."""
     return StorageUnavailable(*error.messages, retry_after=error.retry_after)
+
+
+def _do_nothing() -> None:
+    """What is done about commits until somebody wants to know."""
 
 
 def _ignore(news: object) -> None:

@@ -17,7 +17,7 @@ OLDEST_SQLITE = (3, 38, 0)
 """The first with ``UPDATE … FROM``, ``RETURNING`` and the JSON functions always built in."""
 
 WAL_PAGES = 4000
-"""How long the write-ahead log grows before a commit folds it into the file: 16 MiB."""
+"""From how many pages on the write-ahead log is to begin anew: 16 MiB."""
 
 _BUG = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_SCHEMA}
 
@@ -29,11 +29,13 @@ class Connections(NamedTuple):
         writer: the only one that writes.
         lanes: for the refills of lanes.
         queries: for everything else that reads, so that a long listing holds no lane up.
+        checkpoints: folds the write-ahead log into the file, as no other connection does by itself.
     """
 
     writer: sqlite3.Connection
     lanes: sqlite3.Connection
     queries: sqlite3.Connection
+    checkpoints: sqlite3.Connection
 
 
 @contextmanager
@@ -56,7 +58,8 @@ def open_database(path: Path) -> Iterator[Connections]:
             migrate(writer, path)
             lanes = stack.enter_context(closing(_connect_reader(path)))
             queries = stack.enter_context(closing(_connect_reader(path)))
-        yield Connections(writer, lanes, queries)
+            checkpoints = stack.enter_context(closing(_connect(path, cache_kib=64)))
+        yield Connections(writer, lanes, queries, checkpoints)
 
 
 @contextmanager
@@ -106,7 +109,7 @@ def _connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{cache_kib}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * 4096}")
     except sqlite3.Error:
         connection.close()

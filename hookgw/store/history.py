@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -30,9 +31,11 @@ _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer
     FROM attempts WHERE delivery = ? ORDER BY number"""
 
-_OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event) FROM (
-    SELECT seq, event FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)"""
-_PRUNE_ROWS = (
+_OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*), max(finished_at) FROM (
+    SELECT seq, event, finished_at FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)"""
+_EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
+    WHERE seq IN (SELECT value FROM json_each(?))"""
+_REMOVE = (
     "DELETE FROM attempts WHERE delivery IN (SELECT value FROM json_each(:seqs))",
     "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))",
     "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))",
@@ -41,6 +44,14 @@ _PRUNE_ROWS = (
 )
 _PRUNE_UNHEARD = """DELETE FROM events WHERE seq IN (
     SELECT seq FROM events INDEXED BY unheard WHERE heard = 0 AND accepted_at < ? LIMIT ?)"""
+_USED = """SELECT (page_count - freelist_count) * page_size
+    FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
+# An event is a row of about 60 bytes beside its payload. As many as fit share a page of 4,096 bytes; a
+# larger one fills pages of its own, and its rest shares one. All else of a delivery takes 210 bytes.
+_NEEDED = """SELECT
+    (SELECT coalesce(sum(210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)), size + 400)), 0)
+        FROM deliveries INDEXED BY outbox WHERE state = 'pending')
+    + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)"""
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -173,16 +184,40 @@ def _attempt(
 
 
 def prune(connection: sqlite3.Connection, before: float, limit: int) -> int:
-    """Remove deliveries that finished before a time, and events that none refers to any more.
+    """Remove the oldest deliveries that finished before a time, and events that none refers to any more.
 
     Returns:
         How many deliveries and unheard events went; 0 where nothing is left to remove.
     """
-    seqs, events = connection.execute(_OLD, (micros(before), limit)).fetchone()
-    removed: int = connection.execute(_PRUNE_UNHEARD, (micros(before), limit)).rowcount
-    if seqs == "[]":
-        return removed
-    counts = [
-        connection.execute(statement, {"seqs": seqs, "events": events}).rowcount for statement in _PRUNE_ROWS
-    ]
-    return removed + counts[2]
+    end = micros(before)
+    row: tuple[str, str, int, int] = connection.execute(_OLD, (end, limit)).fetchone()
+    seqs, events, count, last = row
+    if count:
+        _remove(connection, seqs, events)
+    # Where older deliveries are left, unheard events that are younger than those removed stay too.
+    until = last if count == limit else end
+    unheard: int = connection.execute(_PRUNE_UNHEARD, (until, limit)).rowcount
+    return count + unheard
+
+
+def forget(connection: sqlite3.Connection, seqs: Sequence[int]) -> None:
+    """Remove deliveries of these numbers, and events that none refers to any more."""
+    if not seqs:
+        return
+    asked = msgspec.json.encode(seqs).decode()
+    _remove(connection, asked, connection.execute(_EVENTS_OF, (asked,)).fetchone()[0])
+
+
+def _remove(connection: sqlite3.Connection, seqs: str, events: str) -> None:
+    for statement in _REMOVE:
+        connection.execute(statement, {"seqs": seqs, "events": events})
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """How much of the data file is in use; it reads two numbers that the file keeps."""
+    return int(connection.execute(_USED).fetchone()[0])
+
+
+def needed_bytes(connection: sqlite3.Connection) -> int:
+    """About how much of that the outbox and the shelves take."""
+    return int(connection.execute(_NEEDED).fetchone()[0])

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 
 from hookgw.deliveries import DeliveryState, Settlement
+from hookgw.store import history
 from hookgw.store.bulk import Bulk
 from hookgw.store.records import micros, storable
+from hookgw.store.tallies import Change, weight
 
 _STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
@@ -30,34 +32,46 @@ _KEEP_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE c
 _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
-def settle(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> int:
+def settle(
+    connection: sqlite3.Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
+) -> Change:
     """Write what came of deliveries, in order; one that is not pending when its turn comes is left alone.
 
+    Args:
+        connection: in a transaction.
+        settlements: what came of them.
+        keep_history: whether attempts and finished deliveries are kept; else what is finished goes.
+
     Returns:
-        How many deliveries are no longer pending.
+        What is no longer pending.
     """
     if not settlements:
-        return 0
+        return {}
     asked = msgspec.json.encode(list({settlement.seq for settlement in settlements})).decode()
     pending = set(_numbers_of(connection.execute(_STILL_PENDING, (asked,)).fetchone()[0]))
-    before = len(pending)
+    finished = []
     applied = []
     for settlement in settlements:
         if settlement.seq in pending:
             applied.append(settlement)
             if settlement.state is not DeliveryState.PENDING:
                 pending.remove(settlement.seq)
+                finished.append(settlement.seq)
+    gone = weight(connection, finished)
+    if not keep_history:
+        history.forget(connection, finished)
+        applied = [settlement for settlement in applied if settlement.seq in pending]
     _write_settlements(connection, applied)
-    return before - len(pending)
+    if keep_history:
+        _ADD_ATTEMPTS.run(connection, [_attempt_row(s) for s in applied if s.attempt])
+    return gone
 
 
 def _write_settlements(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> None:
-    attempts = [_attempt_row(settlement) for settlement in settlements if settlement.attempt]
-    numbers = {row[0]: row[1] for row in attempts}
+    numbers = {s.seq: s.attempt.number for s in settlements if s.attempt}
     last = {settlement.seq: settlement for settlement in settlements}
     bodies = {s.seq: s.body for s in settlements if s.body is not None}
     _SETTLE.run(connection, [_settled_row(s, numbers.get(s.seq)) for s in last.values()])
-    _ADD_ATTEMPTS.run(connection, attempts)
     _KEEP_BODIES.run(connection, list(bodies.items()))
 
 

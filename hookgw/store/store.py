@@ -13,6 +13,7 @@ from hookgw.clock import Clock
 from hookgw.deliveries import Delivery, Page, Settlement
 from hookgw.events import Event
 from hookgw.store import history, outbox
+from hookgw.store.checkpoints import Checkpoints
 from hookgw.store.committer import Committer
 from hookgw.store.database import Connections, open_database, start_errors
 from hookgw.store.jobs import AppendJob
@@ -30,6 +31,7 @@ from hookgw.store.records import (
     StoreStatistics,
 )
 from hookgw.store.requeue_access import RequeueAccess
+from hookgw.store.tallies import Change
 from hookgw.store.writer import Transaction, Writer
 
 PARK_STEP = 5_000
@@ -68,6 +70,19 @@ class Store(RequeueAccess):
     @on_appended.setter
     def on_appended(self, function: Callable[[list[Delivery]], None]) -> None:
         self._committer.on_appended = function
+
+    @property
+    def on_changed(self) -> Callable[[Change], None]:
+        """Called in the Trio thread after each commit that changed what is pending, save by appending.
+
+        It gets by how many deliveries and bytes of payload more or less is pending, by the registration's
+        id, before any waiter runs. It must neither block nor raise: what it raises ends the store.
+        """
+        return self._committer.on_changed
+
+    @on_changed.setter
+    def on_changed(self, function: Callable[[Change], None]) -> None:
+        self._committer.on_changed = function
 
     async def append(self, appends: Sequence[Append]) -> list[bool]:
         """Keep events and one pending delivery for each of their targets, all of them or none.
@@ -194,6 +209,38 @@ class Store(RequeueAccess):
             total += parked
         return total
 
+    async def drop_oldest(
+        self,
+        registration: str,
+        lanes: Sequence[str],
+        reason: str,
+        *,
+        count: int,
+        size: int,
+        spared: Sequence[int] = (),
+    ) -> int:
+        """Make the oldest pending deliveries of a registration dead, in one step of bounded size.
+
+        Args:
+            registration: its id.
+            lanes: the lanes they can be in.
+            reason: a sentence that says why.
+            count, size: so many deliveries, and as many as have so many bytes of payload together; at
+                most :data:`PARK_STEP`.
+            spared: sequence numbers of deliveries that stay pending.
+
+        Returns:
+            How many there were.
+        """
+        at = self._clock.steady()
+
+        def drop(transaction: Transaction) -> int:
+            return transaction.drop_oldest(
+                registration, lanes, reason, at, count=count, size=size, spared=spared, limit=PARK_STEP
+            )
+
+        return await self.write(drop)
+
     async def list_deliveries(self, query: DeliveryQuery) -> list[DeliverySummary]:
         """Deliveries of an instance, the newest first."""
         return await self._queries.run(lambda connection: history.list_deliveries(connection, query))
@@ -223,6 +270,17 @@ class Store(RequeueAccess):
         """
         return await self.write(lambda transaction: transaction.prune(before, limit))
 
+    async def used_bytes(self) -> int:
+        """How much of the data file is in use: by all that lasts. It costs next to nothing."""
+        return await self._queries.run(history.used_bytes)
+
+    async def needed_bytes(self) -> int:
+        """About how much of it the outbox and the shelves need; the rest is history.
+
+        It walks an index of the outbox: 0.1 s for a million pending deliveries, beside the commits.
+        """
+        return await self._queries.run(history.needed_bytes)
+
     async def check(self) -> None:
         """Write something small to the disk.
 
@@ -238,7 +296,7 @@ class Store(RequeueAccess):
 
 @asynccontextmanager
 async def open_store(
-    path: Path, *, clock: Clock, observer: StoreObserver | None = None
+    path: Path, *, clock: Clock, observer: StoreObserver | None = None, keep_history: bool = True
 ) -> AsyncIterator[Store]:
     """Open the data file, and make it where it is missing.
 
@@ -246,9 +304,12 @@ async def open_store(
         path: the file; beside it ``-wal``, ``-shm`` and ``.lock`` come to be.
         clock: gives the time at which events are accepted.
         observer: hears of commits and of a disk that refuses.
+        keep_history: whether finished deliveries and attempts are kept. Without, a delivery goes when it
+            is settled, and its event with the last of them, so that duplicates are noticed only of what
+            is pending. What is parked, and events that nobody hears, go with the next :meth:`Store.prune`.
 
     Returns:
-        An async context manager that gives the store. It owns the committer's task, the connections
+        An async context manager that gives the store. It owns the tasks that write, the connections
         and the lock. At the end it writes what is queued (for at most 5 s, also when cancelled), folds
         the write-ahead log into the file and gives up the lock.
 
@@ -258,15 +319,20 @@ async def open_store(
     """
     opened = await trio.to_thread.run_sync(_open, path)
     try:
-        writer = Writer(opened.connections.writer, path)
+        writer = Writer(opened.connections.writer, path, keep_history=keep_history)
         committer = Committer(writer, observer or SilentObserver(), pending=opened.pending)
-        lanes, queries = (Reader(connection, path) for connection in opened.connections[1:])
+        connections = opened.connections
+        lanes, queries = Reader(connections.lanes, path), Reader(connections.queries, path)
+        checkpoints = Checkpoints(connections.checkpoints, connections.writer, committer.thread)
+        committer.on_committed = checkpoints.committed
         async with trio.open_nursery() as nursery:
             nursery.start_soon(committer.run)
+            nursery.start_soon(checkpoints.run)
             try:
                 yield Store(committer, lanes, queries, clock, Numbering(*opened.last_numbers))
             finally:
                 await committer.close()
+                nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):  # the last words to the disk; a thread cannot be cut short
             await trio.to_thread.run_sync(opened.resources.close)

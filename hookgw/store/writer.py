@@ -12,12 +12,13 @@ from pathlib import Path
 import msgspec
 
 from hookgw.events import Event
-from hookgw.store import history, moving, outbox, requeue, settling
+from hookgw.store import dropping, history, moving, outbox, requeue, settling
 from hookgw.store.database import is_disk_error, storage_errors
 from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
 from hookgw.store.names import Names, of_instance
 from hookgw.store.outbox import NewEvent
 from hookgw.store.shelves import Shelves
+from hookgw.store.tallies import Change, added, counted
 
 _BAD_VALUES = (
     sqlite3.IntegrityError,
@@ -38,12 +39,14 @@ class Committed(msgspec.Struct, frozen=True):
         rows: how many it wrote.
         pending: how many more deliveries are pending than before.
         requeued: how many finished deliveries became pending again, by the key of their lane.
+        change: how that is more or less pending than before, without what was appended.
     """
 
     seconds: float
     rows: int
     pending: int
     requeued: Mapping[str, int] = {}
+    change: Change = {}
 
 
 class Transaction(Shelves):
@@ -60,6 +63,7 @@ class Transaction(Shelves):
         self.rows = 0
         self.pending = 0
         self.requeued: Counter[str] = Counter()
+        self.change: Change = {}
 
     def park(
         self,
@@ -85,9 +89,37 @@ class Transaction(Shelves):
             How many there were.
         """
         parked = moving.park(self._connection, registration, lanes, reason, at, spared=spared, limit=limit)
-        self.rows += parked
-        self.pending -= parked
-        return parked
+        self.rows += parked[0]
+        self.finished({registration: parked})
+        return parked[0]
+
+    def drop_oldest(
+        self,
+        registration: str,
+        lanes: Sequence[str],
+        reason: str,
+        at: float,
+        *,
+        count: int,
+        size: int,
+        spared: Sequence[int],
+        limit: int,
+    ) -> int:
+        """Make the oldest pending deliveries of a registration dead; see :meth:`Store.drop_oldest`."""
+        dropped = dropping.drop_oldest(
+            self._connection,
+            registration,
+            lanes,
+            reason,
+            at,
+            count=count,
+            size=size,
+            spared=spared,
+            limit=limit,
+        )
+        self.rows += dropped[0]
+        self.finished({registration: dropped})
+        return dropped[0]
 
     def relane(
         self, registration: str, old_lanes: Sequence[str], lane_of: Callable[[Event], str] | str
@@ -124,12 +156,18 @@ class Transaction(Shelves):
         Returns:
             How many of them were finished.
         """
-        lanes = requeue.requeue(self._connection, self._names, chosen, position, at)
+        lanes, change = requeue.requeue(self._connection, self._names, chosen, position, at)
         count = lanes.total()
         self.requeued = self.requeued + lanes
+        self.change = added(self.change, change)
         self.rows += count
         self.pending += count
         return count
+
+    def finished(self, gone: Change) -> None:
+        """Count what is no longer pending."""
+        self.change = added(self.change, gone, -1)
+        self.pending -= counted(gone)
 
     def retire_instance(self, name: str, retired_as: str) -> None:
         """Put the events and deliveries of an instance out of reach of a later one of that name.
@@ -159,10 +197,12 @@ class Writer:
     Args:
         connection: the writing one, in autocommit mode. The caller closes it.
         path: the file, for messages.
+        keep_history: whether finished deliveries are kept once they are settled.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, keep_history: bool = True) -> None:
         self._connection = connection
+        self._keep_history = keep_history
         self._path = path
         self._names = Names(connection)
         self._transaction = Transaction(connection, self._names)
@@ -189,7 +229,9 @@ class Writer:
                 self._transact(groups, probe, self._append_one_by_one)
         transaction = self._transaction
         elapsed = time.perf_counter() - started
-        return Committed(elapsed, transaction.rows, transaction.pending, transaction.requeued)
+        return Committed(
+            elapsed, transaction.rows, transaction.pending, transaction.requeued, transaction.change
+        )
 
     def _transact(
         self, groups: Sequence[Group], probe: bool, append: Callable[[Sequence[AppendJob]], None]
@@ -214,8 +256,8 @@ class Writer:
 
     def _apply(self, group: Group, append: Callable[[Sequence[AppendJob]], None]) -> None:
         append(group.appends)
-        settled = settling.settle(self._connection, group.settlements)
-        self._transaction.pending -= settled
+        settled = settling.settle(self._connection, group.settlements, keep_history=self._keep_history)
+        self._transaction.finished(settled)
         self._transaction.rows += len(group.settlements)
         for job in group.functions:
             self._call(job)
@@ -240,7 +282,7 @@ class Writer:
     def _alone(self, job: Job) -> Iterator[None]:
         """Let what a block does fail by itself: then it is undone, and the job has the error."""
         transaction = self._transaction
-        counted = transaction.rows, transaction.pending, transaction.requeued
+        before = transaction.rows, transaction.pending, transaction.requeued, transaction.change
         job.error = None
         self._connection.execute("SAVEPOINT one")
         try:
@@ -250,7 +292,7 @@ class Writer:
                 raise
             self._connection.execute("ROLLBACK TO one")
             self._names.forget()
-            transaction.rows, transaction.pending, transaction.requeued = counted
+            transaction.rows, transaction.pending, transaction.requeued, transaction.change = before
             job.error = error
         self._connection.execute("RELEASE one")
 

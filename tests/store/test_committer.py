@@ -18,7 +18,7 @@ from hookgw.store import Append, Store
 from hookgw.store.committer import CLOSE_GRACE, COMMIT_GROUPS, FIRST_RETRY, LAST_RETRY, Committer
 from hookgw.store.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group
 from hookgw.store.outbox import NewEvent
-from hookgw.store.writer import Committed, Transaction
+from hookgw.store.writer import Committed, Transaction, Writer
 from tests.store.support import LANE, Watch, delivered, event, ids_of, opened, seqs_of, to
 
 
@@ -434,3 +434,40 @@ async def test_what_the_body_raises_comes_out_and_all_is_kept(path: Path) -> Non
     async with opened(path) as store:
         assert await ids_of(store) == []
         assert await store.append(to("e1")) == [False]
+
+
+# A disk that is slow
+
+
+async def test_a_commit_that_takes_long_holds_up_nothing_but_what_waits_for_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, disk, began = Writer.commit, threading.Event(), threading.Event()
+
+    def slow(self: Writer, groups: list[Group], *, probe: bool = False) -> Committed:
+        began.set()
+        assert disk.wait(30)
+        return commit(self, groups, probe=probe)
+
+    async with opened(path) as store:
+        await store.append(to("e0"))
+        [seq] = await seqs_of(store)
+        monkeypatch.setattr(Writer, "commit", slow)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.append, to("e1"))
+            await trio.to_thread.run_sync(began.wait)
+            with trio.testing.assert_no_checkpoints():
+                store.settle_nowait(delivered(seq))
+            assert await ids_of(store) == ["e0"]  # reads go on
+            with trio.move_on_after(0) as gone:
+                await store.append(to("e2"))
+            assert gone.cancelled_caught
+            nursery.start_soon(store.append, to("e3"))
+            await trio.testing.wait_all_tasks_blocked()
+            assert store.statistics().waiting == 2 + 1 + 2 + 2
+            assert store.statistics().failing is None
+            assert len(nursery.child_tasks) == 2
+            disk.set()
+        await store.flush()
+        assert await ids_of(store) == ["e1", "e2", "e3"]
+        assert store.statistics().waiting == 0

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hookgw.store import Append
 from hookgw.store.migrations import MIGRATIONS
-from tests.store.support import LANE, child, ids_of, opened, peek, seqs_of, to
+from tests.store.support import AT, LANE, child, dead, event, ids_of, opened, peek, seqs_of, to
 
 APPEND = """
 import sys
@@ -80,6 +81,21 @@ async def main():
 
 trio.run(main)
 """
+PRUNE = """
+import sys
+from pathlib import Path
+import trio
+from hookgw.clock import Clock
+from hookgw.store import open_store
+
+async def main():
+    async with open_store(Path(sys.argv[1]), clock=Clock()) as store:
+        while removed := await store.prune(float(sys.argv[2]), 7):
+            sys.stdout.write(f"{removed}\\n")
+            sys.stdout.flush()
+
+trio.run(main)
+"""
 
 
 @pytest.mark.parametrize("after", [1, 40, 400])
@@ -101,6 +117,38 @@ async def test_what_append_returned_for_outlives_a_kill(path: Path, after: int) 
         last = (await seqs_of(store, limit=10**6))[-1]
         assert await store.append([*to(known[0]), *to("after")]) == [False, True]
         assert (await seqs_of(store, after=last)) > [last]
+
+
+@pytest.mark.parametrize("after", [1, 9])
+async def test_a_kill_during_pruning_leaves_whole_deliveries(path: Path, after: int) -> None:
+    names = [f"e{number}" for number in range(400)]
+    async with opened(path) as store:
+        await store.append(
+            [Append(event(name), (("reg_1", LANE), ("reg_2", "http://b.test"))) for name in names]
+        )
+        for seq in (kept := await seqs_of(store)):
+            store.settle_nowait(dead(seq))
+        await store.flush()
+    pruning = child(PRUNE, path, AT + 1)
+    assert pruning.stdout is not None
+    removed = sum(int(pruning.stdout.readline()) for _ in range(after))
+    pruning.send_signal(signal.SIGKILL)
+    pruning.communicate(timeout=60)
+    left = [row[0] for row in peek(path, "SELECT seq FROM deliveries WHERE state = 'dead' ORDER BY seq")]
+    assert left == kept[len(kept) - len(left) :]
+    assert len(left) <= len(kept) - removed
+    for table, column in (("attempts", "delivery"), ("bodies", "seq")):
+        assert [row[0] for row in peek(path, f"SELECT {column} FROM {table} ORDER BY 1")] == left
+    async with opened(path) as store:
+        while await store.prune(AT + 1, 100):
+            pass
+        assert await ids_of(store, "http://b.test") == names  # their events stay, as they are pending
+        for seq in await seqs_of(store, "http://b.test"):
+            store.settle_nowait(dead(seq))
+        await store.flush()
+        while await store.prune(AT + 1, 100):
+            pass
+    assert peek(path, "SELECT count(*) FROM events") == [(0,)]
 
 
 def test_a_kill_during_a_migration_leaves_the_file_as_it_was(path: Path) -> None:

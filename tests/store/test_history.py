@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 
+from hookgw.clock import Clock
 from hookgw.deliveries import DeliveryState, Settlement
-from hookgw.store import Append, DeliveryQuery, Store
-from tests.store.support import AT, LANE, attempt, dead, delivered, event, failed, seqs_of, to
+from hookgw.store import Append, DeliveryQuery, Store, open_store
+from tests.store.support import AT, LANE, attempt, dead, delivered, event, failed, opened, seqs_of, to
 
 
 @pytest.fixture
@@ -154,3 +158,87 @@ async def test_an_unheard_event_keeps_no_payload(store: Store) -> None:
 def _count(shelves, table: str) -> int:  # type: ignore[no-untyped-def]
     found: int = shelves.values._table._connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
     return found
+
+
+async def test_unheard_events_that_are_younger_than_what_is_left_stay(store: Store, seqs: list[int]) -> None:
+    """So that a history that is cut to size loses what is oldest, of either."""
+    await store.append([Append(event("unheard"), ())])
+    assert [await store.prune(9e9, 1) for _ in range(3)] == [1, 1, 1]
+    assert await store.append(to("unheard")) == [False]
+    assert await store.prune(9e9, 1) == 1
+    assert await store.append(to("unheard")) == [True]
+
+
+@pytest.mark.parametrize("size", [20, 500, 2_100, 3_000, 10_000])
+async def test_what_the_history_takes_is_what_pruning_gives_back(path: Path, size: int) -> None:
+    async with opened(path) as store:
+        text = '"' + "x" * size + '"'
+        batch = [Append(event(f"e{n}", data=text), (("reg_1", LANE),)) for n in range(1_000)]
+        empty = await store.used_bytes() - await store.needed_bytes()
+        await store.append(batch)
+        waiting = await store.used_bytes() - await store.needed_bytes()
+        assert abs(waiting - empty) < 100_000 + 0.1 * await store.used_bytes(), "the outbox is no history"
+        for seq in await seqs_of(store):
+            store.settle_nowait(delivered(seq))
+        await store.flush()
+        finished = await store.used_bytes() - await store.needed_bytes()
+        assert finished > 1_000 * (size + 200)
+        while await store.prune(AT + 1, 500):
+            pass
+        assert await store.used_bytes() - await store.needed_bytes() < 0.1 * finished
+
+
+# Without a history
+
+
+@pytest.fixture
+async def forgetful(path: Path) -> AsyncIterator[Store]:
+    async with open_store(path, clock=Clock(), keep_history=False) as store:
+        yield store
+
+
+async def counts(store: Store) -> dict[str, int]:
+    tables = ("events", "deliveries", "attempts", "bodies")
+    return {table: await store.read(lambda shelves, t=table: _count(shelves, t)) for table in tables}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [delivered(1, number=2), dead(1, number=2), Settlement(seq=1, state=DeliveryState.DROPPED, at=AT)],
+    ids=["delivered", "dead", "dropped"],
+)
+async def test_what_is_settled_is_gone(forgetful: Store, end: Settlement) -> None:
+    await forgetful.append(to("e1", "e2"))
+    assert await forgetful.append(to("e1")) == [False]
+    await forgetful.settle(failed(1, body=b"fixed"))
+    assert await counts(forgetful) == {"events": 2, "deliveries": 2, "attempts": 0, "bodies": 1}
+    [first, _] = (await forgetful.page(LANE, 0, 10)).deliveries
+    assert (first.attempts, first.failures, first.body) == (1, 1, b"fixed")
+    await forgetful.settle(end)
+    assert await counts(forgetful) == {"events": 1, "deliveries": 1, "attempts": 0, "bodies": 0}
+    assert forgetful.statistics().pending == 1
+    assert await forgetful.append(to("e1", "e2")) == [True, False]
+
+
+async def test_a_failure_and_an_end_in_one_commit(forgetful: Store) -> None:
+    await forgetful.append(to("e1", "e2"))
+    forgetful.settle_nowait(failed(1))
+    forgetful.settle_nowait(failed(2))
+    forgetful.settle_nowait(delivered(1, number=2))
+    await forgetful.flush()
+    assert await counts(forgetful) == {"events": 1, "deliveries": 1, "attempts": 0, "bodies": 1}
+
+
+async def test_an_event_goes_with_its_last_delivery(forgetful: Store) -> None:
+    await forgetful.append([Append(event("e1"), (("reg_1", LANE), ("reg_2", "http://other.test")))])
+    await forgetful.settle(delivered(1))
+    assert await counts(forgetful) == {"events": 1, "deliveries": 1, "attempts": 0, "bodies": 0}
+    await forgetful.settle(delivered(2))
+    assert await counts(forgetful) == {"events": 0, "deliveries": 0, "attempts": 0, "bodies": 0}
+
+
+async def test_what_is_parked_and_unheard_goes_with_the_next_pruning(forgetful: Store) -> None:
+    await forgetful.append([*to("e1"), Append(event("e2"), ())])
+    assert await forgetful.park("reg_1", [LANE], "off", AT) == 1
+    assert await forgetful.prune(9e9, 10) == 2
+    assert await counts(forgetful) == {"events": 0, "deliveries": 0, "attempts": 0, "bodies": 0}
