@@ -1,0 +1,115 @@
+"""Jumps of the machine's clock by an hour: nothing is tried early, nothing young expires."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.clock import Clock
+from hookgw.deliveries import DeliveryState
+from hookgw.gateway import open_gateway
+from hookgw.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.testing import GatewayKit, Receiver, answer
+from hookgw.units import Duration
+from tests.faults.support import KIND, state_of, wait_out
+
+HOUR = 3600.0
+both_ways = pytest.mark.parametrize("jump", [HOUR, -HOUR], ids=["forward", "back"])
+
+
+class Machine:
+    """A machine's clock that somebody sets while it runs."""
+
+    def __init__(self) -> None:
+        self.offset = 1_700_000_000.0
+
+    def now(self) -> float:
+        return trio.current_time() + self.offset
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, machine: Machine, clock: MockClock, *, max_age: float = HOUR / 2
+) -> AsyncIterator[GatewayKit]:
+    """A kit whose steady clock follows the mock clock, and whose wall follows the machine."""
+    settings = Settings(
+        storage=StorageSettings(path=str(folder / "hookgw.db")),
+        plugins=PluginsSettings(folders=()),
+        delivery=DeliverySettings(allow_networks=("127.0.0.0/8",), max_age=Duration(max_age)),
+    )
+    async with open_gateway(settings, base=folder, clock=Clock(machine.now)) as gateway:
+        yield GatewayKit(gateway, clock, [])
+
+
+@both_ways
+async def test_a_retry_is_neither_early_nor_late(
+    jump: float, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(500), answer(500))
+    machine = Machine()
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await kit.settled()
+        machine.offset += jump
+        assert 4.99 <= await wait_out(kit, hookgw_receiver) <= 5.5
+        assert 14.99 <= await wait_out(kit, hookgw_receiver) <= 16.5
+        assert await state_of(kit, event) is DeliveryState.DELIVERED
+    timestamps = [float(request.header("webhook-timestamp") or 0) for request in hookgw_receiver.requests]
+    assert abs(timestamps[1] - timestamps[0] - jump) < 10
+
+
+@both_ways
+async def test_what_is_young_does_not_expire_and_what_is_old_does(
+    jump: float, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    machine = Machine()
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await kit.settled()
+        machine.offset += jump
+        await kit.advance(1700)
+        assert await state_of(kit, event) is DeliveryState.PENDING
+        await kit.advance(400)
+        assert await state_of(kit, event) is DeliveryState.DEAD
+
+
+@both_ways
+async def test_a_date_in_retry_after_is_compared_to_the_machine_s_clock_of_that_moment(
+    jump: float, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    machine = Machine()
+    hookgw_receiver.will(
+        lambda _: answer(503, headers={"retry-after": formatdate(machine.now() + 60, usegmt=True)})
+    )
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        machine.offset += jump
+        await kit.emit(KIND, {})
+        assert 58.9 <= await wait_out(kit, hookgw_receiver) <= 60
+
+
+@both_ways
+async def test_a_jump_while_hookgw_is_down_loses_nothing(
+    jump: float, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """What was waiting then is tried when its time on disk has come by the clock of the new process."""
+    hookgw_receiver.will(answer(500))
+    machine = Machine()
+    async with opened(tmp_path, machine, hookgw_clock, max_age=2 * HOUR) as kit:
+        await kit.register(hookgw_receiver.url)
+        events = [await kit.emit(KIND, {"n": n}) for n in range(3)]
+        await kit.settled()
+    machine.offset += jump
+    async with opened(tmp_path, machine, hookgw_clock, max_age=2 * HOUR) as kit:
+        await kit.advance(max(0.0, -jump) + 6)
+        assert [await state_of(kit, event) for event in events] == [DeliveryState.DELIVERED] * 3
+    assert list(dict.fromkeys(hookgw_receiver.ids)) == [event.id for event in events]

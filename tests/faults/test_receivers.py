@@ -1,0 +1,190 @@
+"""Every way in which a receiver can misbehave, before the real gateway: what the lane makes of it."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import re
+import socket
+from collections.abc import Callable
+
+import pytest
+import trio.testing
+from trio.testing import MockClock
+
+from hookgw.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.testing import (
+    Answer,
+    GatewayKit,
+    HalfClose,
+    Hang,
+    Receiver,
+    Reset,
+    Send,
+    Stream,
+    answer,
+    chunk,
+    close,
+    hang,
+    raw,
+    reset,
+)
+from tests.faults.support import KIND, attempts_of, report_of, state_of
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n"
+MEGABYTE = b"x" * 2**20
+LONGER_THAN_AN_ATTEMPT = 15.1
+
+
+def flood(piece: bytes) -> Callable[[], itertools.repeat[bytes]]:
+    return lambda: itertools.repeat(piece)
+
+
+NO_ANSWER: dict[str, tuple[Answer, str]] = {
+    "resets before the answer": (reset(), "broke the connection"),
+    "resets in the head": (answer().cut(10, Reset()), "broke the connection"),
+    "closes before the answer": (close(), "closed the connection"),
+    "closes in the head": (answer().cut(10), "closed the connection"),
+    "half-closes": (Answer((HalfClose(),)), "closed the connection"),
+    "garbage": (raw(b"SSH-2.0-OpenSSH_9.6\r\n"), "SSH-2.0"),
+    "a header of 1 MB": (raw(HEAD + b"a: " + MEGABYTE), "head"),
+    "10,000 headers": (raw(HEAD + b"a: b\r\n" * 10_000 + b"\r\n"), "headers"),
+    "a flood of 1xx": (Answer((Stream(flood(b"HTTP/1.1 103 Early Hints\r\n\r\n")),)), "1xx"),
+}
+"""Each fault with what the attempt's error says of it."""
+
+TOO_SLOW: dict[str, Answer] = {
+    "says nothing": hang(),
+    "drips its head": answer(drip="head"),
+    "stops in the head": answer().cut(10, Hang()),
+}
+
+STATUS_STANDS: dict[str, Answer] = {
+    "resets after the answer": answer().then(Reset()),
+    "resets in the body": answer(body=MEGABYTE).cut(1000, Reset()),
+    "closes in the body": answer(body=MEGABYTE).cut(1000),
+    "half-closes after the answer": answer().then(HalfClose()),
+    "100 MB": Answer((Send(HEAD + b"content-length: 104857600\r\n\r\n"), Stream(flood(MEGABYTE)))),
+    "an endless chunked body": Answer((Send(CHUNKED), Stream(flood(chunk(MEGABYTE))))),
+    "endless trailers": Answer((Send(CHUNKED + b"0\r\n"), Stream(flood(b"a: b\r\n")))),
+    "a gzip bomb": answer(body=gzip.compress(bytes(20 * 2**20)), headers={"content-encoding": "gzip"}),
+    "bad gzip": answer(body=b"no gzip", headers={"content-encoding": "gzip"}),
+    "HTTP/1.0 without a length": answer(body="fine", version="1.0", framing="close"),
+    "a 204 with a body": raw(b"HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\nhello"),
+    "two lengths": raw(HEAD + b"content-length: 1\r\ncontent-length: 2\r\n\r\nab"),
+    "answers before it has read the body": answer(early=True),
+    "connection: close": answer(keep_alive=False),
+}
+
+
+@pytest.mark.parametrize("name", NO_ANSWER)
+async def test_what_is_no_answer_is_tried_again(
+    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    fault, said = NO_ANSWER[name]
+    hookgw_receiver.will(fault)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [first.id]
+    await hookgw_gateway.advance(1.2)
+    assert hookgw_receiver.ids == [first.id, first.id, second.id]
+    failed, delivered = await attempts_of(hookgw_gateway, first)
+    assert (failed.outcome, failed.status) == (Outcome.UNREACHABLE, None)
+    assert failed.error is not None
+    assert re.search(said, failed.error), failed.error
+    assert delivered.outcome is Outcome.DELIVERED
+
+
+@pytest.mark.parametrize("name", TOO_SLOW)
+async def test_one_deadline_is_over_an_attempt(
+    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(TOO_SLOW[name])
+    await hookgw_gateway.register(hookgw_receiver.url)
+    first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
+    await hookgw_receiver.wait_for(1)
+    hookgw_clock.jump(LONGER_THAN_AN_ATTEMPT)
+    await hookgw_gateway.advance(1.2)
+    assert hookgw_receiver.ids == [first.id, first.id, second.id]
+    late, delivered = await attempts_of(hookgw_gateway, first)
+    assert (late.outcome, late.status) == (Outcome.UNREACHABLE, None)
+    assert "within 15" in (late.error or "")
+    assert delivered.outcome is Outcome.DELIVERED
+
+
+@pytest.mark.parametrize("name", STATUS_STANDS)
+async def test_a_status_stands_whatever_follows_it(
+    name: str, hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(STATUS_STANDS[name])
+    await hookgw_gateway.register(hookgw_receiver.url)
+    first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [first.id, second.id]
+    for event in (first, second):
+        report = await report_of(hookgw_gateway, event)
+        assert [attempt.outcome for attempt in report.attempts] == [Outcome.DELIVERED]
+        assert len(report.attempts[0].answer) <= 4096
+
+
+async def test_a_dripped_body_ends_with_the_attempt_and_the_status_stands(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(body=b"x" * 1000, drip="body"))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
+    await hookgw_receiver.wait_for(1)
+    hookgw_clock.jump(LONGER_THAN_AN_ATTEMPT)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [first.id, second.id]
+    assert await state_of(hookgw_gateway, first) is DeliveryState.DELIVERED
+
+
+async def test_a_connection_that_closes_at_the_moment_of_the_next_request_is_replaced_within_the_attempt(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(), close())
+    await hookgw_gateway.register(hookgw_receiver.url)
+    first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [first.id, second.id, second.id]
+    assert [a.outcome for a in await attempts_of(hookgw_gateway, second)] == [Outcome.DELIVERED]
+
+
+async def test_a_receiver_that_refuses_is_waited_for(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_receiver.stop_listening()
+    await hookgw_gateway.register(hookgw_receiver.url)
+    event = await hookgw_gateway.emit(KIND, {})
+    for wait in (1, 2, 4):
+        await hookgw_gateway.advance(wait * 1.11)
+    await hookgw_receiver.restart()
+    await hookgw_gateway.advance(8 * 1.11)
+    *refused, delivered = await attempts_of(hookgw_gateway, event)
+    assert [attempt.outcome for attempt in refused] == [Outcome.UNREACHABLE] * 4
+    assert all("Connection refused" in (attempt.error or "") for attempt in refused)
+    assert delivered.outcome is Outcome.DELIVERED
+
+
+async def test_a_black_hole_costs_the_connect_timeout(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    with socket.socket() as listener, socket.socket() as one, socket.socket() as two:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for filler in (one, two):
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        await hookgw_gateway.register(f"http://127.0.0.1:{listener.getsockname()[1]}/")
+        event = await hookgw_gateway.emit(KIND, {})
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        [lane] = hookgw_gateway.gateway.lanes()
+        assert lane.state is LaneState.DELIVERING
+        hookgw_clock.jump(5.1)
+        await hookgw_gateway.settled()
+    [attempt] = await attempts_of(hookgw_gateway, event)
+    assert attempt.outcome is Outcome.UNREACHABLE
+    assert "took longer than 5 s" in (attempt.error or "")
