@@ -26,6 +26,7 @@ from hookgw.delivery.deadlines import Deadlines
 from hookgw.delivery.dial import Dialer
 from hookgw.delivery.guard import AddressGuard
 from hookgw.delivery.transport import LaneTransport
+from hookgw.dialects import Replay
 from hookgw.dispatch.courier import Courier
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.services import LaneServices, LaneStatistics
@@ -42,8 +43,9 @@ from hookgw.plugins.calling import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.registrations import DEFAULT_LABEL, Instance, Registration, RegistrationChange, lanes_of
 from hookgw.registry import Registry
+from hookgw.resending import Resending
 from hookgw.settings import Settings
-from hookgw.store import Store, open_store
+from hookgw.store import DeliverySummary, Store, open_store
 from hookgw.webhooks import Webhooks
 
 logger = structlog.get_logger("hookgw.gateway")
@@ -109,6 +111,7 @@ class Gateway:
             clock,
             settings.delivery,
         )
+        self._resending = Resending(self._registry, store)
         store.on_appended = self._dispatcher.dispatch
         store.on_requeued = self._dispatcher.nudge
         metrics.watch_lanes(self._dispatcher.lanes, clock.steady)
@@ -244,6 +247,16 @@ class Gateway:
         self._dispatcher.resume(lanes)
         return self._dispatcher.lanes(lanes)
 
+    # Deliveries
+
+    async def resend(self, instance: str, name: str) -> DeliverySummary:
+        """Send a finished delivery again; see :meth:`hookgw.resending.Resending.resend`."""
+        return await self._resending.resend(instance, name)
+
+    async def replay(self, instance: str, replay: Replay) -> int:
+        """Send finished deliveries again, in order; see :meth:`hookgw.resending.Resending.replay`."""
+        return await self._resending.replay(instance, replay)
+
     def lanes(self) -> list[LaneStatistics]:
         """A snapshot of all lanes that have something to do, or had a while ago."""
         return self._dispatcher.lanes()
@@ -279,6 +292,7 @@ class Gateway:
         await nursery.start(self._deadlines.run)
         await nursery.start(self._dispatcher.run, backlog)
         await nursery.start(self._connections.run)
+        await nursery.start(self._resending.run)
         self._instances.start_connected()
         nursery.start_soon(keep_pruning, self.store, self.clock, self.settings.storage)
         for plugin, run in self.hooks.background():

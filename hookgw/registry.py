@@ -94,6 +94,10 @@ class Registry:
         own = self._of_instance.get(instance, {})
         return [own[label] for label in sorted(own)]
 
+    def hearing(self, instance: str) -> list[Registration]:
+        """All registrations to which an instance's events can go, also disabled ones."""
+        return [*self._of_instance.get(instance, {}).values(), *self._everywhere]
+
     def wanting(self, instance: str, kind: str) -> list[Registration]:
         """The registrations to which an event of that kind goes."""
         own = self._of_instance.get(instance)

@@ -1,17 +1,18 @@
-"""``/delivery`` and ``/lane``: what became of the events."""
+"""``/delivery`` and ``/lane``: what became of the events, and sending them again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quart import Blueprint, Response, request
 
 from hookgw.api.auth import need_global
-from hookgw.api.bodies import json_response
+from hookgw.api.bodies import json_response, read_json
 from hookgw.api.presenting import present_delivery, present_lane, present_report
 from hookgw.clock import parse_rfc3339
 from hookgw.deliveries import DeliveryState, parse_delivery_id
+from hookgw.dialects import parse_replay
 from hookgw.errors import Invalid, NotFound
 from hookgw.registrations import Registration
 from hookgw.store import DeliveryQuery
@@ -30,12 +31,15 @@ class DeliveryRoutes:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
         """The routes."""
         blueprint = Blueprint("deliveries", __name__)
         blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list)
         blueprint.add_url_rule("/delivery/find/<instance>/<name>", view_func=self.find)
+        for path, view in (("resend/<instance>/<name>", self.resend), ("replay/<instance>", self.replay)):
+            blueprint.add_url_rule(f"/delivery/{path}", view_func=view, methods=["POST"])
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
         return blueprint
 
@@ -74,6 +78,22 @@ class DeliveryRoutes:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
+
+    async def resend(self, instance: str, name: str) -> Response:
+        """Send one again, at the end of its lane."""
+        summary = await self._gateway.resend(instance, name)
+        registration = self._registrations(instance).get(summary.registration)
+        return json_response(present_delivery(summary, registration), 202)
+
+    async def replay(self, instance: str) -> Response:
+        """Send many again; goes on to the end also where the client does not wait for it."""
+        self._gateway.instance(instance)
+        body = await read_json(self._limit)
+        asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
+        answer: dict[str, Any] = {"replayed": await self._gateway.replay(instance, asked)}
+        if warnings:
+            answer["warnings"] = warnings
+        return json_response(answer, 202)
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         return {one.id: one for one in self._gateway.registrations_of(instance)}

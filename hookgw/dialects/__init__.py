@@ -1,5 +1,6 @@
 """How callers write things: the dialects of known clients, read into one form. No I/O."""
 
+from hookgw.dialects.deliveries import Replay, parse_replay
 from hookgw.dialects.events import Batch, EmitLimits, parse_events
 from hookgw.dialects.headers import MASK, unmask_headers
 from hookgw.dialects.instances import Creation, parse_creation, parse_text_message
@@ -10,10 +11,12 @@ __all__ = [
     "Batch",
     "Creation",
     "EmitLimits",
+    "Replay",
     "parse_creation",
     "parse_events",
     "parse_grace",
     "parse_registration",
+    "parse_replay",
     "parse_text_message",
     "unmask_headers",
 ]

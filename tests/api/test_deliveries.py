@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from hookgw.gateway import Gateway
-from hookgw.testing import Receiver
+from hookgw.testing import Receiver, answer
 from tests.api.test_app import shape_of
 from tests.api.test_events import one
 
@@ -131,3 +131,72 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
     (lane,) = (await client.get("/lane/list")).json()
     assert list(lane) == ["lane", "state", "backlog", "headAge", "waitingUntil", "lastOutcome", "lastError"]
     assert (lane["lane"], lane["backlog"], lane["lastOutcome"]) == (hookgw_receiver.url, 0, "delivered")
+
+
+class TestSendingAgain:
+    async def refused(self, client: httpx.AsyncClient, gateway: Gateway, receiver: Receiver) -> None:
+        """Three dead letters of a receiver that takes everything from then on."""
+        receiver.default = answer(400)
+        await emit_to(client, gateway, receiver, 3)
+        receiver.default = answer()
+        receiver.requests.clear()
+
+    @pytest.mark.parametrize("name", ["e-1", "dlv_2"])
+    async def test_one(
+        self, name: str, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+    ) -> None:
+        await self.refused(client, gateway, hookgw_receiver)
+        response = await client.post(f"/delivery/resend/loja1/{name}")
+        assert response.status_code == 202
+        sent = response.json()
+        assert (sent["id"], sent["eventId"], sent["label"]) == ("dlv_2", "e-1", "default")
+        (request,) = await hookgw_receiver.wait_for(1)
+        assert (request.event_id, request.header("x-attempt")) == ("e-1", "2")
+
+    async def test_one_that_cannot_be(
+        self, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+    ) -> None:
+        await self.refused(client, gateway, hookgw_receiver)
+        response = await client.post("/delivery/resend/loja1/dlv_9")
+        assert (response.status_code, shape_of(response)) == (
+            404,
+            ["The instance 'loja1' has no delivery 'dlv_9'."],
+        )
+        assert (await client.post("/delivery/resend/nobody/dlv_1")).status_code == 404
+        await client.delete("/webhook/delete/loja1")
+        response = await client.post("/delivery/resend/loja1/dlv_1")
+        assert response.status_code == 409
+        assert "was deleted" in shape_of(response)[0]
+
+    async def test_many(self, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver) -> None:
+        await self.refused(client, gateway, hookgw_receiver)
+        response = await client.post(
+            "/delivery/replay/loja1", json={"since": "1h", "kinds": ["messages.upsert"]}
+        )
+        assert (response.status_code, response.json()) == (202, {"replayed": 3})
+        await hookgw_receiver.wait_for(3)
+        assert hookgw_receiver.ids == ["e-0", "e-1", "e-2"]
+        response = await client.post(
+            "/delivery/replay/loja1", json={"since": "1h", "kinds": ["CALL"], "x": 1}
+        )
+        assert response.json() == {
+            "replayed": 0,
+            "warnings": ["x is no field that hookgw knows; it was ignored."],
+        }
+
+    @pytest.mark.parametrize(
+        ("instance", "body", "status"),
+        [
+            ("nobody", {"since": "1h"}, 404),
+            ("loja1", {"since": "1h", "label": "crm"}, 404),
+            ("loja1", {}, 400),
+            ("loja1", {"since": "1h", "state": "pending"}, 400),
+        ],
+    )
+    async def test_many_that_cannot_be(
+        self, instance: str, body: Any, status: int, client: httpx.AsyncClient, gateway: Gateway
+    ) -> None:
+        await gateway.create_instance("loja1")
+        response = await client.post(f"/delivery/replay/{instance}", json=body)
+        assert response.status_code == status
+        assert shape_of(response)
