@@ -13,19 +13,20 @@ import msgspec
 
 from hookgw.events import Event
 from hookgw.store.bulk import Bulk
+from hookgw.store.dropping import bury
 from hookgw.store.names import Names
-from hookgw.store.records import micros, seconds, storable
+from hookgw.store.records import seconds
 
 RELANE_PAGE = 500
 """How many deliveries are looked at at once where a function gives each its new lane."""
 
 # No order is asked for: the index gives one lane after another, each in order, and nothing is sorted.
-_MINE = """seq IN (
-    SELECT seq FROM deliveries INDEXED BY outbox WHERE state = 'pending'
+_MINE = """
+    SELECT seq, size FROM deliveries INDEXED BY outbox WHERE state = 'pending'
         AND lane IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:lanes)))
         AND registration = (SELECT number FROM names WHERE name = :registration)
         AND seq NOT IN (SELECT value FROM json_each(:spared))
-    LIMIT :limit)"""
+    LIMIT :limit"""
 EVENT_COLUMNS = "e.id, k.name, substr(i.name, 2), e.data, e.time, e.sender, e.server_url"
 EVENT_JOINS = """
 CROSS JOIN events e ON e.seq = d.event
@@ -56,14 +57,18 @@ def park(
     *,
     spared: Sequence[int] = (),
     limit: int = -1,
-) -> int:
-    """Make pending deliveries of a registration dead, save those spared; return how many."""
-    given = _mine(registration, lanes, limit) | {"reason": storable(reason), "at": micros(at)}
-    given["spared"] = msgspec.json.encode(list(spared)).decode()
-    return connection.execute(
-        f"UPDATE deliveries SET state = 'dead', reason = :reason, finished_at = :at WHERE {_MINE}",  # noqa: S608
-        given,
-    ).rowcount
+) -> tuple[int, int]:
+    """Make pending deliveries of a registration dead, save those spared.
+
+    Returns:
+        How many there were, and their bytes of payload.
+    """
+    given = _mine(registration, lanes, limit) | {"spared": msgspec.json.encode(list(spared)).decode()}
+    chosen = f"SELECT json_group_array(seq), count(*), coalesce(sum(size), 0) FROM ({_MINE})"  # noqa: S608
+    seqs, count, size = connection.execute(chosen, given).fetchone()
+    if count:
+        bury(connection, seqs, reason, at)
+    return count, size
 
 
 def relane(
@@ -122,7 +127,8 @@ def _relane_all(
     connection: sqlite3.Connection, names: Names, registration: str, old_lanes: Sequence[str], lane: str
 ) -> list[str]:
     given = _mine(registration, old_lanes, -1) | {"lane": names.numbers([lane])[lane]}
-    moved = connection.execute(f"UPDATE deliveries SET lane = :lane WHERE {_MINE}", given).rowcount  # noqa: S608
+    mine = f"SELECT seq FROM ({_MINE})"  # noqa: S608
+    moved = connection.execute(f"UPDATE deliveries SET lane = :lane WHERE seq IN ({mine})", given).rowcount  # noqa: S608
     return [lane] if moved else []
 
 

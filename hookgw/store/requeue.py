@@ -19,6 +19,7 @@ from hookgw.store.bulk import Bulk
 from hookgw.store.moving import EVENT_COLUMNS, EVENT_JOINS, event_of
 from hookgw.store.names import Names, of_instance
 from hookgw.store.records import ReplayQuery, micros
+from hookgw.store.tallies import Change, weight
 
 _FINISHED = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state <> 'pending'"""
@@ -45,7 +46,7 @@ _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 def requeue(
     connection: sqlite3.Connection, names: Names, chosen: Mapping[int, str], position: int, at: float
-) -> Counter[str]:
+) -> tuple[Counter[str], Change]:
     """Make finished deliveries pending again; those that are pending or gone are passed over.
 
     Args:
@@ -56,18 +57,18 @@ def requeue(
         at: from when on their age counts, in seconds since the epoch.
 
     Returns:
-        How many there were, by the key of the lane.
+        How many there were, by the key of the lane; and what is pending more than before.
     """
     asked = msgspec.json.encode(list(chosen)).decode()
     finished = set(_numbers_of(connection.execute(_FINISHED, (asked,)).fetchone()[0]))
     if not finished:
-        return Counter()
+        return Counter(), {}
     numbers, since = names.numbers(chosen.values()), micros(at)
     places = enumerate(chosen.items(), position)
     rows = [(seq, numbers[lane], place, since) for place, (seq, lane) in places if seq in finished]
     _REQUEUE.run(connection, rows)
     connection.execute(_GIVEN_UP_TO, (position + len(chosen) - 1,))
-    return Counter(lane for seq, lane in chosen.items() if seq in finished)
+    return Counter(lane for seq, lane in chosen.items() if seq in finished), weight(connection, finished)
 
 
 def lane_now(
