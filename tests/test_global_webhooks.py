@@ -139,7 +139,7 @@ async def test_what_is_pending_moves_along_with_a_changed_block(tmp_path: Path, 
         assert not disabled.enabled
         await read_global_webhooks([block], CATALOG, store)
         assert [(found.lane, found.count) for found in await store.backlog()] == [(old.url, 6)]
-        pending = await store.page(old.url, 0, 10)
+        pending = (await store.page(old.url, 0, 10)).deliveries
         assert [delivery.event.id for delivery in pending] == ["e0", "e0", "e1", "e1", "e2", "e2"]
 
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+import pytest
 
 from hookgw.clock import Clock
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, Outcome, Settlement
 from hookgw.events import Event
 from hookgw.store import Append, SilentObserver, Store, open_store
+from hookgw.store.jobs import Group
+from hookgw.store.writer import Committed, Writer
 
 LANE = "http://receiver.test/hook"
 AT = 1_700_000_000.25
@@ -110,6 +115,19 @@ def limit_pages(store: Store, pages: int) -> None:
     """Make the disk full at so many pages of the data file; 2**30 takes the limit away."""
     connection = store._committer._writer._connection  # type: ignore[attr-defined]
     connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def hold_commits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Make the disk slow: a commit says that it began, and waits until the second event is set."""
+    commit, began, disk = Writer.commit, threading.Event(), threading.Event()
+
+    def slow(self: Writer, groups: Sequence[Group], *, probe: bool = False) -> Committed:
+        began.set()
+        assert disk.wait(30)
+        return commit(self, groups, probe=probe)
+
+    monkeypatch.setattr(Writer, "commit", slow)
+    return began, disk
 
 
 def child(program: str, *arguments: object, stdin: bool = False) -> subprocess.Popen[str]:

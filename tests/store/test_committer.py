@@ -18,8 +18,8 @@ from hookgw.store import Append, Store
 from hookgw.store.committer import CLOSE_GRACE, COMMIT_GROUPS, FIRST_RETRY, LAST_RETRY, Committer
 from hookgw.store.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group
 from hookgw.store.outbox import NewEvent
-from hookgw.store.writer import Committed, Transaction, Writer
-from tests.store.support import LANE, Watch, delivered, event, ids_of, opened, seqs_of, to
+from hookgw.store.writer import Committed, Transaction
+from tests.store.support import LANE, Watch, delivered, event, hold_commits, ids_of, opened, seqs_of, to
 
 
 class Gate:
@@ -442,17 +442,10 @@ async def test_what_the_body_raises_comes_out_and_all_is_kept(path: Path) -> Non
 async def test_a_commit_that_takes_long_holds_up_nothing_but_what_waits_for_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, disk, began = Writer.commit, threading.Event(), threading.Event()
-
-    def slow(self: Writer, groups: list[Group], *, probe: bool = False) -> Committed:
-        began.set()
-        assert disk.wait(30)
-        return commit(self, groups, probe=probe)
-
     async with opened(path) as store:
         await store.append(to("e0"))
         [seq] = await seqs_of(store)
-        monkeypatch.setattr(Writer, "commit", slow)
+        began, disk = hold_commits(monkeypatch)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.append, to("e1"))
             await trio.to_thread.run_sync(began.wait)

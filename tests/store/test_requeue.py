@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.deliveries import DeliveryState, Settlement
 from hookgw.events import Event
 from hookgw.registrations import Ordering, Registration, lane_of
 from hookgw.store import Append, DeliveryQuery, ReplayQuery, Store, requeue_access
@@ -23,6 +22,7 @@ from tests.store.support import (
     delivered,
     event,
     failed,
+    hold_commits,
     ids_of,
     opened,
     pending,
@@ -105,35 +105,35 @@ async def test_positions_outlast_a_restart(path: Path) -> None:
         assert await ids_of(store) == ["e1", "e2"]
 
 
-async def test_lanes_hear_of_it_before_what_was_appended_after(store: Store) -> None:
+async def test_lanes_hear_of_it_before_what_was_appended_by_the_same_commit(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a lane would go on with the appended one, and pass over the one that came back before it."""
     first, second = await finish(store, "e1", "e2")
     heard: list[object] = []
-
-    def appended(deliveries: list[Delivery]) -> None:
-        heard.extend(delivery.event.id for delivery in deliveries)
-
-    def requeued(lanes: Mapping[str, int]) -> None:
-        heard.append(dict(lanes))
-
-    store.on_appended, store.on_requeued = appended, requeued
+    store.on_appended = lambda deliveries: heard.extend(delivery.event.id for delivery in deliveries)
+    store.on_requeued = lambda lanes: heard.append(dict(lanes))
 
     async def resend(seq: int, lane: str) -> None:
         await store.resend("shop", seq, lane)
         heard.append("resent")
 
+    began, disk = hold_commits(monkeypatch)
     async with trio.open_nursery() as nursery:
-        # While this is written, the others gather for one commit.
+        nursery.start_soon(store.append, to("e3"))
+        await trio.to_thread.run_sync(began.wait)
+        # The others gather for the next commit, in this order.
         nursery.start_soon(store.append, to("before"))
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(resend, first, LANE)
+        await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(store.append, to("after"))
+        await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(resend, second, OTHER)
-    told = [entry for entry in heard if isinstance(entry, dict)]
-    assert {lane: count for lanes in told for lane, count in lanes.items()} == {LANE: 1, OTHER: 1}
-    assert heard.index("before") < heard.index(told[0]) < heard.index("resent")
-    places = {d.event.id: d.position for d in await pending(store)}
-    assert (places["e1"] < places["after"]) == (heard.index(told[0]) < heard.index("after"))
+        await trio.testing.wait_all_tasks_blocked()
+        disk.set()
+    assert heard == ["e3", {LANE: 1, OTHER: 1}, "before", "after", "resent", "resent"]
+    assert await ids_of(store) == ["e3", "before", "e1", "after"]
 
 
 async def test_a_resend_that_fails_tells_nobody(store: Store) -> None:
