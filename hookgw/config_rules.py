@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from hookgw.operations_registration import broken_operations
 from hookgw.settings import DAY, Settings
 from hookgw.units import Duration, Size
 
@@ -62,6 +63,13 @@ def _broken_together(settings: Settings) -> Iterator[tuple[str, str]]:
         )
     if delivery.kept_answer > delivery.max_answer:
         yield "delivery.kept_answer", f"must not be more than max_answer ({delivery.max_answer})."
+    for key in ("bytes", "registration_bytes"):
+        if 0 < getattr(settings.limits, key) < settings.events.max_data:
+            yield (
+                f"limits.{key}",
+                f"must not be less than events.max_data ({settings.events.max_data}), or be 0 for no limit.",
+            )
+    yield from broken_operations(settings.operations)
 
 
 def _between(low: Any, high: Any) -> Rule:
@@ -120,6 +128,12 @@ def _is_address(text: str, form: Callable[[str], object]) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _limit_of_bytes(value: int) -> str | None:
+    if value == 0 or 1024 <= value <= 2**60:
+        return None
+    return f"must be from 1KiB to 1073741824GiB, or 0 for no limit, not {value}."
 
 
 def _base_path(value: str) -> str | None:
@@ -211,6 +225,11 @@ _RULES: dict[str, Rule] = {
     "delivery.kept_answer": _between(0, 2**30),
     "delivery.lane_buffer": _between(1, 100_000),
     "delivery.lane_idle": _some_time,
+    "limits.deliveries": _between(0, 10**15),
+    "limits.bytes": _limit_of_bytes,
+    "limits.registration_deliveries": _between(0, 10**15),
+    "limits.registration_bytes": _limit_of_bytes,
+    "operations.backlog_threshold": _between(0, 10**15),
     "plugins.folders": _named,
     "plugins.names": _module,
     "plugins.disabled": _named,

@@ -69,6 +69,8 @@ def wanted(kind: Any) -> str:
         return f"{', '.join(first)} or {last}"
     if get_origin(kind) is tuple:
         return f"a list, each item {wanted(get_args(kind)[0])}"
+    if kind == dict[str, str]:
+        return "a mapping of names to text"
     if get_origin(kind) is types.UnionType:
         return " or ".join(wanted(part) for part in get_args(kind))
     return _WANTED.get(kind, "a mapping")

@@ -89,6 +89,7 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
         dotted: the other spelling, for example ``messages.upsert``; made from the name if empty.
         aliases: further names that mean the same kind.
         plugin: the plugin that adds the kind; empty for the built-in ones.
+        operational: whether hookgw alone raises it, for those who operate it; see ``docs/operations.md``.
     """
 
     name: str
@@ -98,6 +99,7 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     dotted: str = ""
     aliases: tuple[str, ...] = ()
     plugin: str = ""
+    operational: bool = False
 
     @property
     def dotted_name(self) -> str:

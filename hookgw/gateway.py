@@ -17,7 +17,9 @@ import structlog
 import trio
 
 from hookgw.access import Principal
+from hookgw.admission import Admission
 from hookgw.background import keep_pruning, keep_running
+from hookgw.backlog import Backlog
 from hookgw.clock import Clock
 from hookgw.connections import Connections
 from hookgw.connectors import ConnectionState, QRCode
@@ -30,7 +32,7 @@ from hookgw.dialects import Replay
 from hookgw.dispatch.courier import Courier
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.services import LaneServices, LaneStatistics
-from hookgw.errors import Forbidden, Unavailable
+from hookgw.errors import Forbidden, NotFound, Unavailable
 from hookgw.events import Catalog, Event
 from hookgw.global_webhooks import read_global_webhooks
 from hookgw.instances import Instances
@@ -39,6 +41,9 @@ from hookgw.keeper import Keeper
 from hookgw.keys import open_keyring
 from hookgw.kinds import BUILT_IN_KINDS
 from hookgw.metrics import Metrics
+from hookgw.operational_kinds import OPERATIONAL_KINDS
+from hookgw.operations import Operations
+from hookgw.operations_registration import OPERATIONS_ID, read_operations
 from hookgw.plugins.calling import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.registrations import DEFAULT_LABEL, Instance, Registration, RegistrationChange, lanes_of
@@ -71,7 +76,7 @@ class Gateway:
         self.hooks = hooks
         self.metrics = metrics
         self.clock = clock
-        self.catalog = Catalog([*BUILT_IN_KINDS, *hooks.kinds()])
+        self.catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
         self._registry = Registry(store)
         dialer = Dialer(
             AddressGuard(settings.delivery.allow_networks), connect_timeout=settings.delivery.connect_timeout
@@ -86,15 +91,29 @@ class Gateway:
             server_url=settings.server.public_url,
             kept_answer=settings.delivery.kept_answer,
         )
+        self._operations = Operations(settings.operations, self._registry, hooks, metrics, clock)
         self._keeper = Keeper(
-            self._registry, store, hooks, metrics, clock, settings.delivery, self._make_dispatcher
+            self._registry,
+            store,
+            hooks,
+            metrics,
+            clock,
+            settings.delivery,
+            self._operations,
+            self._make_dispatcher,
         )
         self._dispatcher = self._keeper.dispatcher
+        self._backlog = Backlog(
+            settings.limits, settings.operations.backlog_threshold, self._operations.backlog_crossed
+        )
+        admission = Admission(store, self._backlog, settings.limits, self._keeper.drop_oldest)
+        self._operations.append = admission.append_always
+        self._operations.pending = lambda: self._backlog.of(OPERATIONS_ID)[0]
         self._intake = Intake(
             settings.events,
             self.catalog,
             self._registry,
-            store,
+            admission,
             hooks,
             metrics,
             server_url=settings.server.public_url,
@@ -114,6 +133,8 @@ class Gateway:
         self._resending = Resending(self._registry, store)
         store.on_appended = self._dispatcher.dispatch
         store.on_requeued = self._dispatcher.nudge
+        store.on_changed = self._backlog.changed
+        metrics.watch_backlog(lambda: self._backlog.size)
         metrics.watch_lanes(self._dispatcher.lanes, clock.steady)
 
     def _make_dispatcher(self, keeper: Keeper) -> Dispatcher:
@@ -136,7 +157,8 @@ class Gateway:
         Raises:
             Invalid: an event breaks a rule; each message begins with its index.
             NotFound: an event's instance does not exist.
-            Unavailable: the disk refused.
+            Unavailable: the disk refused, or a limit of the backlog is reached.
+            TooLarge: the events alone are over such a limit.
         """
         return await self._intake.accept(events)
 
@@ -288,9 +310,11 @@ class Gateway:
         self._instances = Instances(
             self._registry, self._keyring, self._connections, self._keeper, self.clock
         )
+        await self._open_operations()
         backlog = [(found.lane, found.count) for found in await self.store.backlog()]
         await nursery.start(self._deadlines.run)
         await nursery.start(self._dispatcher.run, backlog)
+        await nursery.start(self._operations.run)
         await nursery.start(self._connections.run)
         await nursery.start(self._resending.run)
         self._instances.start_connected()
@@ -298,11 +322,29 @@ class Gateway:
         for plugin, run in self.hooks.background():
             nursery.start_soon(keep_running, plugin, partial(run, self), self.metrics)
 
+    async def _open_operations(self) -> None:
+        registration = await read_operations(self.settings.operations, self.store)
+        if registration is not None:
+            self._registry.add_internal(registration)
+        self._operations.registration = registration
+        self._backlog.changed(await self.store.pending_by_registration())
+
+    def operations_registration(self) -> Registration:
+        """The registration of ``operations.url``.
+
+        Raises:
+            NotFound: the settings name no URL.
+        """
+        if self._operations.registration is None:
+            raise NotFound("There is no operations.url in the configuration; set it first.")
+        return self._operations.registration
+
     async def close(self) -> None:
         """Stop connectors, then let attempts that are under way end; what is left stays on disk."""
         self._connections.stop_all()
         self._dispatcher.stop()
         await self._dispatcher.wait_stopped()
+        await self._operations.drain()
 
 
 async def _finish(change: Callable[[], Awaitable[T]]) -> T:

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.admission import Admission
 from hookgw.connections import Connections
 from hookgw.errors import Invalid
 from hookgw.events import Catalog, Event
@@ -22,7 +23,7 @@ from hookgw.registrations import lane_of
 from hookgw.registry import Registry
 from hookgw.schemas import SchemaBook
 from hookgw.settings import EventsSettings
-from hookgw.store import Append, Store
+from hookgw.store import Append
 
 logger = structlog.get_logger("hookgw.intake")
 
@@ -56,7 +57,7 @@ class Intake:
         settings: EventsSettings,
         catalog: Catalog,
         registry: Registry,
-        store: Store,
+        admission: Admission,
         hooks: Hooks,
         metrics: Metrics,
         *,
@@ -66,7 +67,8 @@ class Intake:
         self._catalog = catalog
         self._schemas = SchemaBook(catalog)
         self._registry = registry
-        self._store = store
+        self._admission = admission
+        self._emitted = frozenset(kind.name for kind in catalog if not kind.operational)
         self._hooks = hooks
         self._metrics = metrics
         self._server_url = server_url
@@ -78,14 +80,15 @@ class Intake:
         Raises:
             Invalid: an event breaks a rule; each message begins with its index.
             NotFound: an event's instance does not exist.
-            StorageUnavailable: the disk refused.
+            Unavailable: the disk refused, or a limit of the backlog is reached.
+            TooLarge: the events alone are over such a limit.
         """
         warnings = self._check(events)
         appends = [self._address(event) for event in events]
         # A caller that is cancelled now cannot take back what it asked for, so observers and figures
         # must hear of it. The store ends the wait by itself: it writes, refuses, or closes.
         with trio.CancelScope(shield=True):
-            fresh = await self._store.append(appends)
+            fresh = await self._admission.append(appends)
         accepted = [append.event for append, is_fresh in zip(appends, fresh, strict=True) if is_fresh]
         self._count(accepted, len(events) - len(accepted))
         await self._tell(accepted)
@@ -109,8 +112,8 @@ class Intake:
         return _first(warnings)
 
     def _problem(self, event: Event) -> str | None:
-        if event.kind not in self._catalog:
-            return f"{event.kind!r} is no event kind of the catalog."
+        if event.kind not in self._emitted:
+            return self._not_emitted(event.kind)
         if not EVENT_ID.fullmatch(event.id):
             return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
         if len(event.data_json) > self._settings.max_data:
@@ -119,6 +122,11 @@ class Intake:
             return "time must be seconds since the epoch, before the year 10000."
         self._registry.instance(event.instance)
         return None
+
+    def _not_emitted(self, kind: str) -> str:
+        if kind in self._catalog:
+            return f"{kind} is an operational event: hookgw alone raises it."
+        return f"{kind!r} is no event kind of the catalog."
 
     def _address(self, event: Event) -> Append:
         wanting = self._registry.wanting(event.instance, event.kind)

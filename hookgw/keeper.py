@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -19,6 +20,8 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.retry import policy_of
 from hookgw.events import Event
 from hookgw.metrics import Metrics
+from hookgw.operations import Operations
+from hookgw.operations_registration import OPERATIONS_ID
 from hookgw.plugins.calling import Hooks
 from hookgw.registrations import Registration, lane_of, lanes_of
 from hookgw.registry import Registry
@@ -32,11 +35,21 @@ _NOTED_AFTER = 60.0
 now and then cost no writes."""
 
 
+class Bury(Protocol):
+    """Makes pending deliveries of a registration dead."""
+
+    async def __call__(
+        self, registration: str, lanes: Sequence[str], reason: str, *, spared: Sequence[int]
+    ) -> int:
+        """Return how many there were."""
+
+
 class Keeper:
     """Watches over deliveries and registrations on behalf of the lanes.
 
     Args:
         registry, store, hooks, metrics, clock, settings: the gateway's.
+        operations: hears of what those who operate hookgw are told.
         make_dispatcher: makes the dispatcher whose lanes report here.
     """
 
@@ -48,6 +61,7 @@ class Keeper:
         metrics: Metrics,
         clock: Clock,
         settings: DeliverySettings,
+        operations: Operations,
         make_dispatcher: Callable[[Keeper], Dispatcher],
     ) -> None:
         self._registry = registry
@@ -56,6 +70,7 @@ class Keeper:
         self._metrics = metrics
         self._clock = clock
         self._settings = settings
+        self._operations = operations
         self._failing_since: dict[str, float] = {}
         self.dispatcher = make_dispatcher(self)
 
@@ -71,6 +86,7 @@ class Keeper:
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
             )
+        self._operations.attempted(attempt, delivery, registration)
         await self._watch(attempt, registration)
 
     async def finished(
@@ -87,6 +103,7 @@ class Keeper:
             self._metrics.dead()
             reason = settlement.reason or ""
             logger.warning("dead letter", **_names(delivery), reason=reason)
+            self._operations.dead(delivery.registration, registration, reason, delivery=delivery)
             await self._hooks.notify(
                 "hookgw_dead_letter", delivery=delivery, registration=registration, reason=reason
             )
@@ -94,10 +111,16 @@ class Keeper:
     async def lane_changed(self, lane: str, state: LaneState) -> None:
         """Tell plugins what a lane does now."""
         logger.debug("lane", lane=lane, state=state.value)
+        self._operations.lane_changed(lane, state)
         await self._hooks.notify("hookgw_lane_state", lane=lane, state=state)
 
     async def disable(self, registration: Registration, reason: str) -> None:
-        """Disable a registration and park what is pending for it."""
+        """Disable a registration and park what is pending for it.
+
+        The one for operational events stays: it is the configuration's alone to switch off.
+        """
+        if registration.id == OPERATIONS_ID:
+            return
         async with self._registry.changing(registration.instance):
             current = self._registry.registration(registration.id)
             if current is None or not current.enabled:
@@ -112,6 +135,7 @@ class Keeper:
             self._failing_since.pop(registration.id, None)
             logger.warning("registration disabled", **_names_of(registration), reason=reason)
             await self.replace(current, disabled)
+            self._operations.registration_disabled(disabled, reason)
 
     async def replace(self, old: Registration, new: Registration) -> None:
         """Put a changed registration in the place of the old one, and what is pending in its right place.
@@ -131,16 +155,38 @@ class Keeper:
 
     async def park(self, registration: Registration, reason: str) -> None:
         """Turn what is pending for a registration into dead letters; what is on the wire is spared."""
+        now = self._clock.steady()
+        await self._give_up(registration, partial(self._store.park, at=now), reason)
+
+    async def drop_oldest(self, registration_id: str, reason: str, *, count: int, size: int) -> int:
+        """Turn the oldest that is pending for a registration into dead letters, in one small step.
+
+        Args:
+            registration_id: whose.
+            reason: a sentence that says why.
+            count, size: so many deliveries, and as many as have so many bytes of payload together.
+
+        Returns:
+            How many there were; what is on the wire is spared.
+        """
+        registration = self._registry.registration(registration_id)
+        if registration is None:
+            return 0
+        drop = partial(self._store.drop_oldest, count=count, size=size)
+        return await self._give_up(registration, drop, reason)
+
+    async def _give_up(self, registration: Registration, bury: Bury, reason: str) -> int:
         lanes = lanes_of(registration)
         spared = [seq for seq, _ in self.dispatcher.under_way(lanes, registration.id)]
-        parked = trio.Event()
-        self.dispatcher.pause(lanes, until=[parked])
+        buried = trio.Event()
+        self.dispatcher.pause(lanes, until=[buried])
         try:
-            now = self._clock.steady()
-            count = await self._store.park(registration.id, lanes, reason, now, spared=spared)
-            self._metrics.dead(count)
+            count = await bury(registration.id, lanes, reason, spared=spared)
         finally:
-            parked.set()
+            buried.set()
+        self._metrics.dead(count)
+        self._operations.dead(registration.id, registration, reason, count=count)
+        return count
 
     async def _move(self, new: Registration, before: Sequence[str], after: Sequence[str]) -> None:
         on_the_wire = [done for _, done in self.dispatcher.under_way(before, new.id)]
@@ -158,6 +204,8 @@ class Keeper:
 
     async def _watch(self, attempt: Attempt, registration: Registration) -> None:
         """Note the beginning and the end of an unbroken row of failures; disable when it is too long."""
+        if registration.id == OPERATIONS_ID:
+            return
         if attempt.outcome is Outcome.DELIVERED:
             if registration.id in self._failing_since or registration.failing_since is not None:
                 self._failing_since.pop(registration.id, None)

@@ -104,6 +104,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._accepted: Counter[str] = Counter()
+        self._operational: Counter[str] = Counter()
         self._duplicates = 0
         self._deliveries = dict.fromkeys(
             (DeliveryState.DELIVERED, DeliveryState.DEAD, DeliveryState.DROPPED), 0
@@ -115,6 +116,7 @@ class Metrics:
         self.disk_failure: StorageUnavailable | None = None
         self._plugin_failures: Counter[tuple[str, str]] = Counter()
         self._requests: Counter[tuple[str, str]] = Counter()
+        self._backlog_bytes: Callable[[], int] = int
         self._lanes: Callable[[], Iterable[LaneFigures]] = tuple
         self._now: Callable[[], float] = float
         self.registry.register(_Collector(self._families))
@@ -144,6 +146,10 @@ class Metrics:
     def attempted(self, outcome: Outcome) -> None:
         """An attempt ended."""
         self._attempts[outcome] += 1
+
+    def operational_event(self, kind: str) -> None:
+        """An operational event was raised."""
+        self._operational[kind] += 1
 
     def committed(self, seconds: float, rows: int) -> None:
         """A group commit reached the disk: how long it took, and how many rows it wrote."""
@@ -181,6 +187,10 @@ class Metrics:
         """
         self._lanes, self._now = lanes, now
 
+    def watch_backlog(self, size: Callable[[], int]) -> None:
+        """Take the bytes of payload that are pending from here, whenever the metrics are asked for."""
+        self._backlog_bytes = size
+
     def render(self) -> tuple[bytes, str]:
         """The metrics in the text format of Prometheus, and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
@@ -200,6 +210,12 @@ class Metrics:
             "hookgw_delivery_seconds", "From accepting an event to its delivery, in seconds."
         )
         yield from _lane_families(self._lanes(), self._now())
+        yield GaugeMetricFamily(
+            "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
+        )
+        yield _counter(
+            "hookgw_operational_events", "Operational events, by kind.", ["kind"], self._operational.items()
+        )
         yield self._commit_seconds.family("hookgw_commit_seconds", "Duration of group commits, in seconds.")
         yield self._commit_rows.family("hookgw_commit_rows", "Rows written by group commits.")
         yield GaugeMetricFamily(

@@ -138,6 +138,10 @@ class Registry:
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
         self._registrations[registration.id] = registration
 
+    def add_internal(self, registration: Registration) -> None:
+        """Let a registration be found by its id alone: no event of an instance goes to it."""
+        self._registrations[registration.id] = registration
+
     async def remove(self, registration: Registration) -> None:
         """Remove an instance's registration."""
         await _through(self._store.remove_registration(registration.id))

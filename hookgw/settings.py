@@ -116,6 +116,36 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """A lane with nothing to do for so long closes its connection and ends."""
 
 
+class LimitsSettings(Section, frozen=True, kw_only=True):
+    """How much may wait for receivers."""
+
+    deliveries: int = 5_000_000
+    """The most pending deliveries in all; 0 for no limit."""
+    bytes: Size = Size(10 * 2**30)
+    """The most bytes of payload of all pending deliveries; 0 for no limit."""
+    registration_deliveries: int = 2_000_000
+    """The most pending deliveries of one registration; 0 for no limit."""
+    registration_bytes: Size = Size(4 * 2**30)
+    """The most bytes of payload of one registration's pending deliveries; 0 for no limit."""
+    on_full: Literal["refuse", "drop_oldest"] = "refuse"
+    """At a limit: refuse (producers get 503) or drop_oldest (the oldest become dead letters)."""
+
+
+class OperationsSettings(Section, frozen=True, kw_only=True):
+    """Who is told of what hookgw itself goes through."""
+
+    url: str | None = None
+    """Where operational events are delivered; null for nowhere."""
+    events: tuple[str, ...] = ()
+    """Kinds of operational events that go there; an empty list means all."""
+    headers: dict[str, str] = {}
+    """Headers that are sent with them."""
+    secret: str | None = None
+    """The secret that signs them, whsec_ and base64; null: one is made once and kept."""
+    backlog_threshold: int = 10_000
+    """The pending deliveries of one registration from which its backlog is high; 0 for never."""
+
+
 class PluginsSettings(Section, frozen=True, kw_only=True):
     """Which plugins are loaded, and with what options."""
 
@@ -155,6 +185,8 @@ class Settings(Section, frozen=True, kw_only=True):
     instances: InstancesSettings = InstancesSettings()
     events: EventsSettings = EventsSettings()
     delivery: DeliverySettings = DeliverySettings()
+    limits: LimitsSettings = LimitsSettings()
+    operations: OperationsSettings = OperationsSettings()
     global_webhooks: tuple[dict[str, Any], ...] = ()
     """Registrations that hear every instance, each as the body of a set."""
     plugins: PluginsSettings = PluginsSettings()

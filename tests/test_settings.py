@@ -45,7 +45,14 @@ def test_the_defaults_of_delivery_are_those_of_the_interface() -> None:
 def test_every_time_is_a_duration_and_every_amount_of_bytes_a_size() -> None:
     """So that it is written with a unit; a bare number is a count or a part."""
     bare = {key.path for key in known_keys() if type(key.default) in (int, float)}
-    assert bare == {"server.max_batch_events", "delivery.jitter", "delivery.lane_buffer"}
+    assert bare == {
+        "server.max_batch_events",
+        "delivery.jitter",
+        "delivery.lane_buffer",
+        "limits.deliveries",
+        "limits.registration_deliveries",
+        "operations.backlog_threshold",
+    }
     united = {type(key.default) for key in known_keys()}
     assert {Duration, Size} <= united
 

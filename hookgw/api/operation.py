@@ -1,4 +1,4 @@
-"""``/healthz``, ``/readyz`` and ``/metrics``: for those who run hookgw."""
+"""``/healthz``, ``/readyz``, ``/metrics`` and ``/operations``: for those who run hookgw."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class OperationRoutes:
         blueprint.add_url_rule("/healthz", view_func=self.healthz)
         blueprint.add_url_rule("/readyz", view_func=self.readyz)
         blueprint.add_url_rule("/metrics", view_func=self.metrics)
+        blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
         return blueprint
 
     async def healthz(self) -> Response:
@@ -47,3 +48,8 @@ class OperationRoutes:
         need_global()
         body, content_type = self._gateway.metrics.render()
         return Response(body, content_type=content_type)
+
+    async def operations_secret(self) -> Response:
+        """What signs operational events."""
+        need_global()
+        return json_response({"secret": self._gateway.operations_registration().secrets[0].value})

@@ -36,7 +36,7 @@ def present_registration(
         "label": registration.label,
         "url": registration.url,
         "enabled": registration.enabled,
-        "events": list(registration.events) or [kind.name for kind in catalog],
+        "events": list(registration.events) or [kind.name for kind in catalog if not kind.operational],
         "webhookByEvents": registration.by_events,
         "webhookBase64": registration.base64,
         "headers": dict.fromkeys(registration.headers, MASK),
@@ -137,6 +137,7 @@ def present_kind(kind: EventKind) -> dict[str, Any]:
         "schema": kind.schema,
         "example": kind.example,
         "plugin": kind.plugin or None,
+        "operational": kind.operational,
     }
 
 

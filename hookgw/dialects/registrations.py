@@ -30,7 +30,7 @@ from hookgw.dialects.fields import (
 )
 from hookgw.dialects.headers import check_headers
 from hookgw.errors import Invalid
-from hookgw.events import Catalog
+from hookgw.events import Catalog, EventKind
 from hookgw.registrations import Ordering, RegistrationChange, RetryOptions, Secret
 from hookgw.settings import DAY
 
@@ -139,10 +139,16 @@ def _kinds(catalog: Catalog) -> Check[tuple[str, ...]]:
             raise Invalid(
                 f"{where} has {len(items):,} items, but there are only {len(catalog):,} event kinds."
             )
-        kinds = checked_items(lambda item, at: catalog.resolve(item, at).name, items, where)
+        kinds = checked_items(lambda item, at: _heard(catalog.resolve(item, at), at), items, where)
         return tuple(dict.fromkeys(kinds))
 
     return check
+
+
+def _heard(kind: EventKind, where: str) -> str:
+    if kind.operational:
+        raise Invalid(f"{where}: {kind.name} is an operational event; it goes to operations.url alone.")
+    return kind.name
 
 
 def check_secret(value: Any, where: str) -> Secret:

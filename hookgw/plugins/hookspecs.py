@@ -138,6 +138,15 @@ def hookgw_lane_state(lane: str, state: LaneState) -> None:
 
 
 @hookspec
+def hookgw_operational_event(event: Event) -> None:
+    """Observe an operational event: a registration disabled, a lane failing, dead letters, and so on.
+
+    Called in order, in a task of its own. ``event.data`` says what happened; ``docs/operations.md`` has
+    every kind. A failure is logged and counted and changes nothing.
+    """
+
+
+@hookspec
 def hookgw_connectors() -> list[Connector]:  # type: ignore[empty-body]
     """Give the connectors that the plugin provides; called once at start."""
 

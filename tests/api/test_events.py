@@ -10,6 +10,7 @@ import trio
 
 from hookgw.api import events
 from hookgw.gateway import Gateway
+from hookgw.operational_kinds import OPERATIONAL_NAMES
 from hookgw.settings import EventsSettings, Settings
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
@@ -128,8 +129,10 @@ async def test_the_catalog(client: httpx.AsyncClient, gateway: Gateway) -> None:
     kinds = (await client.get("/event/kinds")).json()
     assert [kind["name"] for kind in kinds] == [kind.name for kind in gateway.catalog]
     upsert = next(kind for kind in kinds if kind["name"] == "MESSAGES_UPSERT")
-    assert list(upsert) == ["name", "dotted", "aliases", "meaning", "schema", "example", "plugin"]
-    assert (upsert["dotted"], upsert["plugin"]) == ("messages.upsert", None)
+    fields = ["name", "dotted", "aliases", "meaning", "schema", "example", "plugin", "operational"]
+    assert list(upsert) == fields
+    assert (upsert["dotted"], upsert["plugin"], upsert["operational"]) == ("messages.upsert", None, False)
+    assert {kind["name"] for kind in kinds if kind["operational"]} == OPERATIONAL_NAMES
     assert next(kind for kind in kinds if kind["name"] == "CALL")["plugin"] == "gateway_kinds"
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import httpx
+import msgspec
 import pytest
 import trio
 
 from hookgw.api import operation
 from hookgw.errors import StorageUnavailable
 from hookgw.gateway import Gateway
+from hookgw.settings import OperationsSettings, Settings
+from tests.api.conftest import KEY
 from tests.api.test_app import shape_of
 
 
@@ -45,3 +48,38 @@ async def test_it_is_not_ready_where_the_disk_hangs(
     response = await client.get("/readyz")
     assert response.status_code == 503
     assert shape_of(response)
+
+
+async def test_the_secret_of_operational_events_needs_the_global_key(client: httpx.AsyncClient) -> None:
+    del client.headers["apikey"]
+    response = await client.get("/operations/secret")
+    assert response.status_code == 401
+
+
+async def test_without_a_url_there_is_no_secret_of_operational_events(client: httpx.AsyncClient) -> None:
+    response = await client.get("/operations/secret", headers={"apikey": KEY})
+    assert response.status_code == 404
+    assert shape_of(response) == ["There is no operations.url in the configuration; set it first."]
+
+
+async def test_an_instance_key_does_not_see_the_secret_of_operational_events(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    _, key = await gateway.create_instance("shop")
+    response = await client.get("/operations/secret", headers={"apikey": key})
+    assert response.status_code == 403
+
+
+class TestWithOperations:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        operations = OperationsSettings(url="http://127.0.0.1:9/ops")
+        return msgspec.structs.replace(settings, operations=operations)
+
+    async def test_the_secret_of_operational_events(
+        self, client: httpx.AsyncClient, gateway: Gateway
+    ) -> None:
+        response = await client.get("/operations/secret", headers={"apikey": KEY})
+        assert response.status_code == 200
+        assert response.json() == {"secret": gateway.operations_registration().secrets[0].value}
+        assert response.json()["secret"].startswith("whsec_")

@@ -265,6 +265,28 @@ async def test_lane_state(tmp_path: Path) -> None:
     assert seen == [{"https://app.example/"}, set()]
 
 
+async def test_operational_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[Any] = []
+
+    class FakeClient:
+        async def __aenter__(self) -> FakeClient:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def post(self, url: str, json: Any) -> None:
+            await trio.lowlevel.checkpoint()
+            posted.append((url, json))
+
+    module = example("hookgw_operational_event")
+    monkeypatch.setattr(module.httpx, "AsyncClient", FakeClient)
+    hooks = hooks_with(module, tmp_path)
+    for kind in ("DELIVERY_DEAD", "REGISTRATION_DISABLED"):
+        event = event_of({"reason": "The receiver answered 410 Gone."}, kind)
+        await hooks.notify("hookgw_operational_event", event=event)
+    assert posted == [("https://chat.example/alerts", {"text": "The receiver answered 410 Gone."})]
+
+
 class FakeSession:
     instance = "shop"
 
