@@ -1,10 +1,11 @@
-"""What is checked before a change goes in. Plain ``nox`` runs all of it but ``bench``, as CI does.
+"""What is checked before a change goes in. Plain ``nox`` runs all but ``bench``, ``soak`` and the long ``crash``, as CI does.
 
 ``nox -l`` lists the sessions. What follows ``--`` goes to pytest: ``nox -s tests-3.12 -- -k lane``.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -28,7 +29,7 @@ NOT_ASKED = [
     "ASYNC124",  # a fake or a hook is async because its caller awaits it
     "ASYNC127",  # httpx is what plugins and transports share
 ]
-SLOW = ("tests/e2e", "tests/crash", "tests/bench")
+SLOW = ("tests/e2e", "tests/crash", "tests/soak", "tests/bench")
 
 
 def show_every_python() -> None:
@@ -94,11 +95,23 @@ def e2e(session: nox.Session) -> None:
     session.run("pytest", "tests/e2e", *session.posargs)
 
 
+def take_option(session: nox.Session, name: str, variable: str) -> tuple[dict[str, str], list[str]]:
+    """An option of a session as the variable that its tests read, and what is left for pytest."""
+    parser = argparse.ArgumentParser(session.name)
+    parser.add_argument(f"--{name}", dest="value", help=f"sets {variable}")
+    known, rest = parser.parse_known_args(session.posargs)
+    return ({} if known.value is None else {variable: known.value}), rest
+
+
 @nox.session
 def crash(session: nox.Session) -> None:
-    """Kill the server 20 times at random moments under load, and account for every event."""
+    """Kill the server 20 times at random moments under load, and account for every event.
+
+    ``nox -s crash -- --rounds 100`` kills it more often. Chosen moments come first.
+    """
     install(session, "test")
-    session.run("pytest", "tests/crash", "-s", *session.posargs)
+    env, rest = take_option(session, "rounds", "HOOKGW_CRASH_ROUNDS")
+    session.run("pytest", "tests/crash", "-s", *rest, env=env)
 
 
 @nox.session(name="crash-short")
@@ -120,6 +133,17 @@ def tests(session: nox.Session) -> None:
     session.run("coverage", "combine", "--quiet", env=data)
     if not session.posargs:
         session.run("coverage", "report", env=data)
+
+
+@nox.session(default=False)
+def soak(session: nox.Session) -> None:
+    """Random faults, kills, resends and replays under constant load, then an account of every event.
+
+    ``nox -s soak -- --minutes 10``; one minute by default.
+    """
+    install(session, "test")
+    env, rest = take_option(session, "minutes", "HOOKGW_SOAK_MINUTES")
+    session.run("pytest", "tests/soak", "-s", *rest, env=env)
 
 
 @nox.session(default=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ import trio
 
 from tests.support.gateway_process import KEY
 
+ROOT = Path(__file__).parent.parent.parent
 _START_PATIENCE = 30.0
 _ASK_AGAIN = 0.02
 
@@ -30,13 +32,18 @@ class Target:
         self._config = config
         self._process: trio.Process | None = None
 
-    async def spawn(self) -> None:
-        """Start a process without waiting until it is ready. Its log goes to a file beside the data."""
-        command = [sys.executable, "-m", "hookgw", "serve", "--config", str(self._config)]
+    async def spawn(self, *, doomed_at: str | None = None) -> None:
+        """Start a process without waiting until it is ready. Its log goes to a file beside the data.
+
+        Args:
+            doomed_at: the moment at which it kills itself, of :mod:`tests.crash.doomed`.
+        """
+        program = ["hookgw"] if doomed_at is None else ["tests.crash.doomed", doomed_at]
+        command = [sys.executable, "-m", *program, "serve", "--config", str(self._config)]
         log = await trio.open_file(self._config.with_name("gateway.log"), "ab")
         async with log:
             run = partial(trio.run_process, stdin=DEVNULL, stdout=PIPE, stderr=log.wrapped, check=False)
-            self._process = await self._nursery.start(partial(run, cwd=self._config.parent), command)
+            self._process = await self._nursery.start(partial(run, cwd=ROOT), command)
 
     async def ready(self) -> None:
         """Wait until the process says where it listens.
@@ -58,6 +65,14 @@ class Target:
         raise AssertionError(
             f"the gateway did not start; it printed {output!r}; its log ends:\n{log[-3000:]}"
         )
+
+    async def died(self) -> None:
+        """Wait until a doomed process has killed itself.
+
+        Raises:
+            AssertionError: it ended otherwise.
+        """
+        assert await self._running().wait() == -signal.SIGKILL
 
     async def kill(self) -> None:
         """``kill -9``; returns when the process is gone."""

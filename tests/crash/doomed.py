@@ -1,0 +1,91 @@
+"""``hookgw …`` that kills itself with SIGKILL at a moment that cannot be hit from outside.
+
+Run as ``python -m tests.crash.doomed MOMENT ARGUMENTS``. Everything is the real code; only the named
+moment is deadly.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hookgw import background
+from hookgw.cli.group import main
+from hookgw.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.store import Store, migrations
+from hookgw.store.writer import Transaction
+
+
+def die(*_: object) -> None:
+    """End at once, as a power cut would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dispatch() -> None:
+    """Events are on disk, and no lane nor producer has heard of it."""
+
+    def doomed(self: Dispatcher, deliveries: Iterable[Delivery]) -> None:
+        die()
+
+    Dispatcher.dispatch = doomed  # type: ignore[method-assign]
+
+
+def settle() -> None:
+    """A receiver's 2xx was read, and nothing of it written down."""
+    usual = Store.settle_nowait
+
+    def doomed(self: Store, settlement: Settlement) -> None:
+        if settlement.state is DeliveryState.DELIVERED:
+            die()
+        usual(self, settlement)
+
+    Store.settle_nowait = doomed  # type: ignore[method-assign]
+
+
+def replay() -> None:
+    """One step of a replay is on disk, the second in the middle of its transaction."""
+    Transaction.requeue = _deadly_after(1, Transaction.requeue)  # type: ignore[method-assign]
+
+
+def prune() -> None:
+    """Two steps of pruning are on disk, the third in the middle of its transaction."""
+    background._PRUNE_EVERY = 0.1
+    Transaction.prune = _deadly_after(2, Transaction.prune)  # type: ignore[method-assign]
+
+
+def migration() -> None:
+    """A migration is done but for its commit."""
+    usual = migrations._apply
+
+    def doomed(connection: sqlite3.Connection, migration: migrations.Migration, number: int) -> None:
+        connection.create_function("die", 0, die)
+        usual(connection, (*migration, "SELECT die()"), number)
+
+    migrations._apply = doomed
+
+
+def _deadly_after(times: int, usual: Callable[..., int]) -> Callable[..., int]:
+    """The same, but once it has done something so many times, it dies with its next work undone."""
+    done = 0
+
+    def doomed(self: Transaction, *arguments: Any) -> int:
+        nonlocal done
+        count = usual(self, *arguments)
+        if count and done == times:
+            die()
+        done += count > 0
+        return count
+
+    return doomed
+
+
+MOMENTS = {moment.__name__: moment for moment in (dispatch, settle, replay, prune, migration)}
+
+if __name__ == "__main__":
+    MOMENTS[sys.argv.pop(1)]()
+    main()

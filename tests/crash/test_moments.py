@@ -1,0 +1,222 @@
+"""``kill -9`` at chosen moments: what each of them may and may not do to what was accepted."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from hookgw.store.requeue_access import REPLAY_STEP
+from hookgw.testing import Receiver, answer, open_receiver
+from tests.crash.target import Target
+from tests.store.support import peek
+from tests.support.gateway_process import KEY, write_config
+
+DEADLINE = 60.0
+LOOK_AGAIN = 0.02
+LONG_AGO = "2000-01-01T00:00:00Z"
+DELIVERY = {"allow_networks": ["127.0.0.0/8"], "unreachable_first_wait": "50ms"}
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(DEADLINE + 10)]
+
+
+class Stage:
+    """A gateway that is killed, its receiver, and what is asked of it over HTTP."""
+
+    def __init__(self, target: Target, receiver: Receiver, data: Path) -> None:
+        self.target = target
+        self.receiver = receiver
+        self.data = data
+
+    async def start(self, doomed_at: str | None = None) -> None:
+        await self.target.spawn(doomed_at=doomed_at)
+        await self.target.ready()
+
+    async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
+        """The decoded answer.
+
+        Raises:
+            httpx.HTTPError: the process died meanwhile.
+        """
+        async with httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=30) as client:
+            found = await client.request(method, self.target.url + path, json=body, params=query)
+        assert found.status_code < 300, found.text
+        return found.json()
+
+    async def call_in_vain(self, path: str, body: Any) -> None:
+        """Ask for what the process does not live to answer."""
+        with pytest.raises(httpx.HTTPError):
+            await self.call("POST", path, body)
+
+    async def register(self) -> None:
+        await self.call("POST", "/webhook/set/shop", {"url": self.receiver.url})
+
+    async def deliveries(self, state: str) -> list[str]:
+        """The event ids of deliveries in that state, in the order of acceptance."""
+        found: list[str] = []
+        query = {"state": state, "limit": 1000}
+        while True:
+            page = await self.call("GET", "/delivery/list/shop", **query)
+            found += [delivery["eventId"] for delivery in page["deliveries"]]
+            if page["cursor"] is None:
+                return found[::-1]
+            query["cursor"] = page["cursor"]
+
+    async def drained(self) -> None:
+        """Wait until nothing is pending."""
+        query = {"state": "pending", "limit": 1}
+        while (await self.call("GET", "/delivery/list/shop", **query))["deliveries"]:  # noqa: ASYNC110
+            await trio.sleep(LOOK_AGAIN)
+
+
+@asynccontextmanager
+async def staged(folder: Path, **storage: Any) -> AsyncIterator[Stage]:
+    with trio.fail_after(DEADLINE):
+        async with open_receiver() as receiver, trio.open_nursery() as nursery:
+            data = folder / "hookgw.db"
+            config = write_config(folder, delivery=DELIVERY, storage={"path": str(data), **storage})
+            stage = Stage(Target(nursery, config), receiver, data)
+            yield stage
+            assert await stage.target.terminate() == 0
+
+
+def event(event_id: str) -> dict[str, Any]:
+    return {"event": "CALL", "id": event_id, "data": {}}
+
+
+def batch(count: int) -> list[dict[str, Any]]:
+    return [event(f"e{number}") for number in range(count)]
+
+
+def ids(events: Sequence[dict[str, Any]]) -> list[str]:
+    return [one["id"] for one in events]
+
+
+async def test_between_accept_and_dispatch(tmp_path: Path) -> None:
+    """The producer never heard; what it sends again is a duplicate, and both were one."""
+    async with staged(tmp_path) as stage:
+        await stage.start("dispatch")
+        await stage.register()
+        await stage.call_in_vain("/event/emit/shop", batch(3))
+        await stage.target.died()
+        assert stage.receiver.ids == []
+        await stage.start()
+        told = await stage.call("POST", "/event/emit/shop", batch(3))
+        assert (told["accepted"], told["duplicates"]) == (0, 3)
+        await stage.drained()
+        assert stage.receiver.ids == ids(batch(3))
+
+
+async def test_between_a_2xx_and_its_settling(tmp_path: Path) -> None:
+    """The one delivery that may come twice, with the same id; nothing else does."""
+    async with staged(tmp_path) as stage:
+        await stage.start("settle")
+        await stage.register()
+        with suppress(httpx.HTTPError):  # its answer may or may not be quicker than the receiver's
+            await stage.call("POST", "/event/emit/shop", batch(3))
+        await stage.target.died()
+        assert stage.receiver.ids == ["e0"]
+        await stage.start()
+        await stage.drained()
+        assert stage.receiver.ids == ["e0", "e0", "e1", "e2"]
+        assert await stage.deliveries("delivered") == ids(batch(3))
+        found = await stage.call("GET", "/delivery/find/shop/e0")
+        assert [attempt["outcome"] for attempt in found["attempts"]] == ["delivered"]
+        first, again = stage.receiver.requests[:2]
+        assert first.body == again.body
+
+
+async def test_during_a_retry_wait(tmp_path: Path) -> None:
+    """The wait goes on where it was, the attempts are counted on, and nothing overtakes the head."""
+    async with staged(tmp_path) as stage:
+        stage.receiver.will(answer(503, headers={"retry-after": "3"}))
+        await stage.start()
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", batch(3))
+        found: dict[str, Any] = {"attempts": []}
+        while not found["attempts"]:
+            found = await stage.call("GET", "/delivery/find/shop/e0")
+        await stage.target.kill()
+        await stage.start()
+        again = await stage.call("GET", "/delivery/find/shop/e0")
+        assert again["nextAttemptAt"] == found["nextAttemptAt"]
+        await stage.drained()
+        assert stage.receiver.ids == ["e0", "e0", "e1", "e2"]
+        first, second = stage.receiver.requests[:2]
+        assert second.at - first.at >= 3
+        assert second.header("x-attempt") == "2"
+        assert first.body == second.body
+
+
+async def test_during_a_replay(tmp_path: Path) -> None:
+    """Each step is whole or not at all; asked once more, the replay goes on where it was cut off."""
+    events, step = batch(2 * REPLAY_STEP + 500), REPLAY_STEP
+    async with staged(tmp_path) as stage:
+        stage.receiver.default = answer(422)
+        await stage.start()
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", events)
+        await stage.drained()
+        await stage.target.kill()
+        await stage.start("replay")
+        stage.receiver.default = answer()
+        seen = len(stage.receiver.requests)
+        replay = {"since": LONG_AGO, "state": "dead"}
+        await stage.call_in_vain("/delivery/replay/shop", replay)
+        await stage.target.died()
+        await stage.start()
+        await stage.drained()
+        assert await stage.deliveries("delivered") == ids(events)[:step]
+        assert await stage.deliveries("dead") == ids(events)[step:]
+        assert await stage.call("POST", "/delivery/replay/shop", replay) == {"replayed": step + 500}
+        await stage.drained()
+        assert await stage.deliveries("delivered") == ids(events)
+        arrived = [request.event_id for request in stage.receiver.requests[seen:]]
+        assert list(dict.fromkeys(arrived)) == ids(events)
+
+
+async def test_during_pruning(tmp_path: Path) -> None:
+    """What is pending stays, and no delivery, event or attempt is left without the others."""
+    events = batch(1000)
+    async with staged(tmp_path, retention="1s") as stage:
+        await stage.start()
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", events)
+        await stage.drained()
+        stage.receiver.default = answer(503)
+        await stage.call("POST", "/event/emit/shop", [event(f"late{number}") for number in range(3)])
+        await stage.target.kill()
+        await stage.start("prune")
+        await stage.target.died()
+        await stage.start()
+        stage.receiver.default = answer()
+        assert await stage.deliveries("pending") == ["late0", "late1", "late2"]
+        left = await stage.deliveries("delivered")
+        assert 0 < len(left) < len(events)
+        assert left == ids(events)[-len(left) :]
+        await stage.drained()
+        assert await stage.deliveries("delivered") == [*left, "late0", "late1", "late2"]
+    assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
+    for orphans in (
+        "SELECT count(*) FROM deliveries WHERE event NOT IN (SELECT seq FROM events)",
+        "SELECT count(*) FROM attempts WHERE delivery NOT IN (SELECT seq FROM deliveries)",
+        "SELECT count(*) FROM events WHERE heard AND seq NOT IN (SELECT event FROM deliveries)",
+    ):
+        assert peek(stage.data, orphans) == [(0,)], orphans
+
+
+async def test_during_a_migration(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        await stage.target.spawn(doomed_at="migration")
+        await stage.target.died()
+        assert peek(stage.data, "SELECT count(*) FROM sqlite_schema") == [(0,)]
+        await stage.start()
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", batch(3))
+        await stage.drained()
+        assert stage.receiver.ids == ids(batch(3))
