@@ -78,8 +78,10 @@ class Watch(SilentObserver):
 
 
 @asynccontextmanager
-async def opened(path: Path, observer: Watch | None = None) -> AsyncIterator[Store]:
-    async with open_store(path, clock=Clock(), observer=observer) as store:
+async def opened(
+    path: Path, observer: Watch | None = None, *, keep_history: bool = True
+) -> AsyncIterator[Store]:
+    async with open_store(path, clock=Clock(), observer=observer, keep_history=keep_history) as store:
         yield store
 
 

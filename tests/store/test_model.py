@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import settings
@@ -12,8 +14,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from hookgw.deliveries import Delivery, DeliveryState, Page, Settlement
 from hookgw.store.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.migrations import migrate
-from hookgw.store.outbox import NewEvent, backlog, count_pending, last_numbers, page
-from hookgw.store.writer import Writer
+from hookgw.store.outbox import (
+    NewEvent,
+    backlog,
+    count_pending,
+    last_numbers,
+    page,
+    pending_by_registration,
+)
+from hookgw.store.tallies import Change, counted
+from hookgw.store.tallies import added as total
+from hookgw.store.writer import Committed, Writer
 from tests.store.support import AT, attempt, event
 
 LANES = ["http://a.test", "http://b.test", "http://c.test"]
@@ -38,6 +49,7 @@ class Outbox(RuleBasedStateMachine):
         self.deliveries: dict[int, Delivery] = {}
         self.finished: dict[int, Delivery] = {}
         self.seq = self.event_seq = 0
+        self.tallies: Change = {}
 
     def teardown(self) -> None:
         self.connection.close()
@@ -53,6 +65,7 @@ class Outbox(RuleBasedStateMachine):
         added = sum(self._append(job) for job in group.appends)
         committed = self.writer.commit([group])
         assert committed.pending == added - gone
+        self._tally(committed, [d for job in group.appends for d in job.deliveries()])
         assert len(self.deliveries) == before + sum(len(job.deliveries()) for job in group.appends) - gone
 
     def _job(self, batch: list[tuple[str, list[tuple[str, str]]]]) -> AppendJob:
@@ -123,6 +136,27 @@ class Outbox(RuleBasedStateMachine):
         for seq in parked:
             self._finish(seq)
 
+    @rule(
+        registration=st.sampled_from(["reg_1", "reg_2"]),
+        count=st.integers(0, 3),
+        size=st.integers(0, 6),
+        spared=st.lists(st.integers(1, 40), max_size=3),
+        limit=st.integers(1, 4),
+    )
+    def drop_oldest(self, registration: str, count: int, size: int, spared: list[int], limit: int) -> None:
+        job = FunctionJob(
+            lambda transaction: transaction.drop_oldest(
+                registration, LANES, "full", AT, count=count, size=size, spared=spared, limit=limit
+            )
+        )
+        self._call(job)
+        mine = [d for d in self.deliveries.values() if d.registration == registration and d.seq not in spared]
+        mine.sort(key=lambda d: d.position)
+        wanted = min(max(count, -(-size // 2)), limit, len(mine))  # a payload has two bytes
+        assert job.result == wanted
+        for delivery in mine[:wanted]:
+            self._finish(delivery.seq)
+
     @rule(chosen=st.lists(st.integers(1, 40), max_size=6, unique=True), lane=st.sampled_from(LANES))
     def requeue(self, chosen: list[int], lane: str) -> None:
         first = self.seq + 1
@@ -149,8 +183,17 @@ class Outbox(RuleBasedStateMachine):
     def _call(self, job: FunctionJob) -> None:
         group = Group()
         group.functions = [job]
-        self.writer.commit([group])
+        committed = self.writer.commit([group])
         assert job.error is None
+        self._tally(committed)
+
+    def _tally(self, committed: Committed, appended: Sequence[Delivery] = ()) -> None:
+        """Count along, as those do who are told of commits alone."""
+        more = Counter(d.registration for d in appended)
+        sizes = {d.registration: len(d.event.data_json) for d in appended}
+        self.tallies = total(self.tallies, {name: (n, n * sizes[name]) for name, n in more.items()})
+        self.tallies = total(self.tallies, committed.change)
+        assert counted(committed.change) + len(appended) == committed.pending
 
     @rule()
     def restart(self) -> None:
@@ -173,6 +216,8 @@ class Outbox(RuleBasedStateMachine):
     def counts_are_right(self) -> None:
         assert count_pending(self.connection) == len(self.deliveries)
         assert sum(lane.count for lane in backlog(self.connection)) == len(self.deliveries)
+        counted_along = {name: tally for name, tally in self.tallies.items() if tally != (0, 0)}
+        assert pending_by_registration(self.connection) == counted_along
 
 
 def _settlement(seq: int, state: DeliveryState, number: int, body: bytes | None) -> Settlement:

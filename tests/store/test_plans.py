@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hookgw.deliveries import DeliveryState
-from hookgw.store import DeliveryQuery, history, moving, outbox, settling
+from hookgw.store import DeliveryQuery, dropping, history, moving, outbox, settling, tallies
 from hookgw.store.migrations import migrate
 from tests.store.support import AT, delivered
 
@@ -55,6 +55,10 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settling.settle(c, [delivered(1)]), history.prune(c, AT + 1, 10)),
     "park": lambda c: moving.park(c, "reg", ["lane"], "off", AT),
+    "drop the oldest": lambda c: dropping.drop_oldest(
+        c, "reg", ["lane"], "full", AT, count=1, size=0, spared=[], limit=10
+    ),
+    "weigh": lambda c: tallies.weight(c, [1]),
 }
 
 
