@@ -1,4 +1,4 @@
-"""What is checked before a change goes in. Plain ``nox`` runs all but ``bench``, ``soak`` and the long ``crash``, as CI does.
+"""What is checked before a change goes in. Plain ``nox`` runs what CI does: all that takes minutes at most.
 
 ``nox -l`` lists the sessions. What follows ``--`` goes to pytest: ``nox -s tests-3.12 -- -k lane``.
 """

@@ -10,6 +10,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.cli.configuration import config_option, read_settings
+from hookgw.cli.open_files import raise_file_limit
 from hookgw.cli.running import run_to_end
 from hookgw.cli.server import open_server
 from hookgw.log import configure_logging
@@ -26,6 +27,7 @@ def serve(config: Path | None) -> None:
     """
     settings, base = read_settings(config)
     configure_logging(settings.log, sys.stderr)
+    raise_file_limit()
     run_to_end(run, settings, base)
 
 

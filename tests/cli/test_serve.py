@@ -18,6 +18,12 @@ from hookgw._version import __version__
 ANY_PORT = "server: {bind: ['127.0.0.1:0']}\n"
 KEYED = ANY_PORT + "auth: {global_key: test-key-1}\n"
 PROGRAM = ("-m", "hookgw")
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512))
+from hookgw.cli.group import main
+main()
+"""
 
 
 @contextmanager
@@ -183,3 +189,14 @@ def wait_refused(url: str) -> None:
             httpx.get(f"{url}/healthz", trust_env=False)
         except httpx.TransportError:
             return
+
+
+def test_a_low_limit_of_open_files_is_told_at_start(tmp_path: Path) -> None:
+    limited = ("-c", LIMITED)
+    with serving(tmp_path, program=limited) as server:
+        url_of(server)
+        server.terminate()
+        _, errors = server.communicate(timeout=30)
+    assert server.returncode == 0
+    assert "few open files are allowed" in errors
+    assert '"allowed":512' in errors.replace(" ", "")
