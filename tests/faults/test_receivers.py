@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 import trio.testing
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.testing import (
@@ -136,6 +136,7 @@ async def test_a_dripped_body_ends_with_the_attempt_and_the_status_stands(
     await hookgw_gateway.register(hookgw_receiver.url)
     first, second = [await hookgw_gateway.emit(KIND, {"n": n}) for n in range(2)]
     await hookgw_receiver.wait_for(1)
+    await wait_all_tasks_blocked(0.05)  # the head of the answer is there
     hookgw_clock.jump(LONGER_THAN_AN_ATTEMPT)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [first.id, second.id]
