@@ -19,7 +19,8 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import engine, over_http, scale
+from tests.bench import engine, isolation, over_http, scale
+from tests.bench.compare import compare
 from tests.bench.parts import ROOT, scratch
 from tests.bench.references import fsync_p50
 from tests.bench.results import Report, Result
@@ -43,7 +44,10 @@ MEASURES = {
     "latency": Measure(_in_trio(engine.latency)),
     "emit-one": Measure(over_http.emit_one),
     "emit-batches": Measure(over_http.emit_batches),
+    "isolation": Measure(_in_trio(isolation.isolation), 90.0, 180.0),
     "lanes-at-rest": Measure(_in_trio(scale.lanes_at_rest)),
+    "active-lanes": Measure(_in_trio(scale.active_lanes), 90.0, 300.0),
+    "registrations": Measure(_in_trio(scale.registrations), 90.0, 600.0),
     "long-backlog": Measure(_in_trio(scale.long_backlog), 120.0, 900.0),
 }
 
@@ -52,8 +56,21 @@ MEASURES = {
 @click.option("--full", is_flag=True, help="The sizes of the targets: minutes in the place of seconds.")
 @click.option("--only", multiple=True, type=click.Choice(list(MEASURES)), help="This measure; repeatable.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the report as JSON.")
+@click.option(
+    "--compare",
+    "reports",
+    nargs=2,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Measure nothing; show what changed between two reports.",
+)
 @click.option("--measure", type=click.Choice(list(MEASURES)), hidden=True)
-def main(full: bool, only: tuple[str, ...], save: Path | None, measure: str | None) -> None:
+def main(
+    full: bool,
+    only: tuple[str, ...],
+    save: Path | None,
+    reports: tuple[Path, Path] | None,
+    measure: str | None,
+) -> None:
     """Measure hookgw beside its references; a table for people, JSON with --save.
 
     Each measure runs in a process of its own, one after the other, within a deadline. Exit code 1 if one
@@ -61,6 +78,9 @@ def main(full: bool, only: tuple[str, ...], save: Path | None, measure: str | No
     """
     if measure:
         click.echo(msgspec.json.encode(MEASURES[measure].run(full)))
+        return
+    if reports:
+        _show_changes(*(msgspec.json.decode(file.read_bytes(), type=Report) for file in reports))
         return
     results: list[Result] = []
     failures: dict[str, str] = {}
@@ -110,6 +130,18 @@ def _show(report: Report) -> None:
         console.print(f"{result.name}: {details}", highlight=False, soft_wrap=True)
     for name, reason in report.failures.items():
         console.print(f"{name} failed: {reason}", style="red", markup=False, soft_wrap=True)
+
+
+def _show_changes(before: Report, after: Report) -> None:
+    console = Console()
+    table = Table("measure", "before", "after", "ratio before", "ratio after", "gain")
+    for change in compare(before, after):
+        numbers = (change.before, change.after, change.ratio_before, change.ratio_after, change.gain)
+        cells = ["–" if number is None else _number(number) for number in numbers]
+        table.add_row(f"{change.name}, {change.unit}", *cells)
+    console.print(table)
+    if before.size != after.size:
+        console.print(f"The sizes differ: {before.size} and {after.size}.", style="yellow")
 
 
 def _number(value: str | float) -> str:

@@ -25,7 +25,7 @@ async def many_lanes(full: bool) -> list[Result]:
     with scratch() as folder, receiving() as receiver:
         urls = [receiver.url(number) for number in range(64)]
         async with gateway(folder) as opened:
-            rate, details = await _end_to_end(opened, urls, 100_000 if full else 20_000)
+            rate, details = await end_to_end(opened, urls, 100_000 if full else 20_000)
         arrived, _ = receiver.take()
         details["arrived_per_accepted"] = arrived / details.pop("events")
         reference = await httpx_loop(urls, _body(urls[0]), 5.0 if full else 2.0)
@@ -46,7 +46,7 @@ async def one_lane(full: bool) -> list[Result]:
     with scratch() as folder, receiving() as receiver:
         url = receiver.url(0)
         async with gateway(folder) as opened:
-            rate, details = await _end_to_end(opened, [url], 50_000 if full else 10_000)
+            rate, details = await end_to_end(opened, [url], 50_000 if full else 10_000)
         arrived, _ = receiver.take()
         details["arrived_per_accepted"] = arrived / details.pop("events")
         exchanges = socket_loop(receiver.port, _body(url), 3.0 if full else 1.0)
@@ -72,7 +72,7 @@ async def latency(full: bool) -> list[Result]:
             await opened.accept(warm)
             await drained(opened)
             receiver.take()
-            called = await _offer(opened, names, offered, seconds)
+            called = await offer(opened, names, offered, seconds, "l")
             await drained(opened)
         _, arrivals = receiver.take()
         took = [(arrivals[event_id] - at) / 1e6 for event_id, at in called.items()]
@@ -91,7 +91,7 @@ async def latency(full: bool) -> list[Result]:
     ]
 
 
-async def _end_to_end(opened: Gateway, urls: Sequence[str], count: int) -> tuple[float, dict[str, float]]:
+async def end_to_end(opened: Gateway, urls: Sequence[str], count: int) -> tuple[float, dict[str, float]]:
     """Events a second from the first accept to the last one settled on disk."""
     names = await register(opened, urls)
     each = count // len(names)
@@ -129,8 +129,7 @@ class _Gate:
     async def run(self, opened: Gateway) -> None:
         while True:
             await trio.sleep(0.01)
-            pending = sum(lane.backlog for lane in opened.lanes())
-            if pending <= AHEAD:
+            if opened.store.statistics().pending <= AHEAD:
                 self._open.set()
             elif self._open.is_set():
                 self._open = trio.Event()
@@ -142,9 +141,9 @@ async def _source(opened: Gateway, batches: Iterator[list[Event]], gate: _Gate) 
         await opened.accept(batch)
 
 
-async def _offer(opened: Gateway, names: Sequence[str], rate: int, seconds: int) -> dict[str, int]:
+async def offer(opened: Gateway, names: Sequence[str], rate: int, seconds: int, tag: str) -> dict[str, int]:
     """Accept single events at a steady rate, whether or not earlier ones are done; when each was called."""
-    events = [event for row in zip(*_rows(names, rate * seconds), strict=True) for event in row]
+    events = [event for row in zip(*_rows(names, rate * seconds, tag), strict=True) for event in row]
     called: dict[str, int] = {}
 
     async def accept(event: Event) -> None:
@@ -159,8 +158,8 @@ async def _offer(opened: Gateway, names: Sequence[str], rate: int, seconds: int)
     return called
 
 
-def _rows(names: Sequence[str], total: int) -> list[list[Event]]:
-    return [make_events(name, total // len(names), "l") for name in names]
+def _rows(names: Sequence[str], total: int, tag: str) -> list[list[Event]]:
+    return [make_events(name, total // len(names), tag) for name in names]
 
 
 def _body(url: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import socket
 import sys
 import tempfile
 import time
@@ -53,7 +54,7 @@ class FastReceiver:
 
 @contextmanager
 def receiving(*arguments: str) -> Iterator[FastReceiver]:
-    """Run the receiver's process until the end of the block."""
+    """Run the receiver's process, with these arguments, until the end of the block."""
     command = [sys.executable, "-m", "tests.bench.receiver", *arguments]
     with Popen(command, cwd=ROOT, stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
@@ -74,9 +75,9 @@ async def gateway(folder: Path) -> AsyncIterator[Gateway]:
         yield opened
 
 
-async def register(opened: Gateway, urls: Sequence[str]) -> list[str]:
+async def register(opened: Gateway, urls: Sequence[str], prefix: str = "bench") -> list[str]:
     """Register each URL for an instance of its own; gives the instances."""
-    names = [f"bench{number}" for number in range(len(urls))]
+    names = [f"{prefix}{number}" for number in range(len(urls))]
     limit = trio.CapacityLimiter(200)
 
     async def one(name: str, url: str) -> None:
@@ -106,7 +107,7 @@ def make_events(instance: str, count: int, tag: str) -> list[Event]:
 
 async def drained(opened: Gateway) -> None:
     """Wait until nothing is pending and all is on disk; put a cancel scope round it."""
-    while any(lane.backlog for lane in opened.lanes()):  # noqa: ASYNC110  (lanes tell nobody)
+    while opened.store.statistics().pending:  # noqa: ASYNC110  (the store tells nobody)
         await trio.sleep(0.002)
     await opened.store.flush()
 
@@ -115,6 +116,22 @@ def resident_mib() -> float:
     """The memory of this process that is in use now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20
+
+
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """A port of 127.0.0.1 where connections are made and nothing is ever answered."""
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
+        yield listener.getsockname()[1]
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port of 127.0.0.1 where connections are refused, until a receiver is told to listen there."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def raise_file_limit(wanted: int) -> None:

@@ -3,7 +3,8 @@
 It is no HTTP server in any wider sense: it finds the end of each request by ``content-length`` and
 sends the same prepared answer. ``GET /`` gives what it counted, as JSON, and sets the counts to zero:
 ``{"requests": n, "arrivals": {"<webhook-id>": <monotonic ns>}}``. Arrivals are kept only with the
-argument ``record``. It prints its port, and ends when its standard input does.
+argument ``record``; ``port=N`` makes it listen there. It prints its port, and ends when its standard
+input does.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ class Counter:
             self.arrivals.setdefault(found[1].decode(), time.monotonic_ns())
 
 
-def serve(counter: Counter) -> None:
+def serve(counter: Counter, port: int) -> None:
     """Serve until standard input ends."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    listener = socket.create_server(("127.0.0.1", port), backlog=4096)
     print(listener.getsockname()[1], flush=True)
     poll = select.epoll()
     poll.register(listener, select.EPOLLIN)
@@ -94,4 +95,5 @@ def serve(counter: Counter) -> None:
 if __name__ == "__main__":
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    serve(Counter("record" in sys.argv))
+    ports = [int(argument[5:]) for argument in sys.argv if argument.startswith("port=")]
+    serve(Counter("record" in sys.argv), ports[0] if ports else 0)

@@ -9,8 +9,10 @@ import trio
 
 from hookgw.events import Event
 from hookgw.gateway import Gateway
+from tests.bench.engine import end_to_end
 from tests.bench.parts import (
     FastReceiver,
+    closed_port,
     drained,
     gateway,
     make_events,
@@ -55,12 +57,69 @@ async def lanes_at_rest(full: bool) -> list[Result]:
     ]
 
 
+async def active_lanes(full: bool) -> list[Result]:
+    """Many lanes at work at once, each with its connection, against the same number of events over 64."""
+    wanted, each = (10_000, 10) if full else (1_000, 10)
+    raise_file_limit(wanted + 200)
+    with scratch() as folder, receiving() as receiver:
+        async with gateway(folder / "few") as opened:
+            urls = [receiver.url(number) for number in range(64)]
+            reference, _ = await end_to_end(opened, urls, wanted * each)
+        async with gateway(folder / "many") as opened:
+            urls = [receiver.url(number) for number in range(wanted)]
+            rate, details = await end_to_end(opened, urls, wanted * each)
+            details |= {"lanes": len(opened.lanes()), "mib": resident_mib()}
+    return [
+        Result(
+            name=f"{wanted:,} lanes at work",
+            value=rate,
+            unit="events/s",
+            reference="as many events over 64 lanes",
+            reference_value=reference,
+            details=details,
+        )
+    ]
+
+
+async def registrations(full: bool) -> list[Result]:
+    """Many registrations: how fast they are set, what they take, and what an event costs beside them."""
+    wanted = 100_000 if full else 5_000
+    with scratch() as folder, receiving() as receiver:
+        busy = [receiver.url(number) for number in range(64)]
+        async with gateway(folder / "few") as opened:
+            reference, _ = await end_to_end(opened, busy, 20_000)
+        async with gateway(folder / "many") as opened:
+            bare, began = resident_mib(), time.perf_counter()
+            urls = [receiver.url(number) for number in range(wanted)]
+            await register(opened, urls, prefix="idle")
+            seconds, memory = time.perf_counter() - began, resident_mib()
+        began = time.perf_counter()
+        async with gateway(folder / "many") as opened:
+            start = time.perf_counter() - began
+            rate, _ = await end_to_end(opened, busy, 20_000)
+    return [
+        Result(
+            name=f"durable end to end beside {wanted:,} registrations",
+            value=rate,
+            unit="events/s",
+            reference="the same without them",
+            reference_value=reference,
+            details={
+                "set_per_s": wanted / seconds,
+                "start_up_s": start,
+                "kib_per_registration": (memory - bare) * 1024 / wanted,
+                "mib": memory,
+            },
+        )
+    ]
+
+
 async def long_backlog(full: bool) -> list[Result]:
-    """A backlog behind a dead receiver: memory, start-up, and the latency of another lane beside it."""
-    wanted = 1_000_000 if full else 50_000
-    with scratch() as folder, receiving("record") as receiver:
-        async with gateway(folder) as opened:
-            dead, alive = await register(opened, ["http://127.0.0.1:9/dead", receiver.url("alive")])
+    """A backlog behind a dead receiver: memory, start-up, a lane beside it; then the receiver returns."""
+    wanted = 1_000_000 if full else 30_000
+    with scratch() as folder, receiving("record") as receiver, closed_port() as port:
+        async with gateway(folder / "long") as opened:
+            dead, alive = await register(opened, [f"http://127.0.0.1:{port}/", receiver.url("alive")])
             alone = await _probe(opened, alive, receiver, "alone")
             await opened.accept(make_events(dead, 1, "first"))
             before = resident_mib()
@@ -70,8 +129,11 @@ async def long_backlog(full: bool) -> list[Result]:
             after = resident_mib()
             beside = await _probe(opened, alive, receiver, "beside")
         began = time.perf_counter()
-        async with gateway(folder):
+        async with gateway(folder / "long") as opened:
             start = time.perf_counter() - began
+            rate, memory = await _drain(opened, dead, port, wanted)
+        async with gateway(folder / "short") as opened:
+            never_dead, _ = await end_to_end(opened, [receiver.url("one")], 20_000)
     return [
         Result(
             name=f"{wanted:,} pending, memory of the process",
@@ -80,7 +142,7 @@ async def long_backlog(full: bool) -> list[Result]:
             reference="the same gateway before them",
             reference_value=before,
             better="less",
-            details={"appended_per_s": wanted / piled, "start_up_s": start},
+            details={"appended_per_s": wanted / piled, "start_up_s": start, "mib_after_drain": memory},
         ),
         Result(
             name=f"{wanted:,} pending, p99 of another lane",
@@ -90,7 +152,26 @@ async def long_backlog(full: bool) -> list[Result]:
             reference_value=alone,
             better="less",
         ),
+        Result(
+            name=f"{wanted:,} pending, drain once the receiver is back",
+            value=rate,
+            unit="events/s",
+            reference="durable end to end, one lane",
+            reference_value=never_dead,
+        ),
     ]
+
+
+async def _drain(opened: Gateway, instance: str, port: int, count: int) -> tuple[float, float]:
+    """Deliveries a second from the receiver's return to the last one on disk, and the memory then."""
+    with receiving(f"port={port}") as back:
+        began = time.perf_counter()
+        opened.resume(instance)
+        await drained(opened)
+        elapsed = time.perf_counter() - began
+        arrived, _ = back.take()
+    assert arrived > count, f"{arrived} of {count + 1} arrived"
+    return arrived / elapsed, resident_mib()
 
 
 async def _pile_up(opened: Gateway, instance: str, wanted: int) -> None:
