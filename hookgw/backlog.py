@@ -113,7 +113,8 @@ class Backlog:
         for registration, (more, bytes_more) in need.items():
             count += more
             size += bytes_more
-            has, has_bytes = self.of(registration)
+            tally = self._tallies.get(registration)
+            has, has_bytes = (tally.count, tally.size) if tally else (0, 0)
             if has + more > self._most_of_one:
                 _refuse("limits.registration_deliveries", registration, has, more, self._most_of_one)
             if has_bytes + bytes_more > self._most_bytes_of_one:

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 import trio
 
 from hookgw.api import events
 from hookgw.gateway import Gateway
 from hookgw.operational_kinds import OPERATIONAL_NAMES
-from hookgw.settings import EventsSettings, Settings
+from hookgw.settings import EventsSettings, LimitsSettings, Settings
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 
@@ -139,3 +140,20 @@ async def test_the_catalog(client: httpx.AsyncClient, gateway: Gateway) -> None:
 async def test_nobody_hears_of_an_event_without_a_registration(client: httpx.AsyncClient) -> None:
     await client.post(EMIT, json=one())
     assert (await client.get("/delivery/list/loja1")).json() == {"deliveries": [], "cursor": None}
+
+
+class TestAtALimit:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, limits=LimitsSettings(deliveries=2))
+
+    async def test_producers_are_told_when_to_try_again(self, client: httpx.AsyncClient) -> None:
+        await client.post("/webhook/set/loja1", json={"url": "http://127.0.0.1:9/"})
+        response = await client.post(EMIT, json=[one(), one(), one()])
+        assert response.status_code == 413
+        assert "limits.deliveries" in response.text
+        assert (await client.post(EMIT, json=[one(), one()])).status_code == 202
+        response = await client.post(EMIT, json=one())
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) > 0
+        assert "limits.deliveries (2)" in response.text
