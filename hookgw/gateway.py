@@ -1,7 +1,7 @@
 """The gateway: accept → outbox → dispatcher, with all that belongs to it, opened and closed as one.
 
-This is the composition and the face that the HTTP interface, the commands and plugins see. What it
-does is done by the parts; what it adds is that a change, once begun, is finished even where the one
+This is the face that the HTTP interface, the commands and plugins see. What it does is done by the
+parts (:mod:`hookgw.wiring`); what it adds is that a change, once begun, is finished even where the one
 who asked for it has gone away.
 """
 
@@ -13,47 +13,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import structlog
 import trio
 
 from hookgw.access import Principal
-from hookgw.admission import Admission
-from hookgw.background import keep_pruning, keep_running
-from hookgw.backlog import Backlog
+from hookgw.background import keep_running
 from hookgw.clock import Clock
-from hookgw.connections import Connections
 from hookgw.connectors import ConnectionState, QRCode
 from hookgw.deliveries import Attempt
-from hookgw.delivery.deadlines import Deadlines
-from hookgw.delivery.dial import Dialer
-from hookgw.delivery.guard import AddressGuard
-from hookgw.delivery.transport import LaneTransport
 from hookgw.dialects import Replay
-from hookgw.dispatch.courier import Courier
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.services import LaneServices, LaneStatistics
+from hookgw.dispatch.services import LaneStatistics
 from hookgw.errors import Forbidden, NotFound, Unavailable
-from hookgw.events import Catalog, Event
-from hookgw.global_webhooks import read_global_webhooks
-from hookgw.instances import Instances
-from hookgw.intake import Intake, Receipt
-from hookgw.keeper import Keeper
-from hookgw.keys import open_keyring
-from hookgw.kinds import BUILT_IN_KINDS
+from hookgw.events import Event
+from hookgw.intake import Receipt
 from hookgw.metrics import Metrics
-from hookgw.operational_kinds import OPERATIONAL_KINDS
-from hookgw.operations import Operations
-from hookgw.operations_registration import OPERATIONS_ID, read_operations
 from hookgw.plugins.calling import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.registrations import DEFAULT_LABEL, Instance, Registration, RegistrationChange, lanes_of
-from hookgw.registry import Registry
-from hookgw.resending import Resending
 from hookgw.settings import Settings
-from hookgw.store import DeliverySummary, Store, open_store
-from hookgw.webhooks import Webhooks
-
-logger = structlog.get_logger("hookgw.gateway")
+from hookgw.store import DeliverySummary, open_store
+from hookgw.wiring import Wiring
 
 T = TypeVar("T")
 
@@ -61,91 +39,12 @@ _CHANGE_PATIENCE = 30.0
 """How long a change may take that nobody can interrupt, in seconds."""
 
 
-class Gateway:
+class Gateway(Wiring):
     """One running gateway; made by :func:`open_gateway`.
 
     Attributes:
         settings, catalog, hooks, store, clock, metrics: its parts, for those who build on it.
     """
-
-    def __init__(
-        self, settings: Settings, store: Store, hooks: Hooks, metrics: Metrics, clock: Clock
-    ) -> None:
-        self.settings = settings
-        self.store = store
-        self.hooks = hooks
-        self.metrics = metrics
-        self.clock = clock
-        self.catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
-        self._registry = Registry(store)
-        dialer = Dialer(
-            AddressGuard(settings.delivery.allow_networks), connect_timeout=settings.delivery.connect_timeout
-        )
-        self._deadlines = Deadlines()
-        self._transport = partial(
-            LaneTransport, dialer, max_answer=settings.delivery.max_answer, deadlines=self._deadlines
-        )
-        self._courier = Courier(
-            hooks,
-            clock,
-            server_url=settings.server.public_url,
-            kept_answer=settings.delivery.kept_answer,
-        )
-        self._operations = Operations(settings.operations, self._registry, hooks, metrics, clock)
-        self._keeper = Keeper(
-            self._registry,
-            store,
-            hooks,
-            metrics,
-            clock,
-            settings.delivery,
-            self._operations,
-            self._make_dispatcher,
-        )
-        self._dispatcher = self._keeper.dispatcher
-        self._backlog = Backlog(
-            settings.limits, settings.operations.backlog_threshold, self._operations.backlog_crossed
-        )
-        admission = Admission(store, self._backlog, settings.limits, self._keeper.drop_oldest)
-        self._operations.append = admission.append_always
-        self._operations.pending = lambda: self._backlog.of(OPERATIONS_ID)[0]
-        self._intake = Intake(
-            settings.events,
-            self.catalog,
-            self._registry,
-            admission,
-            hooks,
-            metrics,
-            server_url=settings.server.public_url,
-        )
-        self._connections = Connections(hooks.connectors(), self._intake.accept, clock)
-        self._intake.connections = self._connections
-        self._webhooks = Webhooks(
-            self._registry,
-            self._keeper,
-            hooks,
-            self.catalog,
-            self._courier,
-            self._transport,
-            clock,
-            settings.delivery,
-        )
-        self._resending = Resending(self._registry, store)
-        store.on_appended = self._dispatcher.dispatch
-        store.on_requeued = self._dispatcher.nudge
-        store.on_changed = self._backlog.changed
-        metrics.watch_backlog(lambda: self._backlog.size)
-        metrics.watch_lanes(self._dispatcher.lanes, clock.steady)
-
-    def _make_dispatcher(self, keeper: Keeper) -> Dispatcher:
-        services = LaneServices(
-            store=self.store,
-            keeper=keeper,
-            courier=self._courier,
-            clock=self.clock,
-            settings=self.settings.delivery,
-        )
-        return Dispatcher(services, self._transport)
 
     # Events
 
@@ -285,11 +184,6 @@ class Gateway:
 
     # Operation
 
-    @property
-    def is_running(self) -> bool:
-        """Whether lanes are worked off; false from the moment that the gateway begins to close."""
-        return self._dispatcher.is_running
-
     async def ready(self) -> None:
         """Return if the store writes and lanes run.
 
@@ -300,35 +194,6 @@ class Gateway:
             raise Unavailable("The dispatcher is not running.")
         await self.store.check()
 
-    async def open(self, nursery: trio.Nursery, show_key: Callable[[str], None]) -> None:
-        """Read what is stored and start what runs; only :func:`open_gateway` calls it."""
-        everywhere = await read_global_webhooks(
-            self.settings.global_webhooks, self.catalog, self.store, self.hooks.check_registration
-        )
-        await self._registry.load(everywhere)
-        self._keyring = await open_keyring(self.store, self.settings.auth, self.instances(), show_key)
-        self._instances = Instances(
-            self._registry, self._keyring, self._connections, self._keeper, self.clock
-        )
-        await self._open_operations()
-        backlog = [(found.lane, found.count) for found in await self.store.backlog()]
-        await nursery.start(self._deadlines.run)
-        await nursery.start(self._dispatcher.run, backlog)
-        await nursery.start(self._operations.run)
-        await nursery.start(self._connections.run)
-        await nursery.start(self._resending.run)
-        self._instances.start_connected()
-        nursery.start_soon(keep_pruning, self.store, self.clock, self.settings.storage)
-        for plugin, run in self.hooks.background():
-            nursery.start_soon(keep_running, plugin, partial(run, self), self.metrics)
-
-    async def _open_operations(self) -> None:
-        registration = await read_operations(self.settings.operations, self.store)
-        if registration is not None:
-            self._registry.add_internal(registration)
-        self._operations.registration = registration
-        self._backlog.changed(await self.store.pending_by_registration())
-
     def operations_registration(self) -> Registration:
         """The registration of ``operations.url``.
 
@@ -338,13 +203,6 @@ class Gateway:
         if self._operations.registration is None:
             raise NotFound("There is no operations.url in the configuration; set it first.")
         return self._operations.registration
-
-    async def close(self) -> None:
-        """Stop connectors, then let attempts that are under way end; what is left stays on disk."""
-        self._connections.stop_all()
-        self._dispatcher.stop()
-        await self._dispatcher.wait_stopped()
-        await self._operations.drain()
 
 
 async def _finish(change: Callable[[], Awaitable[T]]) -> T:
@@ -403,6 +261,8 @@ async def open_gateway(
         gateway = Gateway(settings, store, hooks, metrics, clock)
         async with trio.open_nursery() as nursery:
             await gateway.open(nursery, show_key)
+            for plugin, run in hooks.background():
+                nursery.start_soon(keep_running, plugin, partial(run, gateway), metrics)
             try:
                 yield gateway
             finally:
