@@ -12,6 +12,7 @@ from quart import g, request
 from quart_trio import QuartTrio
 
 from hookgw.access import Principal
+from hookgw.api.bodies import Headers
 from hookgw.errors import Forbidden, Unauthorized
 from hookgw.instances import check_name
 
@@ -36,26 +37,40 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         scope[ROUTE] = rule.rule if rule is not None else None
         if rule is not None and (rule.rule in OPEN_PATHS or rule.rule.startswith(OPEN_BELOW)):
             return
-        principal = gateway.authenticate(_given_key())
-        if principal is None:
-            raise Unauthorized("Send a valid key in the apikey header.")
-        g.principal = principal
+        principal = g.principal = authenticate(gateway, request.headers)
         named = request.view_args
         if named:
-            _check_reach(principal, named.get("instance"), named.get("label"))
+            check_reach(principal, named.get("instance"), named.get("label"))
 
 
-def _given_key() -> str:
+def authenticate(gateway: Gateway, headers: Headers) -> Principal:
+    """Whose key a request has.
+
+    Raises:
+        Unauthorized: it has none, or one that nobody knows.
+    """
+    principal = gateway.authenticate(_given_key(headers))
+    if principal is None:
+        raise Unauthorized("Send a valid key in the apikey header.")
+    return principal
+
+
+def _given_key(headers: Headers) -> str:
     """The ``apikey`` header; or a bearer token, which is what Prometheus can send."""
-    headers = request.headers
     key = headers.get("apikey")
     if key is None:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
+        scheme, _, token = (headers.get("authorization") or "").partition(" ")
         key = token.strip() if scheme.lower() == "bearer" else ""
     return key
 
 
-def _check_reach(principal: Principal, instance: str | None, label: str | None) -> None:
+def check_reach(principal: Principal, instance: str | None, label: str | None = None) -> None:
+    """Check that a caller may touch what a path names, and then that such names can be.
+
+    Raises:
+        Forbidden: the instance is not the caller's.
+        Invalid: the name of the instance or the label breaks the rules.
+    """
     if instance is not None:
         if not principal.may(instance):
             raise Forbidden("This key is another instance's.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -45,23 +46,39 @@ def error_response(
     return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
 
 
-def install_error_handlers(app: QuartTrio) -> None:
-    """Give every error that a route raises, or the routing itself, the one shape."""
-    app.register_error_handler(HookgwError, _known)
-    app.register_error_handler(HTTPException, _of_werkzeug)
-    app.register_error_handler(Exception, _unknown)
+class Answer(NamedTuple):
+    """An answer in JSON, before it is written in anybody's terms."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
 
 
-async def _known(error: Exception) -> Response:
-    assert isinstance(error, HookgwError)  # noqa: S101 -- what it is registered for
+def answer_to(error: Exception, method: str, path: str) -> Answer:
+    """The answer to what a route raised. What has no reader is logged and not shown."""
+    if not isinstance(error, HookgwError):
+        _log(error, method, path)
+        return Answer(500, error_body(500, [_BUG]))
     headers = {}
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, Unavailable):
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
-        _log(error)
-    return error_response(error.status, error.messages, headers)
+        _log(error, method, path)
+    return Answer(error.status, error_body(error.status, error.messages), headers)
+
+
+def install_error_handlers(app: QuartTrio) -> None:
+    """Give every error that a route raises, or the routing itself, the one shape."""
+    app.register_error_handler(HookgwError, _of_route)
+    app.register_error_handler(HTTPException, _of_werkzeug)
+    app.register_error_handler(Exception, _of_route)
+
+
+async def _of_route(error: Exception) -> Response:
+    status, body, headers = answer_to(error, request.method, request.path)
+    return Response(body, status, dict(headers), content_type=JSON)
 
 
 async def _of_werkzeug(error: Exception) -> Response:
@@ -79,10 +96,5 @@ async def _of_werkzeug(error: Exception) -> Response:
     return error_response(status, [f"{description.removesuffix('.')}."])
 
 
-async def _unknown(error: Exception) -> Response:
-    _log(error)
-    return error_response(500, [_BUG])
-
-
-def _log(error: Exception) -> None:
-    logger.error("request failed", method=request.method, path=request.path, exc_info=error)
+def _log(error: Exception, method: str, path: str) -> None:
+    logger.error("request failed", method=method, path=path, exc_info=error)

@@ -9,7 +9,7 @@ section 9.6).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import trio
@@ -29,10 +29,8 @@ PATIENCE = 30.0
 
 _CLOSE = (b"connection", b"close")
 
-Application = Callable[[Any, Any, Any], Awaitable[None]]
 
-
-class _Gone(Exception):
+class Gone(Exception):
     """The client went away: ends the application's tasks."""
 
 
@@ -53,11 +51,12 @@ class Exchange:
         limit: int,
         answered: Callable[[HTTPScope, int], None],
     ) -> None:
-        self._scope = scope
+        self.scope = scope
         self._receive = receive
         self._send = send
         self._limit = limit
         self._answered = answered
+        self._length = _announced_length(scope)
         self._received = 0
         self._is_started = False
         self._is_ending = False
@@ -65,11 +64,14 @@ class Exchange:
         self._drops = False
         self._read = trio.Event()
 
-    async def run(self, application: Application) -> None:
-        """Let the application answer. Returns early where the client goes away."""
+    async def run(self, application: Callable[[], Awaitable[None]]) -> None:
+        """Let an application answer, through :meth:`receive` and :meth:`send`, or :meth:`answer`.
+
+        Returns early where the client goes away.
+        """
         try:
-            await application(self._scope, self.receive, self.send)
-        except* _Gone:
+            await application()
+        except* Gone:
             pass
         except* TooLarge:
             await self._refuse(self._too_large())
@@ -80,10 +82,10 @@ class Exchange:
             message = await self._receive()
             if message["type"] != "http.request":
                 if not self._is_answered:
-                    raise _Gone
+                    raise Gone
                 return message
             self._received += len(message.get("body", b""))
-            if not message.get("more_body", False):
+            if not message.get("more_body", False) or self._received == self._length:
                 self._read.set()
             elif self._drops:
                 continue
@@ -93,6 +95,38 @@ class Exchange:
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body may have at most {Size(self._limit)}.")
+
+    def chunks(self) -> Chunks:
+        """The body, for an application that uses :meth:`answer`."""
+        return Chunks(self)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all of the body has been received."""
+        return self._read.is_set()
+
+    async def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Give a whole answer in JSON, also where some of the request's body was not read.
+
+        Args:
+            status, headers, body: of the answer; its type and length are added.
+        """
+        given = [(name.encode(), value.encode()) for name, value in headers.items()]
+        start = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [*given, *_content_headers(body)],
+        }
+        end = {"type": "http.response.body", "body": body, "more_body": False}
+        if not self._goes_on():
+            await self.send(start)
+            await self.send(end)
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._pump)
+            await self.send(start)
+            await self.send(end)
+            nursery.cancel_scope.cancel()
 
     async def send(self, message: Any) -> None:
         """The next part of the answer."""
@@ -117,7 +151,7 @@ class Exchange:
 
     async def _start(self, message: Any) -> Any:
         self._is_started = True
-        self._answered(self._scope, message["status"])
+        self._answered(self.scope, message["status"])
         headers = [*message["headers"], VERSION_HEADER]
         if self._goes_on():
             self._drops = self._received > self._limit
@@ -129,16 +163,16 @@ class Exchange:
 
     def _goes_on(self) -> bool:
         """Whether there is more of the request's body to come. HTTP/2 has its own way to say enough."""
-        return not self._read.is_set() and self._scope["http_version"] != "2" and self._declares_body()
+        return not self._read.is_set() and self.scope["http_version"] != "2" and self._declares_body()
 
     def _declares_body(self) -> bool:
-        names = (b"content-length", b"transfer-encoding")
-        return any(name.lower() in names for name, _ in self._scope["headers"])
+        if self._length is not None:
+            return True
+        return any(name.lower() == b"transfer-encoding" for name, _ in self.scope["headers"])
 
     def _is_short(self) -> bool:
         """Whether the body says of itself that it is within the limit: then the connection can live on."""
-        lengths = [value for name, value in self._scope["headers"] if name.lower() == b"content-length"]
-        return bool(lengths) and int(lengths[0]) <= self._limit
+        return self._length is not None and self._length <= self._limit
 
     async def _read_off(self) -> None:
         """Drop the rest of the body. Whoever reads the body reads on, and is given none of it."""
@@ -152,7 +186,7 @@ class Exchange:
         if not self._is_started:
             body = error_body(413, error.messages)
             self._is_started = True
-            self._answered(self._scope, 413)
+            self._answered(self.scope, 413)
             headers = [*answer_headers(body), _CLOSE]
             await self._send({"type": "http.response.start", "status": 413, "headers": headers})
         elif not self._is_ending:
@@ -168,10 +202,42 @@ class Exchange:
             pass
 
 
+class Chunks:
+    """The parts of a request's body as they arrive; an iterator that ends with the body."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def __aiter__(self) -> Chunks:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._exchange.is_read:
+            raise StopAsyncIteration
+        message = await self._exchange.receive()
+        chunk: bytes = message.get("body", b"")
+        return chunk
+
+
+def _announced_length(scope: HTTPScope) -> int | None:
+    """The ``content-length``, which the server has checked; ``None`` where the body comes in chunks."""
+    length = None
+    for name, value in scope["headers"]:
+        lower = name.lower()
+        if lower == b"content-length" and value.isdigit():
+            length = int(value)
+        elif lower == b"transfer-encoding":
+            return None
+    return length
+
+
 def answer_headers(body: bytes) -> list[tuple[bytes, bytes]]:
     """The headers of an answer in JSON."""
-    length = str(len(body)).encode()
-    return [(b"content-type", JSON.encode()), (b"content-length", length), VERSION_HEADER]
+    return [*_content_headers(body), VERSION_HEADER]
+
+
+def _content_headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", JSON.encode()), (b"content-length", str(len(body)).encode())]
 
 
 async def refuse_websocket(send: ASGISendCallable) -> None:
