@@ -50,8 +50,8 @@ class Operations:
         self, settings: OperationsSettings, registry: Registry, hooks: Hooks, metrics: Metrics, clock: Clock
     ) -> None:
         self.registration: Registration | None = None
-        self.append: Callable[[Sequence[Append]], Awaitable[object]] = _nowhere
-        self.pending: Callable[[], int] = int
+        self.append: Callable[[Sequence[Append]], Awaitable[object]]
+        self.pending: Callable[[], int]
         self._threshold = settings.backlog_threshold
         self._wanted = wanted_kinds(settings)
         self._registry = registry
@@ -223,8 +223,3 @@ class Operations:
                 await trio.sleep_until(due)
                 for letters in self._dead.due(trio.current_time()):
                     self._tell_of_dead(letters, self._registry.registration(letters.registration))
-
-
-async def _nowhere(_: Sequence[Append]) -> None:
-    """Where events go before there is an outbox for them."""
-    await trio.lowlevel.checkpoint()

@@ -266,6 +266,7 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
         with pytest.raises(BacklogFull):
             await kit.emit(KIND, {})
         assert await pending(kit) == [first.id]
+        hookgw_receiver.default = answer(503)
         hookgw_clock.jump(15)
         await trio.testing.wait_all_tasks_blocked()
         await kit.settled()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import jsonschema_rs
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
@@ -176,6 +178,7 @@ async def test_what_a_deleted_registration_leaves_is_told_of(
     await kit.gateway.delete_registration("shop")
     [request] = await ops.wait_for(1)
     assert (told(request)[1]["count"], told(request)[1]["instance"]) == (2, "shop")
+    hookgw_clock.jump(15)
 
 
 async def test_nothing_is_told_where_nothing_was_pending(
@@ -389,6 +392,7 @@ async def test_plugins_hear_of_them_without_a_url_and_without_a_choice(
     async with open_kit(tmp_path, plugins={"observer": observer}) as kit:
         await kit.register(hookgw_receiver.url)
         event = await kit.emit(KIND, {})
+        await kit.settled()
     [heard] = observer.heard
     assert (heard.kind, heard.instance, heard.data["eventId"]) == ("DELIVERY_DEAD", "*", event.id)
 
@@ -457,6 +461,30 @@ async def test_the_end_does_not_wait_for_a_disk_that_refuses(
         await kit.emit(KIND, {})
         await refused.wait()
     assert ops.requests == []
+
+
+async def test_what_is_too_much_for_the_url_is_lost_and_logged(
+    kit: GatewayKit,
+    ops: Receiver,
+    observer: Observer,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hookgw.operations.MOST_PENDING", 1)
+    ops.default = answer(503)
+    hookgw_receiver.default = answer(422)
+    await kit.register(hookgw_receiver.url)
+    await kit.emit(KIND, {})
+    await ops.wait_for(1)
+    await kit.advance(1)
+    with capture_logs() as logs:
+        await kit.emit(KIND, {})
+        await hookgw_receiver.wait_for(2)
+        await kit.settled()
+    assert "operational events lost: too many are pending" in [entry["event"] for entry in logs]
+    assert await kit.gateway.store.pending_by_registration() == {"operations": (1, ANY)}
+    assert observer.kinds == ["DELIVERY_DEAD"] * 2
 
 
 async def test_they_are_counted(
