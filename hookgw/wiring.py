@@ -135,7 +135,9 @@ class Wiring:
             self.settings.global_webhooks, self.catalog, self.store, self.hooks.check_registration
         )
         await self._registry.load(everywhere)
-        self._keyring = await open_keyring(self.store, self.settings.auth, self._registry.instances(), show_key)
+        self._keyring = await open_keyring(
+            self.store, self.settings.auth, self._registry.instances(), show_key
+        )
         self._instances = Instances(
             self._registry, self._keyring, self._connections, self._keeper, self.clock
         )
