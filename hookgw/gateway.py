@@ -48,18 +48,22 @@ class Gateway(Wiring):
 
     # Events
 
-    async def accept(self, events: Sequence[Event]) -> Receipt:
+    async def accept(self, events: Sequence[Event], *, single: bool = False) -> Receipt:
         """Put events on disk, each addressed to the registrations that want it; all of them or none.
 
         Returns once they are on disk. A caller that is cancelled while it waits does not undo that.
 
+        Args:
+            events: in the order in which they are to be delivered.
+            single: the one event is no batch, so what is said of it names no index.
+
         Raises:
-            Invalid: an event breaks a rule; each message begins with its index.
+            Invalid: an event breaks a rule; each message begins with its index, unless it is single.
             NotFound: an event's instance does not exist.
             Unavailable: the disk refused, or a limit of the backlog is reached.
             TooLarge: the events alone are over such a limit.
         """
-        return await self._intake.accept(events)
+        return await self._intake.accept(events, single=single)
 
     # Keys
 
@@ -139,9 +143,11 @@ class Gateway(Wiring):
 
         Raises:
             NotFound: there is no such instance.
-            Invalid: a plugin refuses its options, or there are too many registrations.
+            Invalid: a plugin refuses its options, or there are too many registrations; no instance is
+                made for what is refused.
         """
         if create and self.settings.instances.auto_create and self.find_instance(instance) is None:
+            self._webhooks.check(instance, label, change)
             with suppress(Forbidden):  # somebody else created it in the same moment
                 await self.create_instance(instance)
         return await _finish(partial(self._webhooks.set, instance, label, change)), []

@@ -74,8 +74,10 @@ class Intake:
         self._server_url = server_url
         self.connections: Connections | None = None
 
-    async def accept(self, events: Sequence[Event]) -> Receipt:
+    async def accept(self, events: Sequence[Event], *, single: bool = False) -> Receipt:
         """Put events on disk, each addressed to the registrations that want it; all of them or none.
+
+        ``single`` says that the one event is no batch: then what is said of it names no index.
 
         Raises:
             Invalid: an event breaks a rule; each message begins with its index.
@@ -83,7 +85,7 @@ class Intake:
             Unavailable: the disk refused, or a limit of the backlog is reached.
             TooLarge: the events alone are over such a limit.
         """
-        warnings = self._check(events)
+        warnings = self._check(events, single)
         appends = [self._address(event) for event in events]
         # A caller that is cancelled now cannot take back what it asked for, so observers and figures
         # must hear of it. The store ends the wait by itself: it writes, refuses, or closes.
@@ -94,15 +96,16 @@ class Intake:
         await self._tell(accepted)
         return Receipt(fresh, warnings)
 
-    def _check(self, events: Sequence[Event]) -> list[str]:
+    def _check(self, events: Sequence[Event], single: bool) -> list[str]:
         problems: list[str] = []
         warnings: list[str] = []
         for index, event in enumerate(events):
             problem = self._problem(event)
             if problem is not None:
-                problems.append(f"events[{index}]: {problem}")
+                problems.append(problem if single else f"events[{index}]: {problem}")
             elif self._settings.validate != "off":
-                warnings += (f"events[{index}].{found}" for found in self._schemas.problems(event))
+                place = "" if single else f"events[{index}]."
+                warnings += (f"{place}{found}" for found in self._schemas.problems(event))
         if self._settings.validate == "strict":
             problems += warnings
         if problems:

@@ -223,6 +223,9 @@ async def test_strict_refuses_them_all(
             await kit.gateway.accept([*BAD, event(id="no.id")])
         messages = caught.value.messages
         assert {message[:9] for message in messages} == {"events[0]", "events[1]", "events[3]"}
+        with pytest.raises(Invalid) as caught:
+            await kit.gateway.accept(BAD[1:2], single=True)
+        assert caught.value.messages == ('data: [1] is not of type "object"',)
         big = {**DATA, "messageTimestamp": 123456789012345678901234567890}
         assert (await kit.gateway.accept([event(big)])).fresh == [True]
         await kit.settled()

@@ -125,7 +125,7 @@ async def test_what_a_plugin_refuses_is_not_stored(
 ) -> None:
     with pytest.raises(Invalid, match=r"webhook\.plugins\.picky.*level is missing"):
         await hookgw_gateway.register("http://r.example/", plugins={"picky": {}})
-    assert hookgw_gateway.gateway.find_registration("shop") is None
+    assert hookgw_gateway.gateway.instances() == []
     stored = await hookgw_gateway.register("http://r.example/", plugins={"picky": {"level": 1}})
     with pytest.raises(Invalid):
         await hookgw_gateway.register("http://other.example/", plugins={"picky": {}})

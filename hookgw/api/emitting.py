@@ -54,7 +54,7 @@ class Emitting:
         lines = content_type(headers, JSON, LINES) == LINES
         body = await read_body(headers, chunks, self._limit)
         batch = await self._parse(body, instance, lines, headers.get("idempotency-key"))
-        receipt = await self._gateway.accept(batch.events)
+        receipt = await self._gateway.accept(batch.events, single=batch.is_single)
         accepted = sum(receipt.fresh)
         answer: dict[str, Any] = {
             "accepted": accepted,

@@ -43,10 +43,14 @@ class EmitLimits(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct):
-    """Events in the order in which they were sent, and warnings about what was ignored of them."""
+    """Events in the order in which they were sent, and warnings about what was ignored of them.
+
+    ``is_single`` says that the one event came as itself and not in a list.
+    """
 
     events: list[Event]
     warnings: list[str]
+    is_single: bool = False
 
 
 def parse_events(
@@ -79,7 +83,7 @@ def parse_events(
     if items is None:
         if len(body) > limits.max_single:
             raise TooLarge(f"The body of a single event may have at most {Size(limits.max_single)}.")
-        return Batch([reader.event(body, "")], reader.warnings())
+        return Batch([reader.event(body, "")], reader.warnings(), is_single=True)
     if len(items) > limits.max_events:
         raise Invalid(
             f"The batch has {len(items):,} events; at most {limits.max_events:,} are taken at once."

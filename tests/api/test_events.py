@@ -124,6 +124,11 @@ class TestStrict:
         response = await client.post(EMIT, json=[one(), one(data={"key": 5})])
         assert response.status_code == 400
         assert all(message.startswith("events[1]") for message in shape_of(response))
+        response = await client.post(EMIT, json=one(data={"key": 5}))
+        assert response.status_code == 400
+        assert all(message.startswith("data") for message in shape_of(response))
+        response = await client.post(EMIT, json=[one(data={"key": 5})])
+        assert all(message.startswith("events[0].data") for message in shape_of(response))
 
 
 async def test_the_catalog(client: httpx.AsyncClient, gateway: Gateway) -> None:

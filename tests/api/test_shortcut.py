@@ -244,7 +244,7 @@ async def post(app: Application, nursery: trio.Nursery) -> httpx.Response:
 async def test_failures_are_answered_alike(
     error: Exception, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(events: object) -> None:
+    async def fail(events: object, *, single: bool) -> None:
         raise error
 
     await gateway.create_instance("loja1")
