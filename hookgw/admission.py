@@ -88,12 +88,16 @@ class Admission:
 
     async def _make_room(self, need: Need) -> None:
         """Drop until there is room; each turn is one small step, a commit of its own."""
-        while True:
-            try:
-                return self._backlog.check(need)
-            except BacklogFull as full:
-                if not await self._drop_some(full):
-                    raise
+        while (full := self._lack(need)) is not None:
+            if not await self._drop_some(full):
+                raise full
+
+    def _lack(self, need: Need) -> BacklogFull | None:
+        try:
+            self._backlog.check(need)
+        except BacklogFull as full:
+            return full
+        return None
 
     async def _drop_some(self, full: BacklogFull) -> int:
         registration = full.registration or self._backlog.largest(by_bytes=full.is_of_bytes)

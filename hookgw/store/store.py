@@ -331,7 +331,7 @@ async def open_store(
             try:
                 yield Store(committer, lanes, queries, clock, Numbering(*opened.last_numbers))
             finally:
-                await committer.close()
+                await committer.close()  # noqa: ASYNC102 -- it shields and bounds itself
                 nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):  # the last words to the disk; a thread cannot be cut short
