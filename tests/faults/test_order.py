@@ -14,8 +14,9 @@ import pytest
 from trio.testing import MockClock
 
 from hookgw.deliveries import DeliveryState
+from hookgw.dialects import Replay
 from hookgw.registrations import Registration
-from hookgw.store import DeliveryQuery, DeliverySummary, ReplayQuery
+from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import (
     Answer,
     GatewayKit,
@@ -123,18 +124,15 @@ class World:
             chosen = self.chance.choice(finished)
             registration = self._enabled(instance)[chosen.registration]
             self.ledger.queue([Key(chosen.event_id, registration.label)])
-            lane = registration.url
-            assert await self.kit.gateway.store.resend(instance, chosen.seq, lane) == lane
+            await self.kit.gateway.resend(instance, chosen.id)
 
     async def replay(self) -> None:
-        query = ReplayQuery(
-            instance=self.chance.choice(["shop", "bar"]), state=self.chance.choice(["dead", "dead", "all"])
-        )
-        chosen = await self._finished(query.instance, dead_only=query.state == "dead")
-        labels = {id_: registration.label for id_, registration in self._enabled(query.instance).items()}
+        instance = self.chance.choice(["shop", "bar"])
+        replay = Replay(since=0.0, state=self.chance.choice(["dead", "dead", "all"]))
+        chosen = await self._finished(instance, dead_only=replay.state == "dead")
+        labels = {id_: registration.label for id_, registration in self._enabled(instance).items()}
         self.ledger.queue([Key(one.event_id, labels[one.registration]) for one in chosen])
-        replayed = await self.kit.gateway.store.replay(query, lambda: self._enabled(query.instance))
-        assert replayed == len(chosen)
+        assert await self.kit.gateway.replay(instance, replay) == len(chosen)
 
     def _enabled(self, instance: str) -> dict[str, Registration]:
         return {one.id: one for one in self.kit.gateway.registrations_of(instance) if one.enabled}
