@@ -12,13 +12,15 @@ import click
 import httpx
 
 from hookgw._version import __version__
-from hookgw.cli.failure import Failed
+from hookgw.cli.failure import Away, Failed
 
 R = TypeVar("R")
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 ANSWER_TIMEOUT = 60.0
 """Seconds to wait for an answer; `webhook test` takes as long as the receiver may take."""
+AWAY = frozenset({502, 503, 504})
+"""Answers that say that hookgw, or what stands before it, cannot just now."""
 
 
 class Client:
@@ -60,6 +62,7 @@ class Client:
         content: bytes | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str | int | None] | None = None,
+        timeout: float | None = None,
     ) -> Any:
         """Make one request and give what the answer says.
 
@@ -70,16 +73,19 @@ class Client:
             content: bytes to send as they are, in the place of ``body``.
             content_type: of ``content``.
             query: parameters; those that are ``None`` are left out.
+            timeout: seconds to wait for the answer, if not :data:`ANSWER_TIMEOUT`.
 
         Returns:
             The answer's JSON, decoded.
 
         Raises:
-            Failed: nobody answers, the answer is no JSON, or it is an error: then with the
-                gateway's own messages.
+            Away: nobody answers, or the answer is that hookgw cannot just now.
+            Failed: the answer is no JSON, or it is another error: then with the gateway's own
+                messages.
         """
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        options: dict[str, Any] = {"params": given}
+        patience = ANSWER_TIMEOUT if timeout is None else timeout
+        options: dict[str, Any] = {"params": given, "timeout": httpx.Timeout(patience, connect=5)}
         if content is not None:
             options |= {"content": content, "headers": {"content-type": content_type}}
         elif body is not None:
@@ -87,18 +93,19 @@ class Client:
         try:
             answer = self._http.request(method, "/".join(map(_segment, path)), **options)
         except httpx.HTTPError as error:
-            raise Failed(_no_answer(self._server, error)) from error
+            raise Away(_no_answer(self._server, error, patience)) from error
         return self._read(answer)
 
     def _read(self, answer: httpx.Response) -> Any:
+        failure = Away if answer.status_code in AWAY else Failed
         try:
             value = answer.json()
         except ValueError as error:
-            raise Failed(
+            raise failure(
                 f"{self._server} answered {answer.status_code} with something that is not JSON; is it hookgw?"
             ) from error
         if not answer.is_success:
-            raise Failed(*_error_messages(answer, value))
+            raise failure(*_error_messages(answer, value))
         return value
 
 
@@ -149,14 +156,14 @@ def _segment(text: str) -> str:
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 
-def _no_answer(server: str, error: httpx.HTTPError) -> str:
+def _no_answer(server: str, error: httpx.HTTPError, timeout: float) -> str:
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return (
             f"hookgw does not answer at {server} ({error}). Start it with `hookgw serve`, "
             "or say where it listens with --server or HOOKGW_URL."
         )
     if isinstance(error, httpx.TimeoutException):
-        return f"{server} took the request but did not answer within {ANSWER_TIMEOUT:g} s."
+        return f"{server} took the request but did not answer within {timeout:g} s."
     return f"The connection to {server} broke before the whole answer had come ({error})."
 
 

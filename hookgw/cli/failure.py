@@ -22,3 +22,7 @@ class Failed(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the messages to standard error."""
         click.echo(f"Error: {self.message}", file=file, err=True)
+
+
+class Away(Failed):
+    """The gateway does not answer, or says that it cannot just now; trying again can help."""

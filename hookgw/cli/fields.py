@@ -13,6 +13,8 @@ import msgspec
 from hookgw.clock import parse_rfc3339, rfc3339
 from hookgw.units import parse_duration
 
+SHORTEST_INTERVAL = 0.1
+
 
 def read_json(_ctx: click.Context, _param: click.Parameter, value: str | None) -> msgspec.Raw | None:
     """JSON as it is: in the argument, ``@`` and a file's name, or ``-`` for standard input.
@@ -81,6 +83,17 @@ def read_moment(_ctx: click.Context, _param: click.Parameter, value: str | None)
         raise click.BadParameter(
             f"{value!r} is no time; write 2026-11-20T12:00:00Z, or how long ago: 10m, 2h, 3d."
         ) from error
+
+
+def read_interval(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
+    """How long to wait between two looks (``500ms``, ``2s``), in seconds; at least 100 ms."""
+    try:
+        length = parse_duration(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from error
+    if length < SHORTEST_INTERVAL:
+        raise click.BadParameter(f"it must be at least 100ms, not {length}.")
+    return length
 
 
 def _moment(value: str) -> float:

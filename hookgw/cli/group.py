@@ -25,6 +25,7 @@ HOMES = {
     "webhook": "hookgw.cli.webhook:webhook",
     "instance": "hookgw.cli.instance:instance",
     "delivery": "hookgw.cli.delivery:delivery",
+    "tail": "hookgw.cli.tail:tail",
     "lane": "hookgw.cli.lane:lane",
     "plugins": "hookgw.cli.plugins_cmd:plugins",
     "check-config": "hookgw.cli.check_config:check_config",

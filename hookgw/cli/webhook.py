@@ -136,25 +136,25 @@ def test(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 @webhook.command()
 @click.argument("instance")
 @label_option
-@click.option("--rotate", is_flag=True, help="Make a new one; the old one goes on signing beside it.")
-@click.option("--grace", metavar="DURATION", help="With --rotate: for how long.  [default: 24h]")
 @server_options
 @json_option
-def secret(
-    client: Client, instance: str, label: str | None, rotate: bool, grace: str | None, as_json: bool
-) -> None:
+def secret(client: Client, instance: str, label: str | None, as_json: bool) -> None:
     """Print the secret that signs the deliveries."""
-    if grace and not rotate:
-        raise click.UsageError("--grace belongs to --rotate.")
-    if rotate:
-        body = {"grace": grace} if grace else {}
-        answer = client.call("POST", *_path("rotateSecret", instance, label), body=body)
-    else:
-        answer = client.call("GET", *_path("secret", instance, label))
-    if as_json:
-        show_json(answer)
-    else:
-        click.echo(answer["secret"])
+    _show_secret(client.call("GET", *_path("secret", instance, label)), as_json)
+
+
+@webhook.command("rotate-secret")
+@click.argument("instance")
+@label_option
+@click.option(
+    "--grace", metavar="DURATION", help="How long the old one goes on signing beside it.  [default: 24h]"
+)
+@server_options
+@json_option
+def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:
+    """Make a new secret and print it; the old one goes on signing for a while."""
+    body = {"grace": grace} if grace else {}
+    _show_secret(client.call("POST", *_path("rotateSecret", instance, label), body=body), as_json)
 
 
 @webhook.command()
@@ -165,6 +165,13 @@ def resume(client: Client, instance: str, label: str | None) -> None:
     """Try again now, where the lane waits or is paused."""
     client.call("POST", *_path("resume", instance, label))
     click.echo(f"The lane of {instance!r}{_named(label)} tries again now.")
+
+
+def _show_secret(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(answer)
+    else:
+        click.echo(answer["secret"])
 
 
 def _named(label: str | None) -> str:

@@ -13,7 +13,7 @@ import trio
 
 from hookgw.cli import client as client_module
 from hookgw.cli.client import Client
-from hookgw.cli.failure import Failed
+from hookgw.cli.failure import Away, Failed
 from hookgw.testing.answers import Answer, Close, Hang, answer, raw
 from hookgw.testing.receiver import Receiver, open_receiver
 
@@ -157,3 +157,27 @@ async def test_a_unix_socket_serves_as_well(tmp_path: Path) -> None:
 async def _answer_empty_list(stream: trio.SocketStream) -> None:
     await stream.receive_some()
     await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]")
+
+
+@pytest.mark.parametrize(
+    ("answered", "away"),
+    [
+        (says({}, 503), True),
+        (answer(502, "<html>"), True),
+        (answer(504), True),
+        (says({}, 500), False),
+        (answer(404, "<html>"), False),
+    ],
+)
+async def test_what_trying_again_can_mend_is_told_apart(answered: Answer, away: bool) -> None:
+    async with open_receiver(default=answered) as receiver:
+        with pytest.raises(Failed) as caught:
+            await call(receiver, "GET", "x")
+    assert isinstance(caught.value, Away) is away
+
+
+async def test_a_call_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "ANSWER_TIMEOUT", 30.0)
+    async with open_receiver(default=Answer((Hang(),))) as receiver:
+        with pytest.raises(Away, match=r"did not answer within 0\.01 s"):
+            await call(receiver, "GET", "x", timeout=0.01)

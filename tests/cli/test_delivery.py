@@ -65,6 +65,22 @@ async def test_list_hands_on_every_filter(invoke: Invoke, server: Receiver) -> N
     }
 
 
+async def test_dead_letters_say_why(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"deliveries": [SUMMARY], "cursor": None})
+    result = await invoke("delivery", "dead", "loja1", "--kind", "CALL", "--limit", "5")
+    assert server.requests[0].target == "/delivery/list/loja1?state=dead&kind=CALL&limit=5"
+    row = result.stdout.splitlines()[-1].split()
+    assert row[:5] == ["dlv_7", "CALL", "crm", "2", "2026-11-20T12:00:01.000Z"]
+    assert row[5:] == ["The", "receiver", "answered", "404."]
+
+
+async def test_resend_says_where_to(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(SUMMARY | {"state": "pending"}, 202)
+    result = await invoke("delivery", "resend", "loja1", "msg_1")
+    assert (server.requests[0].method, server.requests[0].target) == ("POST", "/delivery/resend/loja1/msg_1")
+    assert result.stdout == "dlv_7 is sent again to https://x/hook\n"
+
+
 async def test_show_gives_every_attempt(invoke: Invoke, server: Receiver) -> None:
     server.default = says(REPORT)
     result = await invoke("delivery", "show", "loja1", "msg_1")
@@ -120,7 +136,9 @@ async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
     ("args", "answered"),
     [
         (["delivery", "list", "loja1"], {"deliveries": [SUMMARY], "cursor": None}),
+        (["delivery", "dead", "loja1"], {"deliveries": [SUMMARY], "cursor": None}),
         (["delivery", "show", "loja1", "dlv_7"], REPORT),
+        (["delivery", "resend", "loja1", "dlv_7"], SUMMARY),
         (["lane", "list"], [LANE]),
     ],
 )
@@ -138,6 +156,11 @@ async def test_json_is_the_answer_itself(
         ["list", "x", "--since", "later"],
         ["list", "x", "--limit", "0"],
         ["show", "x"],
+        ["dead", "x", "--state", "pending"],
+        ["resend", "x"],
+        ["replay", "x"],
+        ["replay", "x", "--since", "later"],
+        ["replay", "x", "--since", "2h", "--state", "pending"],
     ],
 )
 async def test_misuse_ends_with_2(invoke: Invoke, server: Receiver, args: list[str]) -> None:

@@ -72,7 +72,7 @@ async def test_each_option_of_set_is_a_field(
         (["delete", "loja1"], "DELETE", "/webhook/delete/loja1"),
         (["test", "loja1"], "POST", "/webhook/test/loja1"),
         (["secret", "loja1"], "GET", "/webhook/secret/loja1"),
-        (["secret", "loja1", "--rotate"], "POST", "/webhook/rotateSecret/loja1"),
+        (["rotate-secret", "loja1"], "POST", "/webhook/rotateSecret/loja1"),
         (["resume", "loja1"], "POST", "/webhook/resume/loja1"),
     ],
 )
@@ -131,15 +131,16 @@ async def test_a_secret_is_printed_alone(invoke: Invoke, server: Receiver) -> No
 
 async def test_rotating_takes_a_grace(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"secret": "whsec_abc"})
-    await invoke("webhook", "secret", "loja1", "--rotate", "--grace", "1h")
-    await invoke("webhook", "secret", "loja1", "--rotate")
+    rotated = await invoke("webhook", "rotate-secret", "loja1", "--grace", "1h")
+    assert rotated.stdout == "whsec_abc\n"
+    await invoke("webhook", "rotate-secret", "loja1")
     assert [request.json for request in server.requests] == [{"grace": "1h"}, {}]
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["secret", "loja1", "--grace", "1h"], "--grace belongs to --rotate"),
+        (["secret", "loja1", "--grace", "1h"], "No such option"),
         (["set", "loja1"], "Missing argument 'URL'"),
         (["set", "loja1", "https://x", "--header", "no colon"], "write NAME: VALUE"),
         (["set", "loja1", "https://x", "--header", ": empty"], "write NAME: VALUE"),

@@ -68,3 +68,18 @@ def test_plugins_lists_the_first_party_ones(server: Server) -> None:
     assert done.returncode == 0, done.stderr
     names = {plugin["name"] for plugin in json.loads(done.stdout)}
     assert {"simulator", "gateway_kinds", "evolution_envelope", "message_filters"} <= names
+
+
+def test_dead_letters_are_found_and_sent_again(server: Server, receiver: ReceiverProcess) -> None:
+    server.set("cli-dead", "http://192.0.2.1/blocked")
+    ids = [server.command("emit", "cli-dead", "CALL", "--data", f'{{"n": {n}}}')["ids"][0] for n in range(3)]
+    found: list[str] = []
+    while len(found) < 3:
+        dead = server.command("delivery", "dead", "cli-dead")
+        found = [letter["eventId"] for letter in dead["deliveries"]]
+    assert found == ids[::-1]
+    server.set("cli-dead", receiver.url("/cli-dead"))
+    assert server.command("delivery", "resend", "cli-dead", ids[1])["eventId"] == ids[1]
+    assert receiver.next("/cli-dead").headers["webhook-id"] == ids[1]
+    assert server.command("delivery", "replay", "cli-dead", "--since", "1h") == {"replayed": 2}
+    assert [receiver.next("/cli-dead").headers["webhook-id"] for _ in range(2)] == [ids[0], ids[2]]

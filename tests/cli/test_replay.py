@@ -1,0 +1,124 @@
+"""``hookgw delivery replay``: windows of time, one after the other."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from hookgw.cli import replay
+from hookgw.cli.failure import Failed
+from hookgw.clock import parse_rfc3339, rfc3339
+from hookgw.testing.receiver import Receiver
+
+from .conftest import Invoke, says
+
+NOW = 1_800_000_000.0
+SINCE, UNTIL = rfc3339(NOW - 3600), rfc3339(NOW - 60)
+ERROR = {"status": 409, "error": "Conflict", "response": {"message": ["A replay is under way."]}}
+
+
+@pytest.mark.parametrize("until", [UNTIL, None])
+def test_windows_cover_the_time_without_gap_or_overlap(until: str | None) -> None:
+    windows = replay.cut(SINCE, until, NOW)
+    assert len(windows) == replay.WINDOWS
+    assert windows[0]["since"] == SINCE
+    assert windows[-1].get("until") == until
+    for one, next_ in pairwise(windows):
+        assert one["until"] == next_["since"]
+        assert parse_rfc3339(one["since"]) < parse_rfc3339(one["until"])
+    assert parse_rfc3339(windows[-1]["since"]) < (parse_rfc3339(until) if until else NOW)
+
+
+@pytest.mark.parametrize("since", [rfc3339(NOW), rfc3339(NOW + 5)])
+@pytest.mark.parametrize("until", [rfc3339(NOW), None])
+def test_a_time_without_length_is_one_window(since: str, until: str | None) -> None:
+    assert replay.cut(since, until, NOW) == [{"since": since} | ({"until": until} if until else {})]
+
+
+def test_a_short_time_is_cut_to_milliseconds_at_most() -> None:
+    windows = replay.cut(rfc3339(NOW), rfc3339(NOW + 0.003), NOW)
+    assert [window["since"][-5:] for window in windows] == [".000Z", ".001Z", ".002Z"]
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        ([], {"state": "dead"}),
+        (
+            ["--state", "all", "--kind", "CALL", "--kind", "messages.upsert", "--label", "crm"],
+            {"state": "all", "kinds": ["CALL", "messages.upsert"], "label": "crm"},
+        ),
+    ],
+)
+async def test_it_asks_window_by_window(
+    invoke: Invoke, server: Receiver, options: list[str], fields: dict[str, Any]
+) -> None:
+    server.default = says({"replayed": 30}, 202)
+    result = await invoke("delivery", "replay", "loja1", "--since", SINCE, "--until", UNTIL, *options)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Replayed 1,500.\n", "")
+    assert {request.target for request in server.requests} == {"/delivery/replay/loja1"}
+    assert [request.json for request in server.requests] == [
+        window | fields for window in replay.cut(SINCE, UNTIL, NOW)
+    ]
+
+
+async def test_json_is_the_sum(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"replayed": 1}, 202)
+    result = await invoke("delivery", "replay", "loja1", "--since", "2h", "--json")
+    assert json.loads(result.stdout) == {"replayed": replay.WINDOWS}
+
+
+async def test_a_terminal_sees_a_bar(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    server.default = says({"replayed": 100}, 202)
+    result = await invoke("delivery", "replay", "loja1", "--since", "2h")
+    assert "Replaying" in result.stderr
+    assert result.stdout == "Replayed 5,000.\n"
+
+
+async def test_a_failure_says_from_where_to_go_on(invoke: Invoke, server: Receiver) -> None:
+    server.will(says({"replayed": 40}, 202), says({"replayed": 2}, 202))
+    server.default = says(ERROR, 409)
+    result = await invoke("delivery", "replay", "loja1", "--since", SINCE, "--until", UNTIL)
+    third = replay.cut(SINCE, UNTIL, NOW)[2]["since"]
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"Error: A replay is under way.\n42 were replayed before that; --since {third} goes on from there.\n"
+    )
+
+
+async def test_a_failure_at_once_says_only_what_it_is(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(ERROR, 409)
+    result = await invoke("delivery", "replay", "loja1", "--since", "2h")
+    assert (result.exit_code, result.stderr) == (1, "Error: A replay is under way.\n")
+    assert len(server.requests) == 1
+
+
+class Interrupted:
+    """Stands for a client whose second call Ctrl-C cuts off."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def call(self, *_: object, **__: object) -> dict[str, int]:
+        self.calls += 1
+        if self.calls == 2:
+            raise KeyboardInterrupt
+        return {"replayed": 7}
+
+
+def test_ctrl_c_stops_it_and_it_says_so() -> None:
+    client: Any = Interrupted()
+    windows = replay.cut(SINCE, UNTIL, NOW)
+    seen: list[int] = []
+    with pytest.raises(Failed) as caught:
+        replay._replay(client, "loja1", windows, {}, seen.append)
+    assert caught.value.message == (
+        f"Stopped.\n7 were replayed before that; --since {windows[1]['since']} goes on from there."
+    )
+    assert seen == [7]
