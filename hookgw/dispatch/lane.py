@@ -263,6 +263,14 @@ class Lane:
         return not (self._upset or self._stopping)
 
     async def _try(self, delivery: Delivery) -> None:
+        """Settle the head or make an attempt.
+
+        From the look at the registration to the mark that something is under way there is no
+        checkpoint: a registration that goes before is seen, one that goes after finds the mark.
+        """
+        await self._services.store.settle_capacity()
+        if self._upset or self._stopping:
+            return
         registration = self._services.keeper.registration(delivery.registration)
         if registration is None or not registration.enabled:
             state = "deleted" if registration is None else "disabled"
@@ -270,13 +278,12 @@ class Lane:
             return
         terms = self._terms_of(registration)
         age = self._services.clock.steady() - delivery.queued_at
-        if is_expired(terms.policy, age=age, attempts=delivery.attempts, streak=self._streak):
+        if is_expired(terms.policy, age=age, streak=self._streak):
             await self._give_up(delivery, registration, expiry_reason(terms.policy))
             return
-        await self._services.store.settle_capacity()
-        await self._show(LaneState.DELIVERING)
         self._under_way = True
         try:
+            await self._show(LaneState.DELIVERING)
             await self._attempt(delivery, registration, terms)
         finally:
             self._under_way = False
@@ -348,7 +355,6 @@ class Lane:
         self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str
     ) -> None:
         """Settle without an attempt."""
-        await self._services.store.settle_capacity()
         settlement = Settlement(
             seq=delivery.seq,
             state=state,

@@ -100,13 +100,13 @@ def decide(
             return Decision(DeliveryState.DEAD, failures=failures, reason=reason)
 
 
-def is_expired(policy: Policy, *, age: float, attempts: int, streak: int) -> bool:
+def is_expired(policy: Policy, *, age: float, streak: int) -> bool:
     """Whether a delivery is given up before another attempt.
 
-    Only what waited for a receiver that is down expires: a first attempt at a receiver that works is
-    always made, however late.
+    Only what waits for a receiver that is down now expires: after a downtime of our own, however long,
+    the receiver is tried once before anything is given up.
     """
-    return age > policy.max_age and (attempts > 0 or streak > 0)
+    return age > policy.max_age and streak > 0
 
 
 def expiry_reason(policy: Policy) -> str:

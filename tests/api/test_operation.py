@@ -1,41 +1,46 @@
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import httpx
 import msgspec
 import pytest
 import trio
 
 from hookgw.api import operation
+from hookgw.api.app import Application
 from hookgw.errors import StorageUnavailable
 from hookgw.gateway import Gateway
 from hookgw.settings import OperationsSettings, Settings
-from tests.api.conftest import KEY
+from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 
 
-@pytest.fixture(autouse=True)
-def without_key(client: httpx.AsyncClient) -> None:
-    del client.headers["apikey"]
+@pytest.fixture
+async def stranger(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a key."""
+    async with open_client(app, nursery) as client:
+        yield client
 
 
-async def test_the_process_lives(client: httpx.AsyncClient) -> None:
-    response = await client.get("/healthz")
+async def test_the_process_lives(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/healthz")
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
 
-async def test_it_is_ready(client: httpx.AsyncClient) -> None:
-    response = await client.get("/readyz")
+async def test_it_is_ready(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/readyz")
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
 
 
 async def test_it_is_not_ready_where_the_disk_refuses(
-    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    stranger: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse() -> None:
         raise StorageUnavailable("The disk is full.")
 
     monkeypatch.setattr(gateway.store, "check", refuse)
-    response = await client.get("/readyz")
+    response = await stranger.get("/readyz")
     assert response.status_code == 503
     assert shape_of(response) == ["The disk is full."]
 
@@ -50,9 +55,8 @@ async def test_it_is_not_ready_where_the_disk_hangs(
     assert shape_of(response)
 
 
-async def test_the_secret_of_operational_events_needs_the_global_key(client: httpx.AsyncClient) -> None:
-    del client.headers["apikey"]
-    response = await client.get("/operations/secret")
+async def test_the_secret_of_operational_events_needs_the_global_key(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/operations/secret")
     assert response.status_code == 401
 
 

@@ -162,6 +162,17 @@ async def test_what_a_dead_receiver_outlasted_expires_in_a_row(autojump_clock: M
     assert set(world.courier.order) == {"e1"}
 
 
+async def test_after_a_long_downtime_the_receiver_is_tried_before_anything_is_given_up(
+    autojump_clock: MockClock,
+) -> None:
+    world = World(max_age=100.0)
+    for delivery in world.store.append(2):
+        delivery.attempts, delivery.queued_at = 3, world.clock.steady() - 5000
+    async with running(world, backlog=2):
+        await quiet()
+    assert [state for _, state, _ in world.keeper.finals] == [DeliveryState.DELIVERED] * 2
+
+
 async def test_retry_after_is_not_undercut(autojump_clock: MockClock) -> None:
     world = World()
     busy = Attempt(number=1, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE, status=503)
@@ -291,6 +302,36 @@ async def test_no_attempt_is_made_while_outcomes_cannot_be_written(autojump_cloc
         world.store.room.set()
         await quiet()
     assert world.courier.order == ["e1"]
+
+
+async def test_a_registration_that_goes_while_outcomes_cannot_be_written_is_not_sent_to(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.store.room = trio.Event()
+    async with running(world) as lane:
+        lane.offer(world.store.append()[0])
+        await quiet()
+        del world.keeper.registrations["reg_1"]
+        world.store.room.set()
+        await quiet()
+    assert world.courier.sent == []
+    assert world.settled == [(1, DeliveryState.DEAD)]
+
+
+async def test_what_is_about_to_be_sent_is_under_way_while_others_are_told(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e1"] = [Outcome.FAILED]
+    seen: list[bool] = []
+    async with running(world) as lane:
+
+        async def lane_changed(key: str, state: LaneState) -> None:
+            seen.append(lane.under_way("reg_1") is not None)
+
+        world.keeper.lane_changed = lane_changed  # type: ignore[method-assign,assignment]
+        lane.offer(world.store.append()[0])
+        await quiet()
+    assert seen == [False, True]  # it begins to wait, and delivers again
 
 
 async def test_ends_after_it_was_idle_and_closes_its_connection(autojump_clock: MockClock) -> None:
