@@ -7,6 +7,7 @@ decodes it unless a plugin looks at it, so the order of keys and the spelling of
 from __future__ import annotations
 
 import difflib
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,9 @@ import msgspec
 
 from hookgw.clock import rfc3339
 from hookgw.errors import Invalid
+
+EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
+"""What an event id looks like; no ``.`` in it, because the signature joins its parts with one."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -5,7 +5,6 @@ Nothing here waits for a receiver. What :meth:`Intake.accept` has returned for i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -16,7 +15,7 @@ import trio
 from hookgw.admission import Admission
 from hookgw.connections import Connections
 from hookgw.errors import Invalid
-from hookgw.events import Catalog, Event
+from hookgw.events import EVENT_ID, Catalog, Event
 from hookgw.metrics import Metrics
 from hookgw.plugins.calling import Hooks
 from hookgw.registrations import lane_of
@@ -26,9 +25,6 @@ from hookgw.settings import EventsSettings
 from hookgw.store import Append
 
 logger = structlog.get_logger("hookgw.intake")
-
-EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
-"""What an event id looks like; no ``.`` in it, because the signature joins its parts with one."""
 
 _NAMED_PROBLEMS = 100
 """How many problems of a batch are named, in an error or as warnings."""

@@ -6,7 +6,6 @@ and the like. The payload stays the bytes that came in.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,14 +14,13 @@ import msgspec
 from hookgw.clock import parse_rfc3339
 from hookgw.dialects.fields import kind_of, show_name, unknown_field
 from hookgw.errors import Invalid, TooLarge
-from hookgw.events import Catalog, Event, EventKind, new_event_id
+from hookgw.events import EVENT_ID, Catalog, Event, EventKind, new_event_id
 from hookgw.jsontext import decode_strict
 from hookgw.units import Size
 
 MAX_REASONS = 100
 """How many bad events of a batch are told why; of the others only the index is named."""
 
-_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 _KNOWN = frozenset({"event", "data", "id", "date_time", "sender", "server_url"})
 _PASSED = frozenset({"destination", "apikey"})
 """Parts of other gateways' envelopes that say nothing here."""
@@ -185,7 +183,7 @@ class _Reader:
     def _id(self, given: Any, where: str) -> str:
         if given is None:
             return self._key or new_event_id()
-        if not isinstance(given, str) or not _ID.fullmatch(given):
+        if not isinstance(given, str) or not EVENT_ID.fullmatch(given):
             raise Invalid(f"{_at(where, 'id')} must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
         if self._key is not None and given != self._key:
             raise Invalid(f"{_at(where, 'id')} differs from the Idempotency-Key header: send one of them.")
@@ -236,7 +234,7 @@ def _id_of_key(key: str | None) -> str | None:
     if key is None:
         return None
     plain = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
-    if not _ID.fullmatch(plain):
+    if not EVENT_ID.fullmatch(plain):
         raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
     return plain
 
