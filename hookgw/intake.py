@@ -83,10 +83,9 @@ class Intake:
         """
         warnings = self._check(events, single)
         appends = [self._address(event) for event in events]
-        # A caller that is cancelled now cannot take back what it asked for, so observers and figures
-        # must hear of it. The store ends the wait by itself: it writes, refuses, or closes.
-        with trio.CancelScope(shield=True):
-            fresh = await self._admission.append(appends)
+        # A caller that is cancelled while this is written cannot take back what it asked for: it goes on
+        # here all the same, without a checkpoint, so that observers and figures hear of it.
+        fresh = await self._admission.append(appends)
         accepted = [append.event for append, is_fresh in zip(appends, fresh, strict=True) if is_fresh]
         self._count(accepted, len(events) - len(accepted))
         await self._tell(accepted)

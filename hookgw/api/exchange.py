@@ -118,9 +118,11 @@ class Exchange:
             "headers": [*given, *_content_headers(body)],
         }
         end = {"type": "http.response.body", "body": body, "more_body": False}
-        if not self._goes_on():
-            await self.send(start)
-            await self.send(end)
+        if not self._goes_on() and self.scope["http_version"] != "2":
+            # Nobody cancels this task meanwhile, and over HTTP/1 each write has a deadline: no scope.
+            await self._send(await self._start(start))
+            self._is_answered = True
+            await self._send(end)
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._pump)
