@@ -49,13 +49,14 @@ async def test_a_busy_lane_is_named(
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hookgw.testing.kit._PATIENCE", 0.05)
     hookgw_receiver.will(hang())
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit("MESSAGES_UPSERT", {})
     await hookgw_receiver.wait_for(1)
-    with pytest.raises(TimeoutError, match=r"127\.0\.0\.1.*delivering, 1 pending"):
-        await hookgw_gateway.settled()
+    with monkeypatch.context() as patch:
+        patch.setattr("hookgw.testing.kit._PATIENCE", 0.05)
+        with pytest.raises(TimeoutError, match=r"127\.0\.0\.1.*delivering, 1 pending"):
+            await hookgw_gateway.settled()
     hookgw_clock.jump(15)
     await hookgw_gateway.advance(2)
     assert len(hookgw_receiver.requests) == 2
