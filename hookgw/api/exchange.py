@@ -117,7 +117,7 @@ class Exchange:
             "status": status,
             "headers": [*given, *_content_headers(body)],
         }
-        end = {"type": "http.response.body", "body": body, "more_body": False}
+        end: Any = {"type": "http.response.body", "body": body, "more_body": False}
         if not self._goes_on() and self.scope["http_version"] != "2":
             # Nobody cancels this task meanwhile, and over HTTP/1 each write has a deadline: no scope.
             await self._send(await self._start(start))
