@@ -7,6 +7,7 @@ it becomes dead letters, which can be replayed once it works again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from hookgw.clock import Clock
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.retry import policy_of
+from hookgw.errors import StorageUnavailable
 from hookgw.events import Event
 from hookgw.metrics import Metrics
 from hookgw.operations import Operations
@@ -117,10 +119,17 @@ class Keeper:
     async def disable(self, registration: Registration, reason: str) -> None:
         """Disable a registration and park what is pending for it.
 
-        The one for operational events stays: it is the configuration's alone to switch off.
+        The one for operational events stays: it is the configuration's alone to switch off. Where the
+        disk refuses, the registration stays as it is, and the next attempt asks for the same again.
         """
         if registration.id == OPERATIONS_ID:
             return
+        try:
+            await self._disable(registration, reason)
+        except StorageUnavailable as error:
+            logger.warning("registration not disabled", **_names_of(registration), reason=str(error))
+
+    async def _disable(self, registration: Registration, reason: str) -> None:
         async with self._registry.changing(registration.instance):
             current = self._registry.registration(registration.id)
             if current is None or not current.enabled:
@@ -132,9 +141,9 @@ class Keeper:
                 failing_since=None,
                 updated_at=self._clock.wall(),
             )
+            await self.replace(current, disabled)
             self._failing_since.pop(registration.id, None)
             logger.warning("registration disabled", **_names_of(registration), reason=reason)
-            await self.replace(current, disabled)
             self._operations.registration_disabled(disabled, reason)
 
     async def replace(self, old: Registration, new: Registration) -> None:
@@ -220,10 +229,15 @@ class Keeper:
             await self._note_failing(registration, since)
 
     async def _note_failing(self, registration: Registration, since: float | None) -> None:
-        """Keep on disk since when a registration fails, so that a restart does not forget it."""
+        """Keep on disk since when a registration fails, so that a restart does not forget it.
+
+        Where the disk refuses, the next attempt will note it.
+        """
         async with self._registry.changing(registration.instance):
             current = self._registry.registration(registration.id)
-            if current is not None and current.failing_since != since:
+            if current is None or current.failing_since == since:
+                return
+            with suppress(StorageUnavailable):
                 await self._registry.put(msgspec.structs.replace(current, failing_since=since))
 
     def _log_failure(self, attempt: Attempt, delivery: Delivery) -> None:

@@ -411,3 +411,27 @@ async def test_global_webhooks_hear_every_instance(
             await kit.emit(KIND, {}, instance=name)
         await hookgw_receiver.wait_for(2)
     assert [event["instance"] for event in hookgw_receiver.events()] == ["a", "b"]
+
+
+async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothing(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise StorageUnavailable("disk full")
+
+    hookgw_receiver.will(answer(500), answer(500), answer(500), answer(500), answer(410))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    first = await hookgw_gateway.emit(KIND, {})
+    second = await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    with monkeypatch.context() as patch:
+        patch.setattr(hookgw_gateway.gateway.store, "put_registration", refuse)
+        for _ in range(4):
+            await hookgw_gateway.advance(140)
+    assert await states(hookgw_gateway) == {first.id: DeliveryState.DEAD, second.id: DeliveryState.DELIVERED}
+    registration = hookgw_gateway.gateway.find_registration("shop")
+    assert registration is not None
+    assert registration.enabled

@@ -22,6 +22,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 import structlog
@@ -30,9 +31,10 @@ import trio
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Route, Sent, route_for
+from hookgw.dispatch.reading import read_patiently
 from hookgw.dispatch.retry import Policy, decide, expiry_reason, is_expired, policy_of
 from hookgw.dispatch.services import LaneServices, LaneStatistics
-from hookgw.errors import PluginFailed
+from hookgw.errors import PluginFailed, StorageUnavailable
 from hookgw.registrations import Registration
 
 PAGE = 128
@@ -188,7 +190,9 @@ class Lane:
         channel meanwhile belongs after those: so the lane stays behind.
         """
         self._behind = False
-        page = await self._services.store.page(self.key, self._last, PAGE)
+        page = await read_patiently(
+            partial(self._services.store.page, self.key, self._last, PAGE), self._cannot_read
+        )
         self._page.extend(page.deliveries)
         if page.more:
             self._give_back_channel()
@@ -202,8 +206,14 @@ class Lane:
         self._terms.clear()
         self._give_back_channel()
         await self._services.store.flush()
-        self.backlog = await self._services.store.count_pending(self.key)
+        self.backlog = await read_patiently(
+            partial(self._services.store.count_pending, self.key), self._cannot_read
+        )
         self._last = 0
+
+    def _cannot_read(self, error: StorageUnavailable) -> None:
+        self._state = LaneState.PAUSED
+        logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
 
     def _give_back(self) -> None:
         """Hold nothing but the head: the rest is on disk and will be read again."""

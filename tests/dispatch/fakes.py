@@ -12,7 +12,7 @@ from hookgw.clock import Clock, virtual_clock
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
 from hookgw.dispatch.courier import Route, Sent
 from hookgw.dispatch.services import LaneServices
-from hookgw.errors import PluginFailed
+from hookgw.errors import PluginFailed, StorageUnavailable
 from hookgw.events import Event
 from hookgw.registrations import Registration
 from hookgw.settings import DeliverySettings
@@ -32,7 +32,13 @@ class FakeStore:
         self.reads.set()
         self.room = trio.Event()
         self.room.set()
+        self.unreadable = 0
         self._seq = 0
+
+    def _fail_if_unreadable(self) -> None:
+        if self.unreadable:
+            self.unreadable -= 1
+            raise StorageUnavailable("The disk cannot be read.")
 
     def append(self, count: int = 1, *, registration: str = "reg_1", lane: str = URL) -> list[Delivery]:
         return [self._append(registration, lane) for _ in range(count)]
@@ -62,6 +68,7 @@ class FakeStore:
         return delivery
 
     async def page(self, lane: str, after: int, limit: int) -> Page:
+        self._fail_if_unreadable()
         self.pages.append((lane, after))
         found = sorted(
             (d for d in self.pending.values() if d.lane == lane and d.position > after),
@@ -86,6 +93,7 @@ class FakeStore:
         await trio.lowlevel.checkpoint()
 
     async def count_pending(self, lane: str) -> int:
+        self._fail_if_unreadable()
         return sum(delivery.lane == lane for delivery in self.pending.values())
 
 

@@ -304,6 +304,24 @@ async def test_no_attempt_is_made_while_outcomes_cannot_be_written(autojump_cloc
     assert world.courier.order == ["e1"]
 
 
+async def test_a_disk_that_cannot_be_read_holds_the_lane_up_and_ends_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.store.unreadable = 4
+    world.store.append(2)
+    async with running(world, backlog=2) as lane:
+        await quiet(1)
+        assert lane.statistics().state is LaneState.PAUSED
+        await quiet()
+        assert world.courier.order == ["e1", "e2"]
+        world.store.unreadable = 2
+        lane.refresh()
+        lane.offer(world.store.append()[0])
+        await quiet()
+    assert world.courier.order == ["e1", "e2", "e3"]
+
+
 async def test_a_registration_that_goes_while_outcomes_cannot_be_written_is_not_sent_to(
     autojump_clock: MockClock,
 ) -> None:
