@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import trio
 from trio.testing import MockClock
 
@@ -18,6 +20,6 @@ async def test_it_tries_again_ever_later_until_the_disk_can_be_read(autojump_clo
         return 42
 
     assert await read_patiently(read, lambda error: told.append(str(error))) == 42
-    waits = [later - earlier for earlier, later in zip(tried, tried[1:], strict=False)]
+    waits = [later - earlier for earlier, later in itertools.pairwise(tried)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, LAST_WAIT, LAST_WAIT, LAST_WAIT]
     assert told == [f"no {n}" for n in range(1, 9)]
