@@ -127,6 +127,9 @@ def _progress_bar(windows: int) -> Iterator[Advance]:
         TimeElapsedColumn(),
     )
     console = Console(file=sys.stderr)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:  # even a bar that is switched off ends with a line, before rich 14.3
+        yield lambda _: None
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=windows, replayed=0)
         yield lambda replayed: bar.update(task, advance=1, replayed=replayed)
