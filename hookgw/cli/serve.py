@@ -9,6 +9,7 @@ import click
 import trio
 
 from hookgw._version import __version__
+from hookgw.cli.collector import calm_collector
 from hookgw.cli.configuration import config_option, read_settings
 from hookgw.cli.open_files import raise_file_limit
 from hookgw.cli.running import run_to_end
@@ -28,6 +29,7 @@ def serve(config: Path | None) -> None:
     settings, base = read_settings(config)
     configure_logging(settings.log, sys.stderr)
     raise_file_limit()
+    calm_collector()
     run_to_end(run, settings, base)
 
 

@@ -17,6 +17,7 @@ from urllib.request import urlopen
 import msgspec
 import trio
 
+from hookgw.cli.collector import calm_collector
 from hookgw.events import Event
 from hookgw.gateway import Gateway, open_gateway
 from hookgw.log import configure_logging
@@ -65,7 +66,8 @@ def receiving(*arguments: str) -> Iterator[FastReceiver]:
 
 @asynccontextmanager
 async def gateway(folder: Path) -> AsyncIterator[Gateway]:
-    """A gateway in this process with the default settings, except that loopback receivers are allowed."""
+    """A gateway in this process as ``hookgw serve`` runs it, except that loopback receivers are allowed."""
+    calm_collector()
     configure_logging(LogSettings(level="error"))
     settings = Settings(
         storage=StorageSettings(path=str(folder / "hookgw.db")),
