@@ -194,11 +194,11 @@ async def test_during_pruning(tmp_path: Path) -> None:
         await stage.start("prune")
         await stage.target.died()
         await stage.start()
-        stage.receiver.default = answer()
         assert await stage.deliveries("pending") == ["late0", "late1", "late2"]
         left = await stage.deliveries("delivered")
         assert 0 < len(left) < len(events)
         assert left == ids(events)[-len(left) :]
+        stage.receiver.default = answer()
         await stage.drained()
         assert await stage.deliveries("delivered") == [*left, "late0", "late1", "late2"]
     assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
