@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from hookgw._version import __version__
+from hookgw.cli.collector import YOUNGEST
 
 ANY_PORT = "server: {bind: ['127.0.0.1:0']}\n"
 KEYED = ANY_PORT + "auth: {global_key: test-key-1}\n"
@@ -200,3 +201,25 @@ def test_a_low_limit_of_open_files_is_told_at_start(tmp_path: Path) -> None:
     assert server.returncode == 0
     assert "few open files are allowed" in errors
     assert '"allowed":512' in errors.replace(" ", "")
+
+
+THRESHOLD_TELLER = """
+import gc
+import hookgw
+@hookgw.hookimpl
+async def hookgw_run(gateway):
+    with open("threshold", "w") as file:
+        print(gc.get_threshold()[0], file=file)
+    await gateway.create_instance("told")
+"""
+
+
+def test_the_collector_is_calmed(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "teller.py").write_text(THRESHOLD_TELLER)
+    with serving(tmp_path) as server:
+        headers = {"apikey": "test-key-1"}
+        with httpx.Client(base_url=url_of(server), headers=headers, trust_env=False) as client:
+            while client.get("/instance/connectionState/told").status_code == 404:
+                assert server.poll() is None
+    assert (tmp_path / "threshold").read_text() == f"{YOUNGEST}\n"
