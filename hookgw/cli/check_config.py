@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hookgw.cli.configuration import find_config, read_hooks, read_settings
+from hookgw.cli.configuration import find_config, read_hooks, read_settings, warn_of_exposed_secrets
 
 
 @click.command("check-config")
@@ -21,4 +21,5 @@ def check_config(file: Path | None) -> None:
     """
     settings, base = read_settings(file)
     read_hooks(settings, base)
+    warn_of_exposed_secrets(file)
     click.echo(f"{find_config(file) or 'The configuration (no file, defaults)'} is valid.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Any
 
 import click
 import msgspec
+import structlog
 
 from hookgw.config import load_settings
+from hookgw.config_exposure import exposed_secrets
 from hookgw.log import configure_logging
 from hookgw.plugins.calling import Hooks
 from hookgw.plugins.loading import load_plugins
@@ -49,6 +52,19 @@ def read_settings(given: Path | None) -> tuple[Settings, Path]:
     path = find_config(given)
     settings = load_settings(path, os.environ)
     return settings, (path.parent if path else Path())
+
+
+def warn_of_exposed_secrets(given: Path | None) -> None:
+    """Log a warning where others can read a secret in the file that :func:`find_config` finds."""
+    path = find_config(given)
+    exposed = exposed_secrets(path) if path is not None else []
+    if path is not None and exposed:
+        structlog.get_logger("hookgw.config").warning(
+            "others can read secrets in the configuration file",
+            file=str(path),
+            keys=exposed,
+            mend=f"chmod o-r {shlex.quote(str(path))}",
+        )
 
 
 def read_hooks(settings: Settings, base: Path) -> Hooks:

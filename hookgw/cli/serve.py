@@ -10,7 +10,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.cli.collector import calm_collector
-from hookgw.cli.configuration import config_option, read_settings
+from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
 from hookgw.cli.open_files import raise_file_limit
 from hookgw.cli.running import run_to_end
 from hookgw.cli.server import open_server
@@ -28,6 +28,7 @@ def serve(config: Path | None) -> None:
     """
     settings, base = read_settings(config)
     configure_logging(settings.log, sys.stderr)
+    warn_of_exposed_secrets(config)
     raise_file_limit()
     calm_collector()
     run_to_end(run, settings, base)

@@ -12,6 +12,7 @@ import pluggy
 import structlog
 
 from hookgw.errors import StartError
+from hookgw.file_rules import everything_in, first_trouble
 from hookgw.plugins import sources
 from hookgw.plugins.checking import check_plugin, new_manager
 from hookgw.plugins.sources import Candidate
@@ -70,9 +71,9 @@ def load_plugins(
         extra: further plugin objects by name, for tests and programs that embed hookgw.
 
     Raises:
-        StartError: a folder that is not there (the default one may be missing), two plugins of one
-            name, or a plugin that raises at import or has a wrong hook, unless it is optional. Each
-            sentence names the plugin, the place and the reason.
+        StartError: a folder that is not there (the default one may be missing) or that others can
+            write to, two plugins of one name, or a plugin that raises at import or has a wrong hook,
+            unless it is optional. Each sentence names the plugin, the place and the reason.
     """
     found = list(sources.unrepeated(_find(settings, base, extra or {})))
     _refuse_shared_names(found, settings)
@@ -102,12 +103,13 @@ def load_plugins(
 def _find(settings: PluginsSettings, base: Path, extra: Mapping[str, object]) -> Iterator[Candidate]:
     own = sources.first_party_folder()
     if own is not None and settings.first_party:
-        yield from sources.in_folder(own)
+        yield from _in_folder(own, "plugins.first_party")
     for folder in settings.folders:
         path = base / folder
         if path.is_dir():
             switched_off = own is not None and not settings.first_party and path.resolve() == own
-            yield from () if switched_off else _in_folder(path)
+            if not switched_off:
+                yield from _in_folder(path, "plugins.folders")
         elif path.exists() or folder not in _DEFAULT_FOLDERS:
             raise StartError(
                 f"plugins.folders: {path} is no folder; make it, or take {folder} out of the list."
@@ -122,11 +124,15 @@ def _itself(plugin: object) -> object:
     return plugin
 
 
-def _in_folder(path: Path) -> list[Candidate]:
+def _in_folder(path: Path, setting: str) -> list[Candidate]:
+    """The plugins of a folder, unless others than us can write to anything in it."""
     try:
-        return sources.in_folder(path)
+        trouble = first_trouble(everything_in(path))
+        if trouble is None:
+            return sources.in_folder(path)
     except OSError as error:
-        raise StartError(f"plugins.folders: {path} cannot be read: {error.strerror}.") from error
+        raise StartError(f"{setting}: {path} cannot be read: {error.strerror}.") from error
+    raise StartError(f"{setting}: what is in {path} would run as hookgw, but {trouble}")
 
 
 def _refuse_shared_names(found: Iterable[Candidate], settings: PluginsSettings) -> None:

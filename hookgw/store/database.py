@@ -9,12 +9,20 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import structlog
+
 from hookgw.errors import StartError, StorageUnavailable
+from hookgw.file_rules import first_trouble
 from hookgw.store.lock import hold_lock
 from hookgw.store.migrations import migrate
 
+logger = structlog.get_logger("hookgw.store")
+
 OLDEST_SQLITE = (3, 38, 0)
 """The first with ``UPDATE … FROM``, ``RETURNING`` and the JSON functions always built in."""
+
+BESIDE = ("-wal", "-shm", ".lock")
+"""How the names of the files end that are kept beside a data file."""
 
 WAL_PAGES = 4000
 """From how many pages on the write-ahead log is to begin anew: 16 MiB."""
@@ -42,7 +50,8 @@ class Connections(NamedTuple):
 def open_database(path: Path) -> Iterator[Connections]:
     """Lock, make and migrate a data file, and hold connections to it for the length of a block.
 
-    A missing directory is made with mode 0700, a missing file with 0600. At the end the write-ahead
+    A missing directory is made with mode 0700, a missing file with 0600; where others can write, the
+    start is refused. At the end the write-ahead
     log is folded into the file, the connections are closed and the lock is given up.
 
     Raises:
@@ -97,7 +106,29 @@ def _check_sqlite() -> None:
 
 def _make(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    keep_private(path.resolve())
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def keep_private(path: Path) -> None:
+    """Refuse a data file, or its folder, that others can write to; let nobody else read the file.
+
+    Args:
+        path: the data file itself, no link to it. It and what SQLite and we keep beside it may be missing.
+
+    Raises:
+        StartError: others can write there; the message has the command that mends it.
+        OSError: it cannot be looked at, or not changed.
+    """
+    files = [path, *(path.with_name(path.name + suffix) for suffix in BESIDE)]
+    trouble = first_trouble([path.parent, *files])
+    if trouble is not None:
+        raise StartError(f"storage.path: others could change the data file: {trouble}")
+    for file in filter(Path.exists, files):
+        status = file.stat()
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+            file.chmod(0o600)
+            logger.warning("a file that others could read is ours alone now", file=str(file))
 
 
 def _connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import trio
 
 from hookgw.cli.configuration import find_config
 
@@ -78,6 +79,19 @@ async def test_what_would_stop_the_start_ends_with_1(
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+
+
+async def test_secrets_that_others_can_read_are_warned_of(invoke: Invoke, folder: Path) -> None:
+    file = folder / "gw.yaml"
+    await trio.Path(file).write_text("auth: {global_key: a-long-global-key}\n")
+    await trio.Path(file).chmod(0o644)
+    result = await invoke("check-config", str(file))
+    assert result.exit_code == 0
+    assert "auth.global_key" in result.stderr
+    assert f"chmod o-r {file}" in result.stderr
+    assert "a-long-global-key" not in result.output
+    await trio.Path(file).chmod(0o600)
+    assert "chmod" not in (await invoke("check-config", str(file))).stderr
 
 
 async def test_a_file_that_is_not_there_is_told(invoke: Invoke) -> None:
