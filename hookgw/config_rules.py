@@ -212,6 +212,7 @@ _RULES: dict[str, Rule] = {
     "storage.history_limit": _some_space,
     "events.max_data": _some_bytes,
     "delivery.allow_networks": _network,
+    "delivery.refused_ports": _between(1, 65535),
     "delivery.connect_timeout": _some_time,
     "delivery.timeout": _some_time,
     "delivery.max_age": _some_time,

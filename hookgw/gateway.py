@@ -200,6 +200,14 @@ class Gateway(Wiring):
             raise Unavailable("The dispatcher is not running.")
         await self.store.check()
 
+    def listens_on(self, urls: Sequence[str]) -> None:
+        """Tell the gateway where its HTTP interface listens, so that no delivery is made to it.
+
+        Args:
+            urls: ``http`` or ``https`` with an IP address and a port; others are passed over.
+        """
+        self._egress.listens_on(urls)
+
     def operations_registration(self) -> Registration:
         """The registration of ``operations.url``.
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hookgw.delivery.ports import REFUSED_PORTS
 from hookgw.units import Duration, Size
 
 DAY = 86400
@@ -80,6 +81,8 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
 
     allow_networks: tuple[str, ...] = ()
     """Private networks that receivers may be in, for example 10.1.0.0/16; all others are refused."""
+    refused_ports: tuple[int, ...] = tuple(REFUSED_PORTS)
+    """Ports that are never dialled: by default those of shells, mail, databases and the like."""
     connect_timeout: Duration = Duration(5)
     """How long resolving and connecting may take."""
     timeout: Duration = Duration(15)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import trio
 
@@ -12,13 +11,10 @@ from hookgw.background import keep_pruning
 from hookgw.backlog import Backlog
 from hookgw.clock import Clock
 from hookgw.connections import Connections
-from hookgw.delivery.deadlines import Deadlines
-from hookgw.delivery.dial import Dialer
-from hookgw.delivery.guard import AddressGuard
-from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Courier
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.services import LaneServices
+from hookgw.egress import Egress
 from hookgw.events import Catalog
 from hookgw.global_webhooks import read_global_webhooks
 from hookgw.instances import Instances
@@ -55,13 +51,7 @@ class Wiring:
         self.clock = clock
         self.catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
         self._registry = Registry(store)
-        dialer = Dialer(
-            AddressGuard(settings.delivery.allow_networks), connect_timeout=settings.delivery.connect_timeout
-        )
-        self._deadlines = Deadlines()
-        self._transport = partial(
-            LaneTransport, dialer, max_answer=settings.delivery.max_answer, deadlines=self._deadlines
-        )
+        self._egress = Egress(settings.delivery)
         self._courier = Courier(
             hooks,
             clock,
@@ -103,7 +93,7 @@ class Wiring:
             hooks,
             self.catalog,
             self._courier,
-            self._transport,
+            self._egress.transport,
             clock,
             settings.delivery,
         )
@@ -122,7 +112,7 @@ class Wiring:
             clock=self.clock,
             settings=self.settings.delivery,
         )
-        return Dispatcher(services, self._transport)
+        return Dispatcher(services, self._egress.transport)
 
     @property
     def is_running(self) -> bool:
@@ -143,7 +133,7 @@ class Wiring:
         )
         await self._open_operations()
         backlog = [(found.lane, found.count) for found in await self.store.backlog()]
-        await nursery.start(self._deadlines.run)
+        await nursery.start(self._egress.run)
         await nursery.start(self._dispatcher.run, backlog)
         await nursery.start(self._operations.run)
         await nursery.start(self._connections.run)

@@ -63,6 +63,7 @@ async def open_server(
             with stop:
                 async with trio.open_nursery() as serving:
                     urls = await serving.start(serve, create_app(gateway), settings.server)
+                    gateway.listens_on(urls)
                     yield Server(gateway, urls)
                     serving.cancel_scope.cancel()
         nursery.cancel_scope.cancel()

@@ -19,7 +19,7 @@ STAGGER = 0.25
 """Seconds after which the next address is tried beside one that has not answered (RFC 8305, section 5)."""
 
 MAX_ADDRESSES = 8
-"""How many addresses of a name are tried."""
+"""How many addresses of a name are tried, or named where they are refused; all of them are vetted."""
 
 MAX_LOOKUPS = 64
 """How many names are looked up at once by one dialer; each takes a thread until the system answers."""
@@ -60,8 +60,8 @@ class Dialer:
             A connected, non-blocking socket with ``TCP_NODELAY``; the caller owns it.
 
         Raises:
-            Blocked: the guard refuses one of its addresses (even if others are good: who controls the
-                name may not choose by luck).
+            Blocked: the guard refuses the port, or one of the host's addresses (even if others are
+                good: who controls the name may not choose by luck).
             ResolveFailed: it has no address.
             ConnectFailed: none of its addresses took the connection; each is named with its reason.
             TimedOut: it took longer than ``connect_timeout``.
@@ -77,6 +77,8 @@ class Dialer:
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
 
     async def _vetted(self, host: str, port: int) -> list[_SocketAddress]:
+        if refusal := self._guard.port_refusal(port):
+            raise Blocked(f"The host {host} is blocked. {refusal}")
         try:
             found = await self._resolve(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
@@ -85,7 +87,7 @@ class Dialer:
         addresses = list(dict.fromkeys(entry[4] for entry in found))
         refusals = [text for address in addresses if (text := self._guard.refusal(address[0], port))]
         if refusals:
-            raise Blocked(f"The host {host} is blocked. {' '.join(refusals)}")
+            raise Blocked(f"The host {host} is blocked. {' '.join(refusals[:MAX_ADDRESSES])}")
         if not addresses:
             raise ResolveFailed(f"The host {host} has no address.")
         return _interleaved(addresses)[:MAX_ADDRESSES]

@@ -1,4 +1,4 @@
-"""The address guard: which addresses hookgw may dial. No I/O.
+"""The address guard: which addresses and ports hookgw may dial. No I/O.
 
 A callback URL comes from outside, so it must not reach what only this machine or its network can
 reach. The list is explicit: ``ipaddress.is_global`` lets through tunnels and translated forms of
@@ -7,8 +7,10 @@ private addresses. It follows the IANA special-purpose address registries (RFC 6
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from hookgw.delivery.ports import REFUSED_PORTS
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -63,34 +65,63 @@ class AddressGuard:
     Args:
         allow_networks: networks or addresses that are allowed although they are on the list, as the
             setting ``delivery.allow_networks`` has them: ``10.1.2.0/24``, ``127.0.0.1``, ``fd00::/8``.
+        refused_ports: ports that are refused at every address, as ``delivery.refused_ports`` has them.
+        is_own: says whether hookgw itself listens at an address and port; then it is refused in an
+            allowed network too. Asked with the IPv4 address that is held by an IPv6 one.
 
     Raises:
-        ValueError: one of them is no network; the message says which, and what would be right.
+        ValueError: a network is none; the message says which, and what would be right.
     """
 
-    def __init__(self, allow_networks: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        allow_networks: Sequence[str] = (),
+        *,
+        refused_ports: Collection[int] = tuple(REFUSED_PORTS),
+        is_own: Callable[[Address, int], bool] = lambda _address, _port: False,
+    ) -> None:
         self._allowed = [parse_network(text) for text in allow_networks]
+        self._refused_ports = refused_ports
+        self._is_own = is_own
+
+    def port_refusal(self, port: int) -> str | None:
+        """Why the port must not be dialled, at whatever address.
+
+        Returns:
+            A sentence with the setting that would allow it, or ``None`` where it may be dialled.
+        """
+        if port not in self._refused_ports:
+            return None
+        service = f" ({REFUSED_PORTS[port]})" if port in REFUSED_PORTS else ""
+        others = ", ".join(str(other) for other in self._refused_ports if other != port)
+        return (
+            f"Port {port} is not dialled: it is on the list of refused ports{service}. "
+            f"To allow it, set delivery.refused_ports: [{others}]."
+        )
 
     def refusal(self, address: str, port: int) -> str | None:
-        """Why the address must not be dialled.
+        """Why the address must not be dialled; the port is not judged by itself.
 
         Args:
             address: an IP address as ``getaddrinfo`` gives it; an IPv6 zone is taken as part of it.
             port: named in the sentence.
 
         Returns:
-            A sentence with the setting that would allow it, or ``None`` where it may be dialled.
+            A sentence with the setting that would allow it, if one would, or ``None`` where it may be
+            dialled.
 
         Raises:
             ValueError: it is no IP address.
         """
-        judged = _held_ipv4(ip_address(address.partition("%")[0]))
+        judged = held_ipv4(ip_address(address.partition("%")[0]))
+        shown = address if str(judged) == address else f"{address} ({judged})"
+        if self._is_own(judged, port):
+            return f"Port {port} of {shown} is not dialled: hookgw itself listens there."
         if any(judged in network for network in self._allowed):
             return None
         reason = next(_reasons(judged), None)
         if reason is None:
             return None
-        shown = address if str(judged) == address else f"{address} ({judged})"
         return (
             f"Port {port} of {shown} is not dialled: the address is {reason}. "
             f'To allow it, set delivery.allow_networks: ["{ip_network(judged)}"].'
@@ -114,7 +145,8 @@ def parse_network(text: str) -> Network:
     raise ValueError(f"{text!r} has bits set beyond its prefix; write {str(meant)!r} or a single address.")
 
 
-def _held_ipv4(address: Address) -> Address:
+def held_ipv4(address: Address) -> Address:
+    """The IPv4 address in one that is mapped, or translated by NAT64; any other as it is."""
     if isinstance(address, IPv6Address) and any(address in network for network in _HOLD_IPV4):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address

@@ -8,14 +8,18 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 import trio
 
 from hookgw._version import __version__
 from hookgw.cli import serve
 from hookgw.cli.server import open_server
+from hookgw.deliveries import Outcome
 from hookgw.errors import StartError
-from hookgw.settings import PluginsSettings, ServerSettings, Settings, StorageSettings
+from hookgw.registrations import RegistrationChange
+from hookgw.settings import DeliverySettings, PluginsSettings, ServerSettings, Settings, StorageSettings
+from hookgw.testing import open_receiver
 
 from .conftest import Echoes
 
@@ -40,6 +44,22 @@ async def test_it_serves_for_the_length_of_the_block(tmp_path: Path) -> None:
         assert (await get(f"{server.urls[0]}/readyz")).status_code == 200
     with pytest.raises(httpx.ConnectError):
         await get(f"{server.urls[0]}/readyz")
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1:0", "0.0.0.0:0"])
+async def test_no_delivery_is_made_to_the_server_itself(tmp_path: Path, bind: str) -> None:
+    delivery = DeliverySettings(allow_networks=("127.0.0.0/8",))
+    settings = msgspec.structs.replace(settings_in(tmp_path, bind), delivery=delivery)
+    async with open_server(settings, base=tmp_path) as server, open_receiver() as neighbour:
+        port = server.urls[0].rpartition(":")[2]
+        for url in (f"http://127.0.0.1:{port}/healthz", neighbour.url):
+            await server.gateway.set_registration("shop", "default", RegistrationChange(url=url), create=True)
+            attempt = await server.gateway.test_registration("shop")
+            if url == neighbour.url:
+                assert attempt.outcome is Outcome.DELIVERED
+            else:
+                assert attempt.outcome is Outcome.BLOCKED
+                assert "hookgw itself listens there" in (attempt.error or "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

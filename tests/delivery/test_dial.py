@@ -81,6 +81,27 @@ async def test_every_refused_address_is_named() -> None:
         await Dialer(LOCAL, connect_timeout=5, resolve=names("10.0.0.1", "10.0.0.2")).dial("example.com", 80)
 
 
+async def test_of_many_refused_addresses_only_so_many_are_named() -> None:
+    many = [f"10.0.0.{number}" for number in range(MAX_ADDRESSES + 1)]
+    with pytest.raises(Blocked) as caught:
+        await Dialer(LOCAL, connect_timeout=5, resolve=names("8.8.8.8", *many)).dial("example.com", 80)
+    assert caught.value.message.count("is not dialled") == MAX_ADDRESSES
+
+
+async def test_an_address_behind_many_good_ones_is_vetted_too() -> None:
+    many = [f"8.8.8.{number}" for number in range(MAX_ADDRESSES)]
+    with pytest.raises(Blocked, match=r"10\.0\.0\.1"):
+        await Dialer(LOCAL, connect_timeout=5, resolve=names(*many, "10.0.0.1")).dial("example.com", 80)
+
+
+async def test_a_refused_port_is_refused_before_the_name_is_looked_up() -> None:
+    async def resolve(*_: Any, **__: Any) -> Any:
+        pytest.fail("looked up")
+
+    with pytest.raises(Blocked, match=r"The host example\.com is blocked\. Port 22 is not dialled: "):
+        await Dialer(LOCAL, connect_timeout=5, resolve=resolve).dial("example.com", 22)
+
+
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "localhost", "::ffff:7f00:1", "0"])
 async def test_whatever_the_system_resolves_is_vetted(host: str) -> None:
     with pytest.raises(Blocked):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.delivery.guard import AddressGuard, parse_network
+from hookgw.delivery.ports import REFUSED_PORTS
 
 REFUSED_IPV4 = [
     "0.0.0.0/8",
@@ -203,6 +204,44 @@ def test_the_setting_that_is_named_does_allow_it(
     refusal = guard.refusal(str(address), 80)
     if refusal is not None:
         assert AddressGuard([refusal.split('"')[1]]).refusal(str(address), 80) is None
+
+
+def test_a_refused_port_is_named_with_the_setting_that_would_allow_it() -> None:
+    assert AddressGuard(refused_ports=(22, 25, 8081)).port_refusal(25) == (
+        "Port 25 is not dialled: it is on the list of refused ports (SMTP). "
+        "To allow it, set delivery.refused_ports: [22, 8081]."
+    )
+    assert AddressGuard(refused_ports=(8081,)).port_refusal(8081) == (
+        "Port 8081 is not dialled: it is on the list of refused ports. "
+        "To allow it, set delivery.refused_ports: []."
+    )
+
+
+@pytest.mark.parametrize("port", REFUSED_PORTS)
+def test_the_ports_that_are_named_do_allow_it(port: int) -> None:
+    refusal = guard.port_refusal(port)
+    assert refusal is not None
+    others = tuple(map(int, refusal.partition("[")[2].partition("]")[0].split(",")))
+    assert AddressGuard(refused_ports=others).port_refusal(port) is None
+    assert set(others) == set(REFUSED_PORTS) - {port}
+
+
+@pytest.mark.parametrize("port", [1, 80, 443, 8080, 65535])
+def test_other_ports_pass(port: int) -> None:
+    assert guard.port_refusal(port) is None
+    assert AddressGuard(refused_ports=()).port_refusal(22) is None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
+def test_where_hookgw_listens_is_refused_in_an_allowed_network_too(address: str) -> None:
+    own = (ipaddress.ip_address("127.0.0.1"), 8080)
+    open_guard = AddressGuard(["0.0.0.0/0", "::/0"], is_own=lambda *place: place == own)
+    shown = address if address == "127.0.0.1" else f"{address} (127.0.0.1)"
+    assert (
+        open_guard.refusal(address, 8080)
+        == f"Port 8080 of {shown} is not dialled: hookgw itself listens there."
+    )
+    assert open_guard.refusal(address, 8081) is None
 
 
 def test_bad_networks_are_named() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
 
+from hookgw.delivery.dial import Dialer
 from hookgw.delivery.errors import (
     AnswerFailed,
     Blocked,
@@ -15,7 +19,10 @@ from hookgw.delivery.errors import (
     SendFailed,
     TimedOut,
 )
+from hookgw.delivery.guard import AddressGuard
+from hookgw.delivery.request import RequestHead
 from hookgw.delivery.target import parse_target
+from hookgw.delivery.transport import LaneTransport
 from tests.delivery.wire_server import (
     BODY,
     OK,
@@ -288,6 +295,25 @@ async def test_a_blocked_target_is_not_dialled() -> None:
         target = parse_target("http://10.1.2.3/hook")
         with pytest.raises(Blocked, match=r'delivery\.allow_networks: \["10\.1\.2\.3/32"\]'):
             await lane.exchange(target, b"", b"", deadline=trio.current_time() + 5)
+
+
+@pytest.mark.parametrize("then", ["10.1.2.3", "169.254.169.254"])
+async def test_every_new_connection_passes_the_guard(then: str) -> None:
+    """A name that is good at first and points elsewhere later gains nothing by a closed connection."""
+    answers = iter(["127.0.0.1", then])
+
+    async def resolve(_host: str, port: int, **_: Any) -> Any:
+        return [(0, 0, 0, "", (next(answers), port))]
+
+    dialer = Dialer(AddressGuard(["127.0.0.0/8"]), connect_timeout=5, resolve=resolve)
+    lane = LaneTransport(dialer)
+    async with serving(answering(OK)) as server:
+        target = server.target(host="rebinding.example")
+        request = RequestHead(target, {}).render(0)
+        assert (await lane.exchange(target, request, b"", deadline=trio.current_time() + 5)).status == 200
+        with pytest.raises(Blocked, match=f"of {re.escape(then)} is not dialled"):
+            await lane.exchange(target, request, b"", deadline=trio.current_time() + 5)
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
