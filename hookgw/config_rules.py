@@ -203,6 +203,7 @@ _RULES: dict[str, Rule] = {
     "server.public_url": _public_url,
     "server.shutdown_grace": _any_time,
     "server.keep_alive_timeout": _some_time,
+    "server.max_header": _some_bytes,
     "server.max_body": _some_bytes,
     "server.max_batch_body": _some_bytes,
     "server.max_batch_events": _between(1, 1_000_000),

@@ -34,6 +34,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """How long open requests and attempts may take to finish at shutdown."""
     keep_alive_timeout: Duration = Duration(30)
     """How long a client's idle connection is kept."""
+    max_header: Size = Size(16 * 2**10)
+    """The largest head of a request: its first line and headers."""
     max_body: Size = Size(2**20)
     """The largest body of a request."""
     max_batch_body: Size = Size(16 * 2**20)

@@ -12,7 +12,7 @@ from hookgw.api.deliveries import DeliveryRoutes
 from hookgw.api.emitting import Emitting
 from hookgw.api.errors import install_error_handlers
 from hookgw.api.events import EventRoutes
-from hookgw.api.exchange import Exchange, refuse_websocket
+from hookgw.api.exchange import Exchange
 from hookgw.api.instances import InstanceRoutes
 from hookgw.api.messages import MessageRoutes
 from hookgw.api.operation import OperationRoutes
@@ -44,9 +44,7 @@ class Application(QuartTrio):
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
         """One exchange, or the answer to what is none."""
-        if scope["type"] == "websocket":
-            await refuse_websocket(send)
-        elif scope["type"] == "http":
+        if scope["type"] == "http":
             scope["path"] = self._path(scope["path"])
             exchange = Exchange(scope, receive, send, self._limit, self._count)
             if self._shortcut is not None and self._shortcut.takes(scope):

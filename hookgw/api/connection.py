@@ -6,6 +6,7 @@ import trio
 
 from hookgw.api.errors import JSON, error_body
 from hookgw.api.exchange import VERSION_HEADER
+from hookgw.api.gate import Gate
 
 _LINGER = 2.0
 _RECEIVE = 65_536
@@ -15,22 +16,24 @@ _LENGTH = b"content-length: "
 _END_OF_HEAD = b"\r\n\r\n"
 _OWN_ANSWERS = {
     400: "This is no valid HTTP request.",
-    404: "There is nothing here.",
-    413: "The request is too large.",
-    431: "The head of the request is too large.",
     500: "Something went wrong inside hookgw; its log says what.",
 }
 
 
 class Connection(trio.abc.HalfCloseableStream):
-    """A stream on which the server's own errors have the one shape, and answers are written whole.
+    """A stream behind a gate. On it the server's own errors have the one shape; answers are written whole.
 
     The server's own answers (to what is no HTTP, say) have no body; they are known by lacking the
     version that every answer of the application carries.
+
+    Args:
+        stream: the client's; closed by :meth:`aclose`.
+        gate: what lets requests pass, or says why not.
     """
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.SocketStream, gate: Gate) -> None:
         self._stream = stream
+        self._gate = gate
         self._head = b""
         self._refused = False
         self.socket = stream.socket
@@ -53,7 +56,11 @@ class Connection(trio.abc.HalfCloseableStream):
     def _in_shape(self, data: bytes) -> bytes:
         if data.startswith(_ERRORS) and VERSION_HEADER[0] not in data:
             self._refused = True
-            return own_answer(int(data[9:12]))
+            refusal = self._gate.refusal
+            if refusal is not None:
+                return own_answer(refusal.status, refusal.message)
+            status = int(data[9:12])
+            return own_answer(status, _OWN_ANSWERS.get(status, "The request cannot be answered."))
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -65,8 +72,14 @@ class Connection(trio.abc.HalfCloseableStream):
         await self._stream.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Read."""
-        return await self._stream.receive_some(max_bytes)
+        """Read what passes the gate."""
+        while True:
+            data = await self._stream.receive_some(max_bytes)
+            if not data:
+                return self._gate.end()
+            passed = self._gate.feed(bytes(data))
+            if passed:
+                return passed
 
     async def send_eof(self) -> None:
         """Say that nothing more will be written."""
@@ -93,9 +106,9 @@ class Connection(trio.abc.HalfCloseableStream):
         self.socket.close()
 
 
-def own_answer(status: int) -> bytes:
+def own_answer(status: int, message: str) -> bytes:
     """A whole answer, in the one shape, to what the application never saw."""
-    body = error_body(status, [_OWN_ANSWERS.get(status, "The request cannot be answered.")])
+    body = error_body(status, [message])
     head = (
         f"HTTP/1.1 {status} \r\ncontent-type: {JSON}\r\ncontent-length: {len(body)}\r\n"
         f"{VERSION_HEADER[0].decode()}: {VERSION_HEADER[1].decode()}\r\nconnection: close\r\n\r\n"

@@ -118,8 +118,8 @@ class Exchange:
             "headers": [*given, *_content_headers(body)],
         }
         end: Any = {"type": "http.response.body", "body": body, "more_body": False}
-        if not self._goes_on() and self.scope["http_version"] != "2":
-            # Nobody cancels this task meanwhile, and over HTTP/1 each write has a deadline: no scope.
+        if not self._goes_on():
+            # Nobody cancels this task meanwhile, and each write has a deadline: no scope.
             await self._send(await self._start(start))
             self._is_answered = True
             await self._send(end)
@@ -164,8 +164,8 @@ class Exchange:
         return {**message, "headers": headers}
 
     def _goes_on(self) -> bool:
-        """Whether there is more of the request's body to come. HTTP/2 has its own way to say enough."""
-        return not self._read.is_set() and self.scope["http_version"] != "2" and self._declares_body()
+        """Whether there is more of the request's body to come."""
+        return not self._read.is_set() and self._declares_body()
 
     def _declares_body(self) -> bool:
         if self._length is not None:
@@ -240,11 +240,3 @@ def answer_headers(body: bytes) -> list[tuple[bytes, bytes]]:
 
 def _content_headers(body: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"content-type", JSON.encode()), (b"content-length", str(len(body)).encode())]
-
-
-async def refuse_websocket(send: ASGISendCallable) -> None:
-    """Answer a WebSocket handshake: there is none here."""
-    body = error_body(400, ["hookgw does not speak WebSocket: send a plain HTTP request."])
-    headers = [*answer_headers(body), _CLOSE]
-    await send({"type": "websocket.http.response.start", "status": 400, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": body, "more_body": False})

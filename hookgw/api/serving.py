@@ -16,6 +16,7 @@ from hypercorn.typing import ASGIFramework
 
 from hookgw.api.connection import Connection
 from hookgw.api.contained import ContainedServer
+from hookgw.api.gate import Gate
 from hookgw.api.idle import IdleConnections
 from hookgw.api.listening import open_listeners, url_of
 from hookgw.settings import ServerSettings
@@ -55,8 +56,8 @@ class _Server:
 
     def __init__(self, app: ASGIFramework, settings: ServerSettings) -> None:
         self._app = ASGIWrapper(app)
-        self._grace = settings.shutdown_grace
-        self._config = _hypercorn_config()
+        self._settings = settings
+        self._config = _hypercorn_config(settings)
         self._context = WorkerContext(None)
         self._open: set[Connection] = set()
         self._idle = IdleConnections(settings.keep_alive_timeout)
@@ -65,7 +66,7 @@ class _Server:
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. What it raises is logged and ends it alone."""
-        connection = Connection(stream)
+        connection = Connection(stream, Gate(self._settings.max_header))
         self._open.add(connection)
         try:
             await ContainedServer(self._app, self._config, self._context, connection, self._idle).run()
@@ -90,7 +91,7 @@ class _Server:
             connections.cancel_scope.cancel()
 
     async def _wait_empty(self) -> None:
-        with trio.move_on_after(self._grace):
+        with trio.move_on_after(self._settings.shutdown_grace):
             while self._open:
                 self._emptied = trio.Event()
                 await self._emptied.wait()
@@ -100,8 +101,9 @@ class _Server:
         self._stopping.set()
 
 
-def _hypercorn_config() -> Config:
+def _hypercorn_config(settings: ServerSettings) -> Config:
     config = Config()
+    config.h11_max_incomplete_size = settings.max_header  # of trailers
     config.include_server_header = False
     config.accesslog = None
     config.errorlog = logging.getLogger("hookgw.http")  # its default brings a handler of its own

@@ -12,6 +12,7 @@ from hookgw.api.app import Application, create_app
 from hookgw.api.serving import serve
 from hookgw.gateway import Gateway, open_gateway
 from hookgw.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
+from tests.api.wire import Running
 
 KEY = "the-global-key"
 
@@ -47,6 +48,24 @@ async def client(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx
     """A client with the global key, over a socket."""
     async with open_client(app, nursery, apikey=KEY) as client:
         yield client
+
+
+@pytest.fixture
+async def server(
+    app: Application, server_settings: ServerSettings, nursery: trio.Nursery
+) -> AsyncIterator[Running]:
+    done = trio.Event()
+    scope = trio.CancelScope()
+
+    async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
+        with scope:
+            await serve(app, server_settings, task_status=task_status)
+        done.set()
+
+    (url,) = await nursery.start(run)
+    running = Running(url, scope, done)
+    yield running
+    scope.cancel()
 
 
 @asynccontextmanager

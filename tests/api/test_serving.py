@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
-import h2.config
-import h2.connection
 import httpx
 import pytest
 import structlog
@@ -25,111 +22,8 @@ from hookgw.api.serving import serve
 from hookgw.errors import StartError
 from hookgw.gateway import Gateway
 from hookgw.settings import ServerSettings
-from hookgw.units import Duration
 from tests.api.conftest import KEY
-
-HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
-
-
-class Running:
-    """A server, its port, and the way to end it."""
-
-    def __init__(self, url: str, scope: trio.CancelScope, done: trio.Event) -> None:
-        self.url = url
-        self.port = int(url.rpartition(":")[2])
-        self.scope = scope
-        self.done = done
-
-    async def connect(self) -> trio.SocketStream:
-        return await trio.open_tcp_stream("127.0.0.1", self.port)
-
-    async def stop(self) -> None:
-        self.scope.cancel()
-        await self.done.wait()
-
-
-@pytest.fixture
-def server_settings() -> ServerSettings:
-    return ServerSettings(bind=("127.0.0.1:0",), keep_alive_timeout=Duration(30), shutdown_grace=Duration(10))
-
-
-@pytest.fixture
-async def server(
-    app: Application, server_settings: ServerSettings, nursery: trio.Nursery
-) -> AsyncIterator[Running]:
-    done = trio.Event()
-    scope = trio.CancelScope()
-
-    async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
-        with scope:
-            await serve(app, server_settings, task_status=task_status)
-        done.set()
-
-    (url,) = await nursery.start(run)
-    running = Running(url, scope, done)
-    yield running
-    scope.cancel()
-
-
-async def read_answer(stream: trio.abc.ReceiveStream) -> tuple[int, dict[str, str], bytes]:
-    """One answer: status, headers, body; what follows is left."""
-    received = b""
-    while b"\r\n\r\n" not in received:
-        more = await stream.receive_some()
-        assert more, f"closed after {received!r}"
-        received += more
-    head, _, body = received.partition(b"\r\n\r\n")
-    first, *lines = head.decode().split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines)
-    while len(body) < int(headers.get("content-length", 0)):
-        more = await stream.receive_some()
-        assert more, "closed within the body"
-        body += more
-    return int(first.split()[1]), headers, body
-
-
-async def read_to_end(stream: trio.abc.ReceiveStream) -> bytes:
-    received = b""
-    while more := await stream.receive_some():
-        received += more
-    return received
-
-
-async def assert_answers(server: Running) -> None:
-    """The server goes on answering."""
-    async with await server.connect() as stream:
-        await stream.send_all(HEALTH)
-        assert (await read_answer(stream))[0] == 200
-
-
-# What ends hypercorn's own server
-
-
-async def test_a_byte_after_a_websocket_handshake(server: Running) -> None:
-    for extra in (b"x", b"\x81\x00", b"x" * 70_000):
-        async with await server.connect() as stream:
-            await stream.send_all(
-                b"GET / HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-                b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n" + extra
-            )
-            with contextlib.suppress(trio.BrokenResourceError):
-                await read_to_end(stream)
-        await assert_answers(server)
-
-
-async def test_a_burst_of_http2_resets(server: Running) -> None:
-    client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-    client.initiate_connection()
-    for number in range(20):
-        stream_id = 2 * number + 1
-        headers = [(":method", "GET"), (":path", "/healthz"), (":scheme", "http"), (":authority", "x")]
-        client.send_headers(stream_id, headers, end_stream=True)
-        client.reset_stream(stream_id)
-    async with await server.connect() as stream:
-        await stream.send_all(client.data_to_send())
-        assert await stream.receive_some()
-        await wait_all_tasks_blocked(0.05)
-        await assert_answers(server)
+from tests.api.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 
 
 async def test_what_one_connection_raises_is_logged(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,17 +40,6 @@ async def test_what_one_connection_raises_is_logged(server: Running, monkeypatch
 
 
 # One shape of errors
-
-
-async def test_a_websocket_handshake_is_refused(server: Running) -> None:
-    async with await server.connect() as stream:
-        await stream.send_all(
-            b"GET /healthz HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
-            b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        )
-        status, headers, body = await read_answer(stream)
-    assert (status, headers["x-hookgw-version"]) == (400, __version__)
-    assert "WebSocket" in json.loads(body)["response"]["message"][0]
 
 
 @pytest.mark.parametrize(
@@ -467,21 +350,3 @@ async def test_a_unix_socket_and_a_port_at_once(
         await stream.send_all(HEALTH)
         assert (await read_answer(stream))[0] == 200
     nursery.cancel_scope.cancel()
-
-
-async def test_http2_is_spoken_in_cleartext(server: Running) -> None:
-    client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-    client.initiate_connection()
-    headers = [(":method", "GET"), (":path", "/healthz"), (":scheme", "http"), (":authority", "x")]
-    client.send_headers(1, headers, end_stream=True)
-    answer: dict[bytes, bytes] = {}
-    async with await server.connect() as stream:
-        while b"end" not in answer:
-            await stream.send_all(client.data_to_send())
-            for event in client.receive_data(await stream.receive_some()):
-                if isinstance(event, h2.events.ResponseReceived):
-                    answer |= {bytes(name): bytes(value) for name, value in event.headers}
-                if isinstance(event, h2.events.StreamEnded):
-                    answer[b"end"] = b""
-    assert answer[b":status"] == b"200"
-    assert answer[b"x-hookgw-version"] == __version__.encode()

@@ -9,9 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import h2.config
-import h2.connection
-import h2.events
 import httpx
 import msgspec
 import pytest
@@ -274,35 +271,6 @@ async def test_schemas_are_told_of_alike(settings_: Any, tmp_path: Path, setting
             seen.append(await exchange(port, bad, ""))
     assert seen[0] == seen[1]
     assert (b"data.key" in seen[0][0]) is (settings_ != "off")
-
-
-async def test_http2_takes_the_short_way_too(tmp_path: Path, settings: Settings) -> None:
-    async with serving(settings_of(tmp_path / "a", settings), short=True) as (_, _, port):
-        statuses = [await over_http2(port, body) for body in (PLAIN, b"{", b" " * (BATCH_LIMIT + 1))]
-    assert statuses == [202, 400, 413]
-
-
-async def over_http2(port: int, body: bytes) -> int:
-    """The status of the answer to an emit by prior knowledge."""
-    client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-    client.initiate_connection()
-    head = [(":method", "POST"), (":path", EMIT), (":scheme", "http"), (":authority", "x")]
-    client.send_headers(1, [*head, ("apikey", KEY), ("content-type", "application/json")])
-    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
-        left = body
-        while True:
-            room = min(client.local_flow_control_window(1), client.max_outbound_frame_size, len(left))
-            if left and room:
-                client.send_data(1, left[:room], end_stream=room == len(left))
-                left = left[room:]
-                await stream.send_all(client.data_to_send())
-                continue
-            for event in client.receive_data(await stream.receive_some()):
-                if isinstance(event, h2.events.ResponseReceived):
-                    status = int(dict(event.headers)[b":status"])
-                elif isinstance(event, h2.events.StreamEnded):
-                    return status
-            await stream.send_all(client.data_to_send())
 
 
 class RoutesOfAPlugin:

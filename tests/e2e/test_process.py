@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import socket
@@ -16,8 +15,6 @@ import httpx
 import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import StreamEnded
-from hyperframe.frame import DataFrame
 
 import hookgw
 from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving, write_config
@@ -206,20 +203,6 @@ def http2_headers_and_resets(server: Server) -> None:
         client.recv(1000)
 
 
-def http2_data_after_the_answer(server: Server) -> None:
-    peer = H2Connection(H2Configuration(client_side=True))
-    peer.initiate_connection()
-    peer.send_headers(1, http2_request("GET", "/nothing"))
-    with connect(server) as client:
-        client.sendall(peer.data_to_send())
-        while not any(isinstance(event, StreamEnded) for event in peer.receive_data(client.recv(65536))):
-            pass
-        client.sendall(DataFrame(1, b"x").serialize())
-        client.settimeout(0.2)
-        with contextlib.suppress(TimeoutError):
-            client.recv(1000)
-
-
 def half_a_head(server: Server) -> None:
     with connect(server) as client:
         client.sendall(b"POST /event/emit/alive HTTP/1.1\r\nHost: x\r\nApi")
@@ -254,7 +237,6 @@ def emit_request(instance: str, body: bytes) -> bytes:
     [
         websocket_upgrade_and_a_byte,
         http2_headers_and_resets,
-        http2_data_after_the_answer,
         half_a_head,
         half_a_body,
         half_closed,

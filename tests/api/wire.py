@@ -1,0 +1,55 @@
+"""A server under test, and HTTP by hand."""
+
+from __future__ import annotations
+
+import trio
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+class Running:
+    """A server, its port, and the way to end it."""
+
+    def __init__(self, url: str, scope: trio.CancelScope, done: trio.Event) -> None:
+        self.url = url
+        self.port = int(url.rpartition(":")[2])
+        self.scope = scope
+        self.done = done
+
+    async def connect(self) -> trio.SocketStream:
+        return await trio.open_tcp_stream("127.0.0.1", self.port)
+
+    async def stop(self) -> None:
+        self.scope.cancel()
+        await self.done.wait()
+
+
+async def read_answer(stream: trio.abc.ReceiveStream) -> tuple[int, dict[str, str], bytes]:
+    """One answer: status, headers, body; what follows is left."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        more = await stream.receive_some()
+        assert more, f"closed after {received!r}"
+        received += more
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    while len(body) < int(headers.get("content-length", 0)):
+        more = await stream.receive_some()
+        assert more, "closed within the body"
+        body += more
+    return int(first.split()[1]), headers, body
+
+
+async def read_to_end(stream: trio.abc.ReceiveStream) -> bytes:
+    received = b""
+    while more := await stream.receive_some():
+        received += more
+    return received
+
+
+async def assert_answers(server: Running) -> None:
+    """The server goes on answering."""
+    async with await server.connect() as stream:
+        await stream.send_all(HEALTH)
+        assert (await read_answer(stream))[0] == 200
