@@ -22,6 +22,7 @@ from hookgw.errors import ConfigError
 from hookgw.settings import Settings
 
 GLOBAL_KEY_VARIABLE = "HOOKGW_GLOBAL_KEY"
+MASTER_KEY_VARIABLE = "HOOKGW_MASTER_KEY"
 _PREFIX = "HOOKGW_"
 _LARGEST_FILE = 2**20
 _REFERENCE = re.compile(
@@ -36,6 +37,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
         path: the configuration file; ``None`` for none.
         environ: the environment, for references in the file and for overrides. An empty or missing
             ``HOOKGW_GLOBAL_KEY`` is no key; set, it is ``auth.global_key`` unless that is given.
+            ``HOOKGW_MASTER_KEY`` is ``storage.master_key`` likewise.
 
     Returns:
         The settings, typed and checked.
@@ -49,7 +51,7 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     raw = {} if raw is None else raw
     if isinstance(raw, dict):
         _apply_environment(raw, environ, found)
-    settings = _with_global_key(read_settings(raw, found.report), environ, found)
+    settings = _with_keys(read_settings(raw, found.report), environ, found)
     for place, sentence in broken_rules(settings):
         found.report(place, sentence)
     if found.messages:
@@ -103,7 +105,7 @@ def _read_file(path: Path, environ: Mapping[str, str], found: _Findings) -> Any:
         raise ConfigError(f"{path}, line {line}: this is not UTF-8: save the file as UTF-8.") from error
     if len(content) > _LARGEST_FILE:
         raise ConfigError(f"{path}: more than 1 MiB is no configuration file.")
-    variables = {GLOBAL_KEY_VARIABLE: "", **environ}
+    variables = {GLOBAL_KEY_VARIABLE: "", MASTER_KEY_VARIABLE: "", **environ}
     document = read_yaml(text, lambda scalar: expand(scalar, variables))
     if document.value is None and document.problems:
         found.add_document(document)
@@ -141,14 +143,25 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def _with_global_key(settings: Settings, environ: Mapping[str, str], found: _Findings) -> Settings:
+def _with_keys(settings: Settings, environ: Mapping[str, str], found: _Findings) -> Settings:
     """An empty key is none; without one, that of the environment is taken."""
-    key = settings.auth.global_key or None
-    if key is None and environ.get(GLOBAL_KEY_VARIABLE):
-        key = environ[GLOBAL_KEY_VARIABLE]
-        found.overridden("auth.global_key", GLOBAL_KEY_VARIABLE)
-    auth = msgspec.structs.replace(settings.auth, global_key=key)
-    return msgspec.structs.replace(settings, auth=auth)
+
+    def key(path: str, given: str | None, variable: str) -> str | None:
+        if not given and environ.get(variable):
+            found.overridden(path, variable)
+            return environ[variable]
+        return given or None
+
+    auth, storage = settings.auth, settings.storage
+    global_key = key("auth.global_key", auth.global_key, GLOBAL_KEY_VARIABLE)
+    master_key = storage.master_key or None
+    if not storage.master_key_file:
+        master_key = key("storage.master_key", master_key, MASTER_KEY_VARIABLE)
+    return msgspec.structs.replace(
+        settings,
+        auth=msgspec.structs.replace(auth, global_key=global_key),
+        storage=msgspec.structs.replace(storage, master_key=master_key),
+    )
 
 
 def variable_of(path: str) -> str:

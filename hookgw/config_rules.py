@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hookgw.operations_registration import broken_operations
+from hookgw.sealing import CLEAR, parse_master_key
 from hookgw.settings import DAY, Settings
 from hookgw.units import Duration, Size
 
@@ -61,6 +62,8 @@ def _broken_together(settings: Settings) -> Iterator[tuple[str, str]]:
             "delivery.unreachable_first_wait",
             f"must not be longer than unreachable_max_wait ({delivery.unreachable_max_wait}).",
         )
+    if settings.storage.master_key and settings.storage.master_key_file:
+        yield "storage.master_key_file", "storage.master_key is given too: keep one of them."
     if delivery.kept_answer > delivery.max_answer:
         yield "delivery.kept_answer", f"must not be more than max_answer ({delivery.max_answer})."
     for key in ("bytes", "registration_bytes"):
@@ -172,6 +175,19 @@ def _global_key(value: str | None) -> str | None:
     return "a key is at most 255 visible ASCII characters without spaces, as it travels in a header."
 
 
+def _master_key(value: str | None) -> str | None:
+    return None if value == CLEAR else _old_master_key(value or "")
+
+
+def _old_master_key(value: str) -> str | None:
+    try:
+        if value:
+            parse_master_key(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _network(value: str) -> str | None:
     try:
         ipaddress.ip_network(value)
@@ -211,6 +227,8 @@ _RULES: dict[str, Rule] = {
     "storage.path": _named,
     "storage.retention": _any_time,
     "storage.history_limit": _some_space,
+    "storage.master_key": _master_key,
+    "storage.old_master_keys": _old_master_key,
     "events.max_data": _some_bytes,
     "delivery.allow_networks": _network,
     "delivery.refused_ports": _between(1, 65535),

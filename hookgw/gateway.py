@@ -25,6 +25,7 @@ from hookgw.dispatch.services import LaneStatistics
 from hookgw.errors import Forbidden, NotFound, Unavailable
 from hookgw.events import Event
 from hookgw.intake import Receipt
+from hookgw.master_keys import read_master_keys
 from hookgw.metrics import Metrics
 from hookgw.plugins.calling import Hooks
 from hookgw.plugins.loading import load_plugins
@@ -269,9 +270,13 @@ async def open_gateway(
             on_failure=metrics.plugin_failed,
         )
     hooks.configure(settings.plugins.options)
-    keep_history = settings.storage.retention > 0
-    path = Path(settings.storage.path)
-    async with open_store(path, clock=clock, observer=metrics, keep_history=keep_history) as store:
+    async with open_store(
+        Path(settings.storage.path),
+        clock=clock,
+        observer=metrics,
+        keep_history=settings.storage.retention > 0,
+        keys=await trio.to_thread.run_sync(read_master_keys, settings.storage),
+    ) as store:
         gateway = Gateway(settings, store, hooks, metrics, clock)
         async with trio.open_nursery() as nursery:
             await gateway.open(nursery, show_key)

@@ -60,6 +60,12 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """How long finished deliveries and the ids of events are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
     """How much disk the finished deliveries may take, about; the oldest go first."""
+    master_key: str | None = None
+    """Seals registrations and instances on disk: base64 of 32 bytes; null or empty: they are in the clear."""
+    master_key_file: str | None = None
+    """A file that holds the master key, in the place of master_key."""
+    old_master_keys: tuple[str, ...] = ()
+    """Former master keys: what they sealed is sealed anew at start with the present one."""
 
 
 class InstancesSettings(Section, frozen=True, kw_only=True):

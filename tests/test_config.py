@@ -284,3 +284,47 @@ class TestGlobalKey:
             "auth.global_key (HOOKGW_GLOBAL_KEY): a key is at most 255 visible ASCII characters "
             "without spaces, as it travels in a header."
         )
+
+
+class TestMasterKey:
+    KEY, OTHER = "A" * 43 + "=", "B" * 42 + "A="
+
+    @pytest.mark.parametrize(
+        ("content", "environ", "key"),
+        [
+            ("", {}, None),
+            ("", {"HOOKGW_MASTER_KEY": ""}, None),
+            ("", {"HOOKGW_MASTER_KEY": KEY}, KEY),
+            ("storage: {master_key: ''}", {}, None),
+            (f"storage: {{master_key: {OTHER}}}", {"HOOKGW_MASTER_KEY": KEY}, OTHER),
+            ('storage: {master_key: "${HOOKGW_MASTER_KEY}"}', {}, None),
+            ('storage: {master_key: "${HOOKGW_MASTER_KEY:-}"}', {"HOOKGW_MASTER_KEY": KEY}, KEY),
+            ("storage: {master_key_file: /run/key}", {"HOOKGW_MASTER_KEY": KEY}, None),
+            ("", {"HOOKGW_STORAGE__MASTER_KEY": OTHER, "HOOKGW_MASTER_KEY": KEY}, OTHER),
+            ("storage: {master_key: clear}", {}, "clear"),
+        ],
+    )
+    def test_which_key_holds(
+        self, file: Path, content: str, environ: dict[str, str], key: str | None
+    ) -> None:
+        file.write_text(content)
+        assert load_settings(file, environ).storage.master_key == key
+
+    @pytest.mark.parametrize(
+        ("environ", "place"),
+        [
+            ({"HOOKGW_MASTER_KEY": "hunter2"}, "storage.master_key (HOOKGW_MASTER_KEY)"),
+            (
+                {"HOOKGW_STORAGE__OLD_MASTER_KEYS": f"['', {KEY}, hunter2]"},
+                "storage.old_master_keys[2] (HOOKGW_STORAGE__OLD_MASTER_KEYS)",
+            ),
+        ],
+    )
+    def test_what_is_no_key_is_refused_and_not_shown(self, environ: dict[str, str], place: str) -> None:
+        (message,) = messages(None, environ)
+        assert message == f"{place}: a master key is the base64 of 32 bytes: make one with hookgw master-key."
+
+    def test_one_key_and_not_two(self, file: Path) -> None:
+        file.write_text(f"storage: {{master_key: {self.KEY}, master_key_file: /run/key}}")
+        (message,) = messages(file, {})
+        assert "keep one of them" in message

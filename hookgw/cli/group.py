@@ -29,6 +29,7 @@ HOMES = {
     "lane": "hookgw.cli.lane:lane",
     "plugins": "hookgw.cli.plugins_cmd:plugins",
     "check-config": "hookgw.cli.check_config:check_config",
+    "master-key": "hookgw.cli.master_key:master_key",
 }
 
 

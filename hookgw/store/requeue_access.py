@@ -8,6 +8,7 @@ from functools import partial
 from hookgw.clock import Clock
 from hookgw.events import Event
 from hookgw.registrations import Registration
+from hookgw.sealing import Sealer
 from hookgw.store import requeue
 from hookgw.store.committer import Committer
 from hookgw.store.numbering import Numbering
@@ -29,8 +30,15 @@ class RequeueAccess(ShelfAccess):
     Error handling: as for :class:`ShelfAccess`.
     """
 
-    def __init__(self, committer: Committer, queries: Reader, clock: Clock, numbering: Numbering) -> None:
-        super().__init__(committer, queries)
+    def __init__(
+        self,
+        committer: Committer,
+        queries: Reader,
+        clock: Clock,
+        numbering: Numbering,
+        sealer: Sealer | None,
+    ) -> None:
+        super().__init__(committer, queries, sealer)
         self._clock = clock
         self._numbering = numbering
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from hookgw.events import Event
 from hookgw.registrations import Instance, Registration
+from hookgw.sealing import Sealer
 from hookgw.store.committer import Committer
 from hookgw.store.jobs import FunctionJob
 from hookgw.store.reader import Reader
@@ -23,9 +24,10 @@ class ShelfAccess:
     refuses, and then nothing of the call was kept. What is written is on disk when the method returns.
     """
 
-    def __init__(self, committer: Committer, queries: Reader) -> None:
+    def __init__(self, committer: Committer, queries: Reader, sealer: Sealer | None) -> None:
         self._committer = committer
         self._queries = queries
+        self._sealer = sealer
 
     async def write(self, function: Callable[[Transaction], T]) -> T:
         """Run a function inside a group commit.
@@ -58,7 +60,7 @@ class ShelfAccess:
             StorageUnavailable: the disk refuses, or a value on a shelf is damaged.
             Exception: what the function raised; writing is refused with ``sqlite3.OperationalError``.
         """
-        return await self._queries.run(lambda connection: function(Shelves(connection)))
+        return await self._queries.run(lambda connection: function(Shelves(connection, self._sealer)))
 
     async def load_instances(self) -> dict[str, Instance]:
         """All instances, by name. A damaged record is :class:`~hookgw.errors.StorageUnavailable`."""

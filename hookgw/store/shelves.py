@@ -16,8 +16,14 @@ import msgspec
 
 from hookgw.errors import StorageUnavailable
 from hookgw.registrations import Instance, Registration
+from hookgw.sealing import SealBroken, Sealer
 
 T = TypeVar("T")
+
+
+def place_of(shelf: str, key: bytes) -> bytes:
+    """What ties a sealed record to its place."""
+    return shelf.encode() + b"\0" + key
 
 
 class Table(MutableMapping[bytes, bytes]):
@@ -63,26 +69,32 @@ class Table(MutableMapping[bytes, bytes]):
 
 
 class RecordShelf(shelve.Shelf[T]):
-    """A shelf of records of one type, as JSON.
+    """A shelf of records of one type, as JSON; sealed, where there is a master key.
 
     Args:
         table: where they are.
         record: the type, anything that msgspec can decode.
+        sealer: seals every value; ``None`` keeps them in the clear.
 
     Every method raises ``sqlite3.Error`` as the disk does; reading a value that is no JSON of the
-    type raises :class:`~hookgw.errors.StorageUnavailable` and names the shelf and the key.
+    type, or cannot be opened, raises :class:`~hookgw.errors.StorageUnavailable` and names the shelf and
+    the key.
     """
 
-    def __init__(self, table: Table, record: type[T]) -> None:
+    def __init__(self, table: Table, record: type[T], sealer: Sealer | None = None) -> None:
         super().__init__(table)
         self._table = table
+        self._sealer = sealer
         self._decoder = msgspec.json.Decoder(record)
 
     def __getitem__(self, key: str) -> T:
         return self._decode(key, self._table[key.encode()])
 
     def __setitem__(self, key: str, value: T) -> None:
-        self._table[key.encode()] = msgspec.json.encode(value)
+        encoded, name = msgspec.json.encode(value), key.encode()
+        if self._sealer is not None:
+            encoded = msgspec.json.encode(self._sealer.seal(place_of(self._table.shelf, name), encoded))
+        self._table[name] = encoded
 
     def load(self) -> dict[str, T]:
         """Everything on the shelf, by one statement, in the order of the keys."""
@@ -90,8 +102,11 @@ class RecordShelf(shelve.Shelf[T]):
 
     def _decode(self, key: str, value: bytes) -> T:
         try:
+            if self._sealer is not None:
+                sealed = msgspec.json.decode(value)
+                value = self._sealer.open(place_of(self._table.shelf, key.encode()), str(sealed))
             return self._decoder.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, SealBroken) as error:
             raise StorageUnavailable(
                 f"The data file is damaged: on the shelf {self._table.shelf}, {key!r} is no record ({error})."
             ) from error
@@ -100,15 +115,19 @@ class RecordShelf(shelve.Shelf[T]):
 class Shelves:
     """The shelves of one connection.
 
+    Args:
+        connection: has the table ``shelves``.
+        sealer: seals the values; ``None`` where they are in the clear.
+
     Attributes:
         instances: by name.
         registrations: by registration id.
         values: plain JSON values, such as the hash of the global key.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.instances: RecordShelf[Instance] = RecordShelf(Table(connection, "instances"), Instance)
+    def __init__(self, connection: sqlite3.Connection, sealer: Sealer | None = None) -> None:
+        self.instances: RecordShelf[Instance] = RecordShelf(Table(connection, "instances"), Instance, sealer)
         self.registrations: RecordShelf[Registration] = RecordShelf(
-            Table(connection, "registrations"), Registration
+            Table(connection, "registrations"), Registration, sealer
         )
-        self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object)
+        self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object, sealer)

@@ -12,6 +12,7 @@ import trio
 from hookgw.clock import Clock
 from hookgw.deliveries import Delivery, Page, Settlement
 from hookgw.events import Event
+from hookgw.sealing import MasterKeys, Sealer
 from hookgw.store import history, outbox
 from hookgw.store.checkpoints import Checkpoints
 from hookgw.store.committer import Committer
@@ -31,6 +32,7 @@ from hookgw.store.records import (
     StoreStatistics,
 )
 from hookgw.store.requeue_access import RequeueAccess
+from hookgw.store.resealing import prepare_shelves
 from hookgw.store.tallies import Change
 from hookgw.store.writer import Transaction, Writer
 
@@ -53,9 +55,15 @@ class Store(RequeueAccess):
     """
 
     def __init__(
-        self, committer: Committer, lanes: Reader, queries: Reader, clock: Clock, numbering: Numbering
+        self,
+        committer: Committer,
+        lanes: Reader,
+        queries: Reader,
+        clock: Clock,
+        numbering: Numbering,
+        sealer: Sealer | None,
     ) -> None:
-        super().__init__(committer, queries, clock, numbering)
+        super().__init__(committer, queries, clock, numbering, sealer)
         self._lanes = lanes
 
     @property
@@ -296,7 +304,12 @@ class Store(RequeueAccess):
 
 @asynccontextmanager
 async def open_store(
-    path: Path, *, clock: Clock, observer: StoreObserver | None = None, keep_history: bool = True
+    path: Path,
+    *,
+    clock: Clock,
+    observer: StoreObserver | None = None,
+    keep_history: bool = True,
+    keys: MasterKeys = MasterKeys(),  # noqa: B008 - it cannot be changed
 ) -> AsyncIterator[Store]:
     """Open the data file, and make it where it is missing.
 
@@ -307,6 +320,7 @@ async def open_store(
         keep_history: whether finished deliveries and attempts are kept. Without, a delivery goes when it
             is settled, and its event with the last of them, so that duplicates are noticed only of what
             is pending. What is parked, and events that nobody hears, go with the next :meth:`Store.prune`.
+        keys: seal what is on the shelves, at once and from then on; none leaves it in the clear.
 
     Returns:
         An async context manager that gives the store. It owns the tasks that write, the connections
@@ -314,12 +328,13 @@ async def open_store(
         the write-ahead log into the file and gives up the lock.
 
     Raises:
-        StartError: the file is in use, damaged, not hookgw's or too new, or it cannot be made or
-            written. What the block raises comes out in an exception group, as from any nursery.
+        StartError: the file is in use, damaged, not hookgw's or too new, sealed with another master
+            key, open to others, or it cannot be made or written. What the block raises comes out in an
+            exception group, as from any nursery.
     """
-    opened = await trio.to_thread.run_sync(_open, path)
+    opened = await trio.to_thread.run_sync(_open, path, keys)
     try:
-        writer = Writer(opened.connections.writer, path, keep_history=keep_history)
+        writer = Writer(opened.connections.writer, path, keep_history=keep_history, sealer=opened.sealer)
         committer = Committer(writer, observer or SilentObserver(), pending=opened.pending)
         connections = opened.connections
         lanes, queries = Reader(connections.lanes, path), Reader(connections.queries, path)
@@ -329,7 +344,8 @@ async def open_store(
             nursery.start_soon(committer.run)
             nursery.start_soon(checkpoints.run)
             try:
-                yield Store(committer, lanes, queries, clock, Numbering(*opened.last_numbers))
+                numbering = Numbering(*opened.last_numbers)
+                yield Store(committer, lanes, queries, clock, numbering, opened.sealer)
             finally:
                 await committer.close()  # noqa: ASYNC102 -- it shields and bounds itself
                 nursery.cancel_scope.cancel()
@@ -344,13 +360,15 @@ class _Opened(NamedTuple):
     connections: Connections
     last_numbers: tuple[int, int]
     pending: int
+    sealer: Sealer | None
     resources: ExitStack
 
 
-def _open(path: Path) -> _Opened:
+def _open(path: Path, keys: MasterKeys) -> _Opened:
     with ExitStack() as stack:
         connections = stack.enter_context(open_database(path))
         with start_errors(path):
+            sealer = prepare_shelves(connections.writer, keys, path)
             last = outbox.last_numbers(connections.writer)
             pending = outbox.count_pending(connections.writer)
-        return _Opened(connections, last, pending, stack.pop_all())
+        return _Opened(connections, last, pending, sealer, stack.pop_all())

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hookgw.events import Event
+from hookgw.sealing import Sealer
 from hookgw.store import dropping, history, moving, outbox, requeue, settling
 from hookgw.store.database import is_disk_error, storage_errors
 from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
@@ -52,8 +53,8 @@ class Committed(msgspec.Struct, frozen=True):
 class Transaction(Shelves):
     """What a function inside a commit can do. It must not keep it: it is good for the call alone."""
 
-    def __init__(self, connection: sqlite3.Connection, names: Names) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: sqlite3.Connection, names: Names, sealer: Sealer | None = None) -> None:
+        super().__init__(connection, sealer)
         self._connection = connection
         self._names = names
         self.begin()
@@ -198,14 +199,22 @@ class Writer:
         connection: the writing one, in autocommit mode. The caller closes it.
         path: the file, for messages.
         keep_history: whether finished deliveries are kept once they are settled.
+        sealer: seals what is on the shelves; ``None`` where it is in the clear.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, keep_history: bool = True) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        *,
+        keep_history: bool = True,
+        sealer: Sealer | None = None,
+    ) -> None:
         self._connection = connection
         self._keep_history = keep_history
         self._path = path
         self._names = Names(connection)
-        self._transaction = Transaction(connection, self._names)
+        self._transaction = Transaction(connection, self._names, sealer)
 
     def commit(self, groups: Sequence[Group], *, probe: bool = False) -> Committed:
         """Write groups in one commit, and note in each job what came of it.

@@ -1,0 +1,17 @@
+"""``hookgw master-key``: a key to seal with what is stored."""
+
+from __future__ import annotations
+
+import click
+
+from hookgw.sealing import new_master_key
+
+
+@click.command("master-key")
+def master_key() -> None:
+    """Make a new master key and print it.
+
+    It seals keys, secrets, URLs and options in the data file once `storage.master_key` is set to it.
+    This command changes and keeps nothing: keep the key apart from the data file and its backups.
+    """
+    click.echo(new_master_key())
