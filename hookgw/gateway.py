@@ -86,6 +86,11 @@ class Gateway(Wiring):
         """The instance of that name; raises ``NotFound`` where there is none."""
         return self._registry.instance(name)
 
+    @property
+    def connectors(self) -> list[str]:
+        """The names of the connectors that there are."""
+        return self._connections.names()
+
     def connection_state(self, name: str) -> ConnectionState:
         """What the instance's connection is doing; raises ``NotFound`` where there is no instance."""
         return self._connections.state(self._registry.instance(name).name)

@@ -23,6 +23,8 @@ _BYTES = {
     "gb": Decimal(10**9),
 }
 _FORM = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)", re.IGNORECASE | re.ASCII)
+DURATION_PATTERN = r"^\d+(\.\d+)? ?([mM][sS]|[sSmMhHdDwW])$"
+"""What is read as a duration, for JSON Schema; ``0`` alone is read too."""
 _LONGEST = 24
 """Characters of the longest text that is read: enough for any number that makes sense."""
 

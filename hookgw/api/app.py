@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quart_trio import QuartTrio
 
 from hookgw.api.auth import ROUTE, install_auth
+from hookgw.api.contract.routes import ContractRoutes
 from hookgw.api.deliveries import DeliveryRoutes
 from hookgw.api.emitting import Emitting
 from hookgw.api.errors import install_error_handlers
@@ -95,6 +96,7 @@ def create_app(gateway: Gateway) -> Application:
         EventRoutes(gateway, emitting),
         DeliveryRoutes(gateway),
         OperationRoutes(gateway),
+        ContractRoutes(app, gateway),
     )
     for resource in resources:
         app.register_blueprint(resource.blueprint())

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUTE = "hookgw.route"
 """Where the template of the route stands in the request's scope, for the metrics."""
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 OPEN_BELOW = "/public/"
 """Plugins' routes below it need no key."""
 
@@ -35,12 +35,17 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         rule = request.url_rule
         scope: Any = request.scope
         scope[ROUTE] = rule.rule if rule is not None else None
-        if rule is not None and (rule.rule in OPEN_PATHS or rule.rule.startswith(OPEN_BELOW)):
+        if rule is not None and is_open(rule.rule):
             return
         principal = g.principal = authenticate(gateway, request.headers)
         named = request.view_args
         if named:
             check_reach(principal, named.get("instance"), named.get("label"))
+
+
+def is_open(rule: str) -> bool:
+    """Whether a route needs no key."""
+    return rule in OPEN_PATHS or rule.startswith(OPEN_BELOW)
 
 
 def authenticate(gateway: Gateway, headers: Headers) -> Principal:

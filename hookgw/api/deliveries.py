@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import UNSET
 from quart import Blueprint, Response, request
 
+from hookgw.api import answers
 from hookgw.api.auth import need_global
 from hookgw.api.bodies import json_response, read_json
+from hookgw.api.contract.declaring import Parameter, describes, json_body
 from hookgw.api.presenting import present_delivery, present_lane, present_report
 from hookgw.clock import parse_rfc3339
 from hookgw.deliveries import DeliveryState, parse_delivery_id
 from hookgw.dialects import parse_replay
+from hookgw.dialects.described import TIME_SCHEMA
 from hookgw.errors import Invalid, NotFound
 from hookgw.registrations import Registration
 from hookgw.store import DeliveryQuery
@@ -26,6 +30,31 @@ DEFAULT_PAGE = 100
 LONGEST_PAGE = 1000
 
 
+TAG = "Deliveries"
+QUERY = (
+    Parameter("state", "Only those in this state.", {"enum": [*DeliveryState]}),
+    Parameter("kind", "Only those of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
+    Parameter("since", "Only those accepted at this time or later.", TIME_SCHEMA),
+    Parameter("until", "Only those accepted before this time.", TIME_SCHEMA),
+    Parameter("cursor", "The cursor of the page before.", {"type": "string", "pattern": "^dlv_[0-9]{1,18}$"}),
+    Parameter(
+        "limit",
+        "How many are on a page.",
+        {"type": "integer", "minimum": 1, "maximum": LONGEST_PAGE, "default": DEFAULT_PAGE},
+    ),
+)
+REPLAY_BODY = json_body(
+    "ReplayRequest",
+    the_dead_letters_of_two_hours={"since": "2h"},
+    everything_of_a_time={
+        "since": "2026-11-20T12:00:00Z",
+        "until": "2026-11-20T13:00:00Z",
+        "state": "all",
+        "kinds": ["MESSAGES_UPSERT"],
+    },
+)
+
+
 class DeliveryRoutes:
     """The handlers, over one gateway."""
 
@@ -36,24 +65,25 @@ class DeliveryRoutes:
     def blueprint(self) -> Blueprint:
         """The routes."""
         blueprint = Blueprint("deliveries", __name__)
-        blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list)
+        blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list_deliveries)
         blueprint.add_url_rule("/delivery/find/<instance>/<name>", view_func=self.find)
         for path, view in (("resend/<instance>/<name>", self.resend), ("replay/<instance>", self.replay)):
             blueprint.add_url_rule(f"/delivery/{path}", view_func=view, methods=["POST"])
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
         return blueprint
 
-    async def list(self, instance: str) -> Response:
+    @describes(TAG, {200: answers.DeliveryPage}, query=QUERY, errors=(503,))
+    async def list_deliveries(self, instance: str) -> Response:
         """A page of an instance's deliveries, the newest first."""
         self._gateway.instance(instance)
         query = self._query(instance)
         found = await self._gateway.store.list_deliveries(query)
         known = self._registrations(instance)
         return json_response(
-            {
-                "deliveries": [present_delivery(one, known.get(one.registration)) for one in found],
-                "cursor": found[-1].id if len(found) == query.limit else None,
-            }
+            answers.DeliveryPage(
+                deliveries=[present_delivery(one, known.get(one.registration)) for one in found],
+                cursor=found[-1].id if len(found) == query.limit else None,
+            )
         )
 
     def _query(self, instance: str) -> DeliveryQuery:
@@ -70,6 +100,7 @@ class DeliveryRoutes:
     def _kind(self, text: str) -> str:
         return self._gateway.catalog.resolve(text, "kind").name
 
+    @describes(TAG, {200: answers.Report}, errors=(503,))
     async def find(self, instance: str, name: str) -> Response:
         """One delivery with every attempt, by its own id or its event's."""
         instance_id = self._gateway.instance(instance).id
@@ -79,27 +110,31 @@ class DeliveryRoutes:
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
 
+    @describes(TAG, {202: answers.Delivery}, errors=(409, 503))
     async def resend(self, instance: str, name: str) -> Response:
         """Send one again, at the end of its lane."""
         summary = await self._gateway.resend(instance, name)
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration), 202)
 
+    @describes(TAG, {202: answers.Replayed}, body=REPLAY_BODY, errors=(409, 503))
     async def replay(self, instance: str) -> Response:
-        """Send many again; goes on to the end also where the client does not wait for it."""
+        """Send many again, in their original order.
+
+        It goes on to the end also where the client does not wait for it.
+        """
         self._gateway.instance(instance)
         body = await read_json(self._limit)
         asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
-        answer: dict[str, Any] = {"replayed": await self._gateway.replay(instance, asked)}
-        if warnings:
-            answer["warnings"] = warnings
-        return json_response(answer, 202)
+        replayed = await self._gateway.replay(instance, asked)
+        return json_response(answers.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         return {one.id: one for one in self._gateway.registrations_of(instance)}
 
+    @describes("Lanes", {200: list[answers.Lane]}, errors=(403,))
     async def lanes(self) -> Response:
-        """All lanes."""
+        """All lanes that have something to do, or had a while ago. Global key."""
         need_global()
         now = self._gateway.clock.steady()
         return json_response([present_lane(lane, now) for lane in self._gateway.lanes()])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import trio
+from msgspec import UNSET
+from msgspec.json import Encoder
 
+from hookgw.api.answers import Emitted
 from hookgw.api.bodies import LINES, Headers, content_type, read_body
 from hookgw.api.errors import JSON
 from hookgw.dialects import Batch, EmitLimits, parse_events
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 EMITTED = 202
 """The status of the answer once events are on disk."""
 
+_encode = Encoder().encode
 _LONG_BODY = 256 * 1024
 """Bytes from which a body is read in a thread, so that other requests go on meanwhile."""
 
@@ -56,14 +59,13 @@ class Emitting:
         batch = await self._parse(body, instance, lines, headers.get("idempotency-key"))
         receipt = await self._gateway.accept(batch.events, single=batch.is_single)
         accepted = sum(receipt.fresh)
-        answer: dict[str, Any] = {
-            "accepted": accepted,
-            "duplicates": len(receipt.fresh) - accepted,
-            "ids": [event.id for event in batch.events],
-        }
-        if batch.warnings or receipt.warnings:
-            answer["warnings"] = [*batch.warnings, *receipt.warnings]
-        return msgspec.json.encode(answer)
+        emitted = Emitted(
+            accepted=accepted,
+            duplicates=len(receipt.fresh) - accepted,
+            ids=[event.id for event in batch.events],
+            warnings=[*batch.warnings, *receipt.warnings] or UNSET,
+        )
+        return _encode(emitted)
 
     async def _parse(self, body: bytes, instance: str, lines: bool, key: str | None) -> Batch:
         parse = partial(

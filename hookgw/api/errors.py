@@ -17,6 +17,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
+from hookgw.api.answers import Error, Messages
 from hookgw.errors import HookgwError, Unauthorized, Unavailable
 
 logger = structlog.get_logger("hookgw.api")
@@ -36,7 +37,7 @@ class BodyTooSlow(HookgwError):
 def error_body(status: int, messages: Sequence[str]) -> bytes:
     """The body of an error's answer."""
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
-    return msgspec.json.encode({"status": status, "error": phrase, "response": {"message": list(messages)}})
+    return msgspec.json.encode(Error(status, phrase, Messages(list(messages))))
 
 
 def error_response(

@@ -6,16 +6,27 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
-from hookgw.api.bodies import json_response
+from hookgw.api import answers
+from hookgw.api.bodies import LINES, json_response
+from hookgw.api.contract.declaring import Body, Parameter, describes
 from hookgw.api.emitting import EMITTED, Emitting
 from hookgw.api.errors import JSON
 from hookgw.api.presenting import present_kind
+from hookgw.dialects.described import EMIT_LINES, EVENT_ID_SCHEMA
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
 
 EMIT_PATH = "/event/emit/"
 EMIT_RULE = f"{EMIT_PATH}<instance>"
+
+
+ONE = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
+EMIT_BODY = Body(
+    {JSON: {"$ref": "#/components/schemas/EmitRequest"}, LINES: EMIT_LINES},
+    {"one event": ONE, "a batch": [ONE | {"id": "msg_1"}, ONE | {"id": "msg_2"}]},
+)
+EMIT_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SCHEMA, "header")
 
 
 class EventRoutes:
@@ -32,11 +43,16 @@ class EventRoutes:
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
 
+    @describes("Events", {202: answers.Emitted}, body=EMIT_BODY, query=(EMIT_KEY,), errors=(503,))
     async def emit(self, instance: str) -> Response:
-        """Accept events; the answer comes once they are on disk. Most requests take :mod:`.shortcut`."""
+        """Accept events; the answer comes once they are on disk.
+
+        A batch is taken whole or not at all.
+        """
         body = await self._emitting.emit(instance, request.headers, request.body)
         return Response(body, EMITTED, content_type=JSON)
 
+    @describes("Events", {200: list[answers.Kind]})
     async def kinds(self) -> Response:
-        """The catalog."""
+        """The catalog of event kinds."""
         return json_response([present_kind(kind) for kind in self._gateway.catalog])

@@ -7,24 +7,39 @@ from typing import TYPE_CHECKING, Any
 import trio
 from quart import Blueprint, Response, request
 
+from hookgw.api import answers
 from hookgw.api.auth import need_global, principal_here
 from hookgw.api.bodies import json_response, read_json
+from hookgw.api.contract.declaring import Parameter, describes, json_body
 from hookgw.api.presenting import (
+    present_connection,
     present_done,
     present_instance,
     present_listed_instance,
-    present_qr_code,
     present_registration,
-    present_state,
 )
-from hookgw.dialects import Creation, parse_creation
+from hookgw.dialects import parse_creation
 from hookgw.errors import HookgwError
-from hookgw.registrations import DEFAULT_LABEL, Instance
+from hookgw.registrations import DEFAULT_LABEL, Instance, RegistrationChange
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
 
 _UNDO_PATIENCE = 30.0
+
+
+TAG = "Instances"
+CREATE_BODY = json_body(
+    "CreateRequest",
+    by_HTTP_alone={"instanceName": "loja1"},
+    with_a_registration={
+        "instanceName": "loja1",
+        "integration": "WHATSAPP-BAILEYS",
+        "webhook": {"url": "https://crm.example/hook", "events": ["MESSAGES_UPSERT"]},
+    },
+    older={"instanceName": "loja1", "webhook": "https://crm.example/hook", "webhook_by_events": False},
+)
+NAME_QUERY = Parameter("instanceName", "Only the instance of this name.", {"type": "string"})
 
 
 class InstanceRoutes:
@@ -45,55 +60,65 @@ class InstanceRoutes:
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
 
+    @describes(TAG, {201: answers.CreatedInstance}, body=CREATE_BODY, errors=(403, 503))
     async def create(self) -> Response:
-        """Create an instance, and a registration with it; the key is shown only now."""
+        """Create an instance, and a registration with it. Global key.
+
+        The instance's key is shown only now. Where the registration is refused, no instance is made.
+        """
         need_global()
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
         instance, key = await self._gateway.create_instance(
             asked.name, integration=asked.integration, token=asked.token, options=asked.options
         )
-        answer: dict[str, Any] = {"instance": self._present(instance), "hash": key}
+        made = answers.CreatedInstance(instance=self._present(instance), hash=key)
         if asked.webhook is not None:
-            answer["webhook"] = await self._set_webhook(instance, asked)
+            made.webhook = await self._set_webhook(instance, asked.webhook, asked.warnings)
         elif asked.warnings:
-            answer["warnings"] = asked.warnings
-        return json_response(answer, 201)
+            made.warnings = asked.warnings
+        return json_response(made, 201)
 
-    async def _set_webhook(self, instance: Instance, asked: Creation) -> dict[str, Any]:
+    async def _set_webhook(
+        self, instance: Instance, webhook: RegistrationChange, warnings: list[str]
+    ) -> answers.Registration:
         """Set the registration; where that fails, the instance goes too, so that nothing is half made."""
-        assert asked.webhook is not None  # noqa: S101 -- the caller looked
         try:
-            stored, more = await self._gateway.set_registration(instance.name, DEFAULT_LABEL, asked.webhook)
+            stored, more = await self._gateway.set_registration(instance.name, DEFAULT_LABEL, webhook)
         except HookgwError:
             with trio.move_on_after(_UNDO_PATIENCE, shield=True):
                 await self._gateway.delete_instance(instance.name)
             raise
-        return present_registration(stored, instance.id, self._gateway.catalog, [*asked.warnings, *more])
+        return present_registration(stored, instance.id, self._gateway.catalog, [*warnings, *more])
 
+    @describes(TAG, {200: list[answers.ListedInstance]}, query=(NAME_QUERY,))
     async def fetch_instances(self) -> Response:
-        """The instances that the key may see; ``?instanceName=`` narrows them."""
+        """The instances that the key may see."""
         may, name = principal_here().may, request.args.get("instanceName")
         seen = (one for one in self._gateway.instances() if may(one.name) and name in (None, one.name))
         return json_response([present_listed_instance(one, self._state(one.name)) for one in seen])
 
+    @describes(TAG, {200: answers.Connection})
     async def connection_state(self, instance: str) -> Response:
         """What the connection is doing."""
-        return json_response(present_state(instance, self._state(instance)))
+        return json_response(present_connection(instance, self._state(instance)))
 
+    @describes(TAG, {200: answers.Connection}, errors=(409, 503))
     async def connect(self, instance: str) -> Response:
         """Start the connector; a QR code where there is one."""
         self._gateway.instance(instance)
         code = await self._gateway.connect(instance)
-        return json_response(present_state(instance, self._state(instance)) | present_qr_code(code))
+        return json_response(present_connection(instance, self._state(instance), code))
 
+    @describes(TAG, {200: answers.Done}, errors=(409, 503))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
         self._gateway.instance(instance)
         await self._gateway.logout(instance)
         return json_response(present_done("Instance logged out"))
 
+    @describes(TAG, {200: answers.Done}, errors=(503,))
     async def delete(self, instance: str) -> Response:
-        """Delete the instance with its registrations."""
+        """Delete the instance with its registrations; what is pending becomes dead letters."""
         self._gateway.instance(instance)
         await self._gateway.delete_instance(instance)
         return json_response(present_done("Instance deleted"))
@@ -101,5 +126,5 @@ class InstanceRoutes:
     def _state(self, instance: str) -> Any:
         return self._gateway.connection_state(instance)
 
-    def _present(self, instance: Instance) -> dict[str, Any]:
+    def _present(self, instance: Instance) -> answers.Instance:
         return present_instance(instance, self._state(instance.name))

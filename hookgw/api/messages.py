@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response
 
 from hookgw.api.bodies import json_response, read_json
+from hookgw.api.contract.declaring import describes, json_body
 from hookgw.dialects import parse_text_message
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
+
+
+SENT = {"type": "object", "description": "The message, as in the data of SEND_MESSAGE."}
+TEXT_BODY = json_body(
+    "SendTextRequest",
+    flat={"number": "5511988887777", "text": "Oi"},
+    nested={"number": "5511988887777", "textMessage": {"text": "Oi"}},
+)
 
 
 class MessageRoutes:
@@ -26,8 +35,9 @@ class MessageRoutes:
         blueprint.add_url_rule("/sendText/<instance>", view_func=self.send_text, methods=["POST"])
         return blueprint
 
+    @describes("Messages", {201: SENT}, body=TEXT_BODY, errors=(409, 502, 503))
     async def send_text(self, instance: str) -> Response:
-        """Send a text message; the answer is the message, as in ``data`` of SEND_MESSAGE."""
+        """Send a text message through the instance's connector."""
         self._gateway.instance(instance)
         number, text = parse_text_message(await read_json(self._limit))
         return json_response(await self._gateway.send_text(instance, number, text), 201)

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 import trio
 from quart import Blueprint, Response
 
+from hookgw.api import answers
 from hookgw.api.auth import need_global
 from hookgw.api.bodies import json_response
+from hookgw.api.contract.declaring import Other, describes
 from hookgw.errors import Unavailable
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
 
+TAG = "Operation"
 READY_PATIENCE = 5.0
 
 
@@ -32,24 +35,28 @@ class OperationRoutes:
         blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
         return blueprint
 
+    @describes(TAG, {200: answers.Health})
     async def healthz(self) -> Response:
         """The process lives."""
-        return json_response({"status": "ok"})
+        return json_response(answers.Health("ok"))
 
+    @describes(TAG, {200: answers.Health}, errors=(503,))
     async def readyz(self) -> Response:
         """The store writes and the lanes run."""
         with trio.move_on_after(READY_PATIENCE):
             await self._gateway.ready()
-            return json_response({"status": "ready"})
+            return json_response(answers.Health("ready"))
         raise Unavailable(f"The store did not write within {READY_PATIENCE:.0f} seconds.")
 
+    @describes(TAG, {200: Other("text/plain", "In the exposition format of Prometheus.")}, errors=(403,))
     async def metrics(self) -> Response:
-        """The figures, for Prometheus."""
+        """The figures, for Prometheus. Global key."""
         need_global()
         body, content_type = self._gateway.metrics.render()
         return Response(body, content_type=content_type)
 
+    @describes(TAG, {200: answers.Secret}, errors=(403, 404))
     async def operations_secret(self) -> Response:
-        """What signs operational events."""
+        """What signs operational events. Global key."""
         need_global()
-        return json_response({"secret": self._gateway.operations_registration().secrets[0].value})
+        return json_response(answers.Secret(self._gateway.operations_registration().secrets[0].value))

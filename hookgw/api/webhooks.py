@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from quart import Blueprint, Response
 
+from hookgw.api import answers
 from hookgw.api.auth import principal_here
 from hookgw.api.bodies import json_response, read_json, read_optional_json
+from hookgw.api.contract.declaring import describes, json_body
 from hookgw.api.presenting import present_attempt, present_done, present_lane, present_registration
 from hookgw.dialects import parse_grace, parse_registration, unmask_headers
 from hookgw.errors import NotFound
@@ -16,6 +18,26 @@ from hookgw.registrations import DEFAULT_LABEL, Registration, RegistrationChange
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
+
+
+TAG = "Registrations"
+URL = "https://crm.example/hook"
+SET_BODY = json_body(
+    "SetRequest",
+    flat={"url": URL, "events": ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]},
+    snake_case={
+        "url": URL,
+        "enabled": True,
+        "webhook_by_events": False,
+        "webhook_base64": False,
+        "events": [],
+    },
+    camel_case={"url": URL, "enabled": True, "webhookByEvents": False, "events": ["messages.upsert"]},
+    nested={"webhook": {"url": URL, "byEvents": False, "headers": {"Authorization": "Bearer 8sK3"}}},
+    a_URL_in_webhook={"webhook": URL, "events": ["MESSAGES_UPSERT"]},
+    disabled={"url": "vazio", "enabled": False},
+)
+ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"})
 
 
 class WebhookRoutes:
@@ -42,8 +64,12 @@ class WebhookRoutes:
                 blueprint.add_url_rule(path, name, view, methods=[method])
         return blueprint
 
+    @describes(TAG, {201: answers.Registration}, body=SET_BODY, errors=(503,))
     async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Store a registration; with the global key, the instance too where the settings allow it."""
+        """Store a registration.
+
+        With the global key, the instance is made too where there is none and the settings allow it.
+        """
         creates = principal_here().is_global and self._gateway.settings.instances.auto_create
         if not creates:
             self._gateway.instance(instance)
@@ -59,33 +85,39 @@ class WebhookRoutes:
         headers = unmask_headers(change.headers, stored.headers if stored else {})
         return msgspec.structs.replace(change, headers=headers)
 
+    @describes(TAG, {200: answers.Registration | None})
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """The stored registration, or ``null``."""
+        """The stored registration, or `null` where none is set."""
         self._gateway.instance(instance)
         stored = self._gateway.find_registration(instance, label)
         return json_response(None if stored is None else self._present(stored, []))
 
+    @describes(TAG, {200: answers.Done}, errors=(503,))
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration."""
         self._gateway.instance(instance)
         await self._gateway.delete_registration(instance, label)
         return json_response(present_done("Webhook deleted"))
 
+    @describes(TAG, {200: answers.Secret})
     async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """The newest signing secret."""
         return _secret(self._stored(instance, label))
 
+    @describes(TAG, {200: answers.Secret}, body=ROTATE_BODY, errors=(503,))
     async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Make a new signing secret; the old one goes on signing beside it for a while."""
         self._stored(instance, label)
         grace, _ = parse_grace(await read_optional_json(self._limit))
         return _secret(await self._gateway.rotate_secret(instance, label, grace))
 
+    @describes(TAG, {200: answers.Attempt}, errors=(503,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Send a test event now, outside the lane."""
+        """Send an example event now, outside the lane."""
         self._stored(instance, label)
         return json_response(present_attempt(await self._gateway.test_registration(instance, label)))
 
+    @describes(TAG, {200: list[answers.Lane]})
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Let the registration's lanes try again now."""
         self._stored(instance, label)
@@ -100,10 +132,10 @@ class WebhookRoutes:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
         return stored
 
-    def _present(self, stored: Registration, warnings: list[str]) -> dict[str, Any]:
+    def _present(self, stored: Registration, warnings: list[str]) -> answers.Registration:
         instance = self._gateway.instance(stored.instance)
         return present_registration(stored, instance.id, self._gateway.catalog, warnings)
 
 
 def _secret(stored: Registration) -> Response:
-    return json_response({"secret": stored.secrets[0].value})
+    return json_response(answers.Secret(stored.secrets[0].value))

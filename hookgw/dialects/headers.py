@@ -15,8 +15,11 @@ MAX_HEADERS = 32
 MAX_BYTES = 4096
 """Of all names and values together."""
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
-_VALUE = re.compile(r"(?:[!-~](?:[ \t!-~]*[!-~])?)?", re.ASCII)
+NAME_PATTERN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+VALUE_PATTERN = r"(?:[!-~](?:[ \t!-~]*[!-~])?)?"
+
+_TOKEN = re.compile(NAME_PATTERN, re.ASCII)
+_VALUE = re.compile(VALUE_PATTERN, re.ASCII)
 _HOP_BY_HOP = frozenset(
     {
         "connection",

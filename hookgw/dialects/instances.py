@@ -12,7 +12,7 @@ from hookgw.errors import Invalid
 from hookgw.events import Catalog
 from hookgw.registrations import RegistrationChange
 
-_FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
+FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
 """The integrations of Evolution API, which its clients send by default."""
 _BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """The parts of a registration that older clients write beside ``webhook``."""
@@ -56,10 +56,10 @@ def parse_creation(body: Any, catalog: Catalog) -> Creation:
     integration = fields.read(as_text, "", "integration")
     webhook, warnings = _webhook(body, fields, catalog)
     left = [name for name in fields.unknown() if body[name] is not None]
-    options = {name: body[name] for name in left} if integration and integration not in _FOREIGN else {}
+    options = {name: body[name] for name in left} if integration and integration not in FOREIGN else {}
     fields.ignore(*options)
     warnings += fields.finish()
-    if integration in _FOREIGN:
+    if integration in FOREIGN:
         warnings.append(f"integration: there is no connector {integration}; events come by HTTP alone.")
         integration = ""
     return Creation(

@@ -13,6 +13,7 @@ from hookgw.api.serving import serve
 from hookgw.gateway import Gateway, open_gateway
 from hookgw.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
 from tests.api.wire import Running
+from tests.support.contract import Contract
 
 KEY = "the-global-key"
 
@@ -72,7 +73,7 @@ async def server(
 async def open_client(
     app: Application, nursery: trio.Nursery, **headers: str
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve an application for the length of the block."""
+    """Serve an application for the length of the block. Every answer is held to ``/openapi.json``."""
     settings = ServerSettings(bind=("127.0.0.1:0",))
     serving = trio.CancelScope()
 
@@ -81,6 +82,7 @@ async def open_client(
             await serve(app, settings, task_status=task_status)
 
     (url,) = await nursery.start(run)
-    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False) as client:
+    hooks = {"response": [Contract(app).check]}
+    async with httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, event_hooks=hooks) as client:
         yield client
     serving.cancel()

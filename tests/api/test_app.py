@@ -17,7 +17,7 @@ from hookgw.gateway import Gateway
 from hookgw.settings import ServerSettings
 from tests.api.conftest import KEY, open_client
 
-OPEN = {"/healthz", "/readyz"}
+OPEN = {"/healthz", "/readyz", "/openapi.json"}
 
 
 def shape_of(response: httpx.Response) -> list[str]:

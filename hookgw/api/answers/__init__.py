@@ -1,0 +1,36 @@
+"""The answers of the HTTP interface as types: what is written, and what ``/openapi.json`` says of it.
+
+The docstrings are part of that document, ``Attributes`` for the fields. :mod:`hookgw.api.presenting` makes
+answers out of records. A field that may be absent can be ``UNSET``; every other one is always there.
+"""
+
+from hookgw.api.answers.common import Done, DoneMessage, Error, Health, Messages
+from hookgw.api.answers.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
+from hookgw.api.answers.events import Emitted, Event, Kind
+from hookgw.api.answers.instances import Connection, CreatedInstance, Instance, ListedInstance, NamedState
+from hookgw.api.answers.registrations import Registration, Retry, Secret
+
+__all__ = [
+    "Attempt",
+    "Connection",
+    "CreatedInstance",
+    "Delivery",
+    "DeliveryPage",
+    "Done",
+    "DoneMessage",
+    "Emitted",
+    "Error",
+    "Event",
+    "Health",
+    "Instance",
+    "Kind",
+    "Lane",
+    "ListedInstance",
+    "Messages",
+    "NamedState",
+    "Registration",
+    "Replayed",
+    "Report",
+    "Retry",
+    "Secret",
+]

@@ -1,0 +1,99 @@
+"""Holds the answers that tests get, and the requests that succeed, to ``/openapi.json``."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import jsonschema_rs
+
+from hookgw.api.app import Application
+from hookgw.api.contract.routes import ContractRoutes
+
+NOWHERE = {400, 401, 403, 404, 405, 413, 431, 500}
+"""What requests get for which there is no operation, but for OPTIONS."""
+
+
+class Contract:
+    """The document of one application, made when it is first needed."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self._document: dict[str, Any] = {}
+        self._paths: list[tuple[re.Pattern[str], dict[str, Any]]] = []
+        self._validators: dict[str, jsonschema_rs.Validator] = {}
+
+    async def check(self, response: httpx.Response) -> None:
+        """A hook for httpx's clients.
+
+        Raises:
+            AssertionError: an answer, or a request that succeeded, is not as the document says.
+        """
+        await response.aread()
+        if not self._document:
+            self._read()
+        request = response.request
+        operation = self._operation(request.method, request.url.path)
+        if operation is None and request.method == "OPTIONS" and response.is_success:
+            return
+        if operation is None:
+            assert response.status_code in NOWHERE, f"{request.method} {request.url.path} is not declared"
+            self._check_body({"$ref": "#/components/schemas/Error"}, response.content, request.method)
+            return
+        told = operation["responses"].get(str(response.status_code), operation["responses"].get("default"))
+        assert told is not None, f"{operation['operationId']} does not declare {response.status_code}"
+        self._check_answer(self._resolved(told), response)
+        if response.is_success and isinstance(request.stream, httpx.ByteStream) and request.content:
+            self._check_request(operation, request)
+
+    def _read(self) -> None:
+        self._document = ContractRoutes(self._app, self._app._gateway).document
+        base = self._document["servers"][0]["url"].removesuffix("/")
+        for path, operations in self._document["paths"].items():
+            pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(base + path))
+            self._paths.append((re.compile(pattern + "/?"), operations))
+
+    def _operation(self, method: str, path: str) -> dict[str, Any] | None:
+        wanted = "get" if method == "HEAD" else method.lower()
+        for pattern, operations in self._paths:
+            if pattern.fullmatch(path) and wanted in operations:
+                found: dict[str, Any] = operations[wanted]
+                return found
+        return None
+
+    def _resolved(self, node: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" not in node:
+            return node
+        found: Any = self._document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        return self._resolved(found)
+
+    def _check_answer(self, told: dict[str, Any], response: httpx.Response) -> None:
+        for name, header in told.get("headers", {}).items():
+            assert not self._resolved(header).get("required") or name in response.headers, name
+        if "content" in told:
+            media = response.headers.get("content-type", "").partition(";")[0]
+            assert media in told["content"], f"{media} is not declared"
+            if media == "application/json":
+                self._check_body(told["content"][media]["schema"], response.content, response.request.method)
+
+    def _check_request(self, operation: dict[str, Any], request: httpx.Request) -> None:
+        media = request.headers["content-type"].partition(";")[0].strip().lower()
+        schema = operation["requestBody"]["content"][media]["schema"]
+        if media == "application/json":
+            self._check_body(schema, request.content, request.method)
+
+    def _check_body(self, schema: dict[str, Any], body: bytes, method: str) -> None:
+        if method != "HEAD":
+            self.validator(schema).validate(json.loads(body))
+
+    def validator(self, schema: dict[str, Any]) -> jsonschema_rs.Validator:
+        """What checks values against a schema of the document."""
+        key = json.dumps(schema)
+        if key not in self._validators:
+            whole = {"allOf": [schema], "components": self._document["components"]}
+            self._validators[key] = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        return self._validators[key]
