@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+from hookgw.delivery.proxy import parse_proxy
 from hookgw.operations_registration import broken_operations
 from hookgw.sealing import CLEAR, parse_master_key
 from hookgw.settings import DAY, Settings
@@ -201,6 +202,15 @@ def _network(value: str) -> str | None:
         return f"{value!r} is no network: write one such as 10.1.0.0/16, 192.168.1.7/32 or fd00::/8."
 
 
+def _proxy(value: str | None) -> str | None:
+    try:
+        if value is not None:
+            parse_proxy(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _named(value: str) -> str | None:
     return None if value.strip() and "\0" not in value else "must not be empty, nor hold a NUL character."
 
@@ -232,6 +242,7 @@ _RULES: dict[str, Rule] = {
     "events.max_data": _some_bytes,
     "delivery.allow_networks": _network,
     "delivery.refused_ports": _between(1, 65535),
+    "delivery.proxy": _proxy,
     "delivery.connect_timeout": _some_time,
     "delivery.timeout": _some_time,
     "delivery.max_age": _some_time,

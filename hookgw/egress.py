@@ -10,6 +10,7 @@ from hookgw.delivery.deadlines import Deadlines
 from hookgw.delivery.dial import Dialer
 from hookgw.delivery.guard import AddressGuard
 from hookgw.delivery.own import OwnAddresses
+from hookgw.delivery.proxy import parse_proxy
 from hookgw.delivery.transport import LaneTransport
 from hookgw.settings import DeliverySettings
 
@@ -22,7 +23,11 @@ class Egress:
         guard = AddressGuard(
             settings.allow_networks, refused_ports=settings.refused_ports, is_own=self._own.includes
         )
-        self._dialer = Dialer(guard, connect_timeout=settings.connect_timeout)
+        self._dialer = Dialer(
+            guard,
+            connect_timeout=settings.connect_timeout,
+            proxy=parse_proxy(settings.proxy) if settings.proxy else None,
+        )
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
 

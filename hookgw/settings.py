@@ -91,6 +91,8 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """Private networks that receivers may be in, for example 10.1.0.0/16; all others are refused."""
     refused_ports: tuple[int, ...] = tuple(REFUSED_PORTS)
     """Ports that are never dialled: by default those of shells, mail, databases and the like."""
+    proxy: str | None = None
+    """What requests go through, http://[user:password@]host:port or socks5://…; null for nothing."""
     connect_timeout: Duration = Duration(5)
     """How long resolving and connecting may take."""
     timeout: Duration = Duration(15)

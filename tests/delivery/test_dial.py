@@ -11,9 +11,10 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.dial import MAX_ADDRESSES, STAGGER, Dialer
+from hookgw.delivery.dial import MAX_ADDRESSES, Dialer
 from hookgw.delivery.errors import Blocked, ConnectFailed, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.guard import AddressGuard
+from hookgw.delivery.race import STAGGER
 
 LOCAL = AddressGuard(["127.0.0.0/8", "::1"])
 
