@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from hookgw.dialects.registrations import parse_registration
 from hookgw.errors import ConfigError, Invalid
 from hookgw.events import Catalog
 from hookgw.instances import check_name
-from hookgw.registrations import GLOBAL_INSTANCE, Registration, Secret, lane_of, lanes_of, new_secret
+from hookgw.registrations import GLOBAL_INSTANCE, Registration, Secret, lanes_of, new_secret
 from hookgw.store import Store
 
 
@@ -34,8 +33,8 @@ async def read_global_webhooks(
     Args:
         blocks: each as the body of a ``set``, and a ``label``.
         catalog: the known event kinds.
-        store: keeps the secrets that are made; what is pending in lanes that a block no longer has is
-            moved to those that it has.
+        store: keeps the secrets that are made, and notes that what is pending in lanes that a block no
+            longer has is to be moved to those that it has.
         check_options: raises ``Invalid`` where a plugin refuses its options.
 
     Raises:
@@ -85,13 +84,10 @@ async def _with_secret(registration: Registration, store: Store) -> Registration
 
 
 async def _move_pending(registration: Registration, store: Store) -> None:
-    """Move what is pending for it from the lanes that it had at the last start."""
+    """Have what is pending for it moved from the lanes that it had at the last start."""
     if not registration.enabled:
         return
     key, lanes = f"global_webhooks.{registration.label}.lanes", list(lanes_of(registration))
     before = await store.get_value(key)
-    if before == lanes:
-        return
-    if before is not None:
-        await store.relane(registration.id, before, partial(lane_of, registration))
-    await store.put_value(key, lanes)
+    if before != lanes:
+        await store.put_lanes(key, lanes, registration.id, before or [])

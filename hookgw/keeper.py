@@ -20,12 +20,12 @@ from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outco
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.retry import policy_of
 from hookgw.errors import StorageUnavailable
-from hookgw.events import Event
 from hookgw.metrics import Metrics
+from hookgw.moves import Moves
 from hookgw.operations import Operations
 from hookgw.operations_registration import OPERATIONS_ID
 from hookgw.plugins.calling import Hooks
-from hookgw.registrations import Registration, lane_of, lanes_of
+from hookgw.registrations import Registration, lanes_of
 from hookgw.registry import Registry
 from hookgw.settings import DeliverySettings
 from hookgw.store import Store
@@ -53,6 +53,10 @@ class Keeper:
         registry, store, hooks, metrics, clock, settings: the gateway's.
         operations: hears of what those who operate hookgw are told.
         make_dispatcher: makes the dispatcher whose lanes report here.
+
+    Attributes:
+        dispatcher: that one.
+        moves: carries out what a change of lanes brings with it; whoever runs the dispatcher runs it.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Keeper:
         self._operations = operations
         self._failing_since: dict[str, float] = {}
         self.dispatcher = make_dispatcher(self)
+        self.moves = Moves(registry, store, self.dispatcher)
 
     def registration(self, registration_id: str) -> Registration | None:
         return self._registry.registration(registration_id)
@@ -153,19 +158,29 @@ class Keeper:
         one is disabled, they are parked. The lanes concerned pause meanwhile, and the new ones also
         wait for what is on the wire to the old one, so nothing is overtaken or sent twice.
         """
-        before, after = lanes_of(old), lanes_of(new)
+        before, after = self.moves.lanes(old), lanes_of(new)
         if not new.enabled:
-            await self._registry.put(new)
+            if before == after:
+                await self._registry.put(new)
+            else:
+                await self.moves.put(new, before)
             await self.park(old, f"The registration was disabled: {new.disabled_reason or 'by its owner.'}")
         elif before == after and old.ordering is new.ordering:
             await self._registry.put(new)
         else:
-            await self._move(new, before, after)
+            await self.moves.replace(old, new)
 
     async def park(self, registration: Registration, reason: str) -> None:
-        """Turn what is pending for a registration into dead letters; what is on the wire is spared."""
-        now = self._clock.steady()
-        await self._give_up(registration, partial(self._store.park, at=now), reason)
+        """Turn what is pending for a registration into dead letters; what is on the wire is spared.
+
+        Lanes that it had before and that are not worked off yet are looked through too.
+        """
+        spared = self._on_the_wire(registration)
+        bury = partial(self._store.park, at=self._clock.steady())
+        await self._give_up(registration, spared, bury, reason)
+        if not spared or self._registry.registration(registration.id) is None:
+            with suppress(StorageUnavailable):  # then it is looked for once more, in vain
+                await self.moves.forget(registration.id)
 
     async def drop_oldest(self, registration_id: str, reason: str, *, count: int, size: int) -> int:
         """Turn the oldest that is pending for a registration into dead letters, in one small step.
@@ -182,11 +197,16 @@ class Keeper:
         if registration is None:
             return 0
         drop = partial(self._store.drop_oldest, count=count, size=size)
-        return await self._give_up(registration, drop, reason)
+        return await self._give_up(registration, self._on_the_wire(registration), drop, reason)
 
-    async def _give_up(self, registration: Registration, bury: Bury, reason: str) -> int:
-        lanes = lanes_of(registration)
-        spared = [seq for seq, _ in self.dispatcher.under_way(lanes, registration.id)]
+    def _on_the_wire(self, registration: Registration) -> list[int]:
+        lanes = self.moves.lanes(registration)
+        return [seq for seq, _ in self.dispatcher.under_way(lanes, registration.id)]
+
+    async def _give_up(
+        self, registration: Registration, spared: Sequence[int], bury: Bury, reason: str
+    ) -> int:
+        lanes = self.moves.lanes(registration)
         buried = trio.Event()
         self.dispatcher.pause(lanes, until=[buried])
         try:
@@ -196,20 +216,6 @@ class Keeper:
         self._metrics.dead(count)
         self._operations.dead(registration.id, registration, reason, count=count)
         return count
-
-    async def _move(self, new: Registration, before: Sequence[str], after: Sequence[str]) -> None:
-        on_the_wire = [done for _, done in self.dispatcher.under_way(before, new.id)]
-        moved = trio.Event()
-        self.dispatcher.pause(before, until=[moved])
-        self.dispatcher.pause(after, until=[moved, *on_the_wire])
-
-        lane_now: Callable[[Event], str] | str = partial(lane_of, new) if len(after) > 1 else new.url
-        try:
-            await self._registry.put(new, relane=(before, lane_now))
-            # What was accepted while that was written still went to the old lanes.
-            await self._store.relane(new.id, before, lane_now)
-        finally:
-            moved.set()
 
     async def _watch(self, attempt: Attempt, registration: Registration) -> None:
         """Note the beginning and the end of an unbroken row of failures; disable when it is too long."""

@@ -96,8 +96,9 @@ async def _kept_secret(store: Store) -> str:
 
 async def _move_pending(lane: str, store: Store) -> None:
     before = await store.get_value(_LANE_KEY)
-    if before == lane:
-        return
-    if isinstance(before, str):
-        await store.relane(OPERATIONS_ID, [before], lane)
-    await store.put_value(_LANE_KEY, lane)
+    if before != lane:
+        left = [before] if isinstance(before, str) else []
+        await store.put_lanes(_LANE_KEY, lane, OPERATIONS_ID, left)
+    noted = (await store.load_moves()).get(OPERATIONS_ID)
+    if noted:
+        await store.relane(OPERATIONS_ID, noted, lane)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
 
 from hookgw.errors import NotFound
-from hookgw.events import Event
 from hookgw.registrations import GLOBAL_INSTANCE, Instance, Registration
 from hookgw.store import Store
 
@@ -117,24 +116,19 @@ class Registry:
             if not lock.locked() and self._locks.get(instance) is lock:
                 del self._locks[instance]
 
-    async def put(
-        self,
-        registration: Registration,
-        *,
-        relane: tuple[Sequence[str], Callable[[Event], str] | str] | None = None,
-    ) -> None:
+    async def put(self, registration: Registration, *, moving: Sequence[str] = ()) -> None:
         """Store a registration; one of the configuration changes in memory alone.
 
         Args:
             registration: the new or changed one.
-            relane: the lanes that it had, and which lane an event is in now: what is pending for it
-                moves in the same commit.
+            moving: lanes in which it may have pending deliveries that are to be moved; see
+                :meth:`hookgw.store.Store.put_registration`.
         """
         if registration.instance == GLOBAL_INSTANCE:
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
-            await _through(self._store.put_registration(registration, relane=relane))
+            await _through(self._store.put_registration(registration, moving=moving))
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
         self._registrations[registration.id] = registration
 

@@ -132,9 +132,13 @@ class Wiring:
             self._registry, self._keyring, self._connections, self._keeper, self.clock
         )
         await self._open_operations()
-        backlog = [(found.lane, found.count) for found in await self.store.backlog()]
+        await self._keeper.moves.load()
+        held = self._keeper.moves.held()
+        waiting = await self.store.backlog()
+        backlog = [(found.lane, found.count) for found in waiting if found.lane not in held]
         await nursery.start(self._egress.run)
         await nursery.start(self._dispatcher.run, backlog)
+        await nursery.start(self._keeper.moves.run)
         await nursery.start(self._operations.run)
         await nursery.start(self._connections.run)
         await nursery.start(self._resending.run)
@@ -152,5 +156,6 @@ class Wiring:
         """Stop connectors, then let attempts that are under way end; what is left stays on disk."""
         self._connections.stop_all()
         self._dispatcher.stop()
+        self._keeper.moves.stop()
         await self._dispatcher.wait_stopped()
         await self._operations.drain()

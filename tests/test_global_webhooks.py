@@ -12,12 +12,12 @@ from trio.testing import MockClock
 
 from hookgw.clock import Clock
 from hookgw.errors import ConfigError
-from hookgw.events import Catalog, Event
+from hookgw.events import Catalog
 from hookgw.global_webhooks import read_global_webhooks
 from hookgw.kinds import BUILT_IN_KINDS
-from hookgw.registrations import GLOBAL_INSTANCE, Registration
-from hookgw.store import Append, Store, open_store
-from hookgw.testing import Receiver, answer, open_kit
+from hookgw.registrations import GLOBAL_INSTANCE, Registration, lanes_of
+from hookgw.store import Store, open_store
+from hookgw.testing import Receiver, answer, open_kit, open_receiver
 
 CATALOG = Catalog(BUILT_IN_KINDS)
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -125,27 +125,37 @@ async def test_a_block_without_a_label_is_known_by_its_url(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "more", [{"url": "https://new.example/"}, {"ordering": "chat", "concurrency": 4}], ids=["url", "ordering"]
 )
-async def test_what_is_pending_moves_along_with_a_changed_block(tmp_path: Path, more: dict[str, Any]) -> None:
+async def test_a_changed_block_has_its_move_noted(tmp_path: Path, more: dict[str, Any]) -> None:
     block = {"url": "https://old.example/", "label": "crm"}
     [old] = await read(tmp_path, block)
     async with opened(tmp_path) as store:
-        events = [event(n) for n in range(3)]
-        await store.append([Append(one, ((old.id, old.url), ("reg_1", old.url))) for one in events])
-        await read_global_webhooks([{**block, **more}], CATALOG, store)
-        lanes = {found.lane: found.count for found in await store.backlog()}
-        assert lanes.pop(old.url) == 3
-        assert sum(lanes.values()) == 3
+        assert await store.load_moves() == {}
+        [new] = await read_global_webhooks([{**block, **more}], CATALOG, store)
+        assert await store.load_moves() == {old.id: [old.url]}
         [disabled] = await read_global_webhooks([{**block, "enabled": False}], CATALOG, store)
         assert not disabled.enabled
+        assert await store.load_moves() == {old.id: [old.url]}
         await read_global_webhooks([block], CATALOG, store)
-        assert [(found.lane, found.count) for found in await store.backlog()] == [(old.url, 6)]
-        pending = (await store.page(old.url, 0, 10)).deliveries
-        assert [delivery.event.id for delivery in pending] == ["e0", "e0", "e1", "e1", "e2", "e2"]
+        assert await store.load_moves() == {old.id: list(dict.fromkeys([old.url, *lanes_of(new)]))}
 
 
-def event(number: int) -> Event:
-    data = Event.encode({"key": {"remoteJid": f"{number}@s"}})
-    return Event(id=f"e{number}", kind="MESSAGES_UPSERT", instance="shop", data_json=data, time=0)
+async def test_what_is_pending_moves_along_with_a_changed_block(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_receiver() as old:
+        old.default = answer(503)
+        for url in (old.url, hookgw_receiver.url):
+            settings = {"global_webhooks": [{"url": url, "label": "crm"}]}
+            async with open_kit(tmp_path, settings=settings) as kit:
+                if kit.gateway.find_instance("shop") is None:
+                    await kit.gateway.create_instance("shop")
+                ids = [f"{url[-6:-1]}-{n}" for n in range(3)]
+                for event_id in ids:
+                    await kit.emit("MESSAGES_UPSERT", DATA, event_id=event_id)
+                await kit.advance(5)
+                assert await kit.gateway.store.load_moves() == {}
+    assert set(old.ids) == {f"{old.url[-6:-1]}-0"}
+    assert hookgw_receiver.ids == [f"{old.url[-6:-1]}-{n}" for n in range(3)] + ids
 
 
 async def test_it_hears_every_instance_also_those_that_come_later(

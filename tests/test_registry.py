@@ -13,12 +13,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw.clock import Clock
-from hookgw.deliveries import Delivery
 from hookgw.errors import NotFound, StorageUnavailable
-from hookgw.events import Event
-from hookgw.registrations import GLOBAL_INSTANCE, Instance, Registration, lane_of
+from hookgw.registrations import GLOBAL_INSTANCE, Instance, Registration
 from hookgw.registry import Registry
-from hookgw.store import Append, Store, open_store
+from hookgw.store import Store, open_store
 
 SHOP = Instance(name="shop", id="id-1")
 
@@ -104,17 +102,18 @@ async def test_a_registration_of_the_configuration_changes_in_memory_alone(tmp_p
         assert await store.load_registrations() == {}
 
 
-async def test_pending_deliveries_move_with_the_same_commit(tmp_path: Path) -> None:
+async def test_a_registration_and_the_note_of_its_move_go_together(tmp_path: Path) -> None:
     old = registration()
     new = msgspec.structs.replace(old, url="http://new.example/")
-    event = Event(id="e1", kind="CALL", instance="shop", data_json=b"{}", time=0)
     async with opened(tmp_path) as (registry, store):
         await registry.put(old)
-        await store.append([Append(event, ((old.id, lane_of(old, event)),))])
-        await registry.put(new, relane=([old.url], new.url))
-        moved: list[Delivery] = (await store.page(new.url, 0, 10)).deliveries
-        assert [d.event.id for d in moved] == ["e1"]
-        assert (await store.page(old.url, 0, 10)).deliveries == []
+        assert await store.load_moves() == {}
+        await registry.put(new, moving=[old.url])
+        assert await store.load_moves() == {old.id: [old.url]}
+        await registry.put(msgspec.structs.replace(new, base64=True))
+        assert await store.load_moves() == {old.id: [old.url]}
+        await registry.remove(new)
+        assert await store.load_moves() == {}
 
 
 async def test_memory_follows_the_disk_where_the_caller_has_gone_away(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """Moving what a registration has in the outbox: to other lanes, or to the dead letters.
 
-SQL alone; the caller owns the transaction.
+A walk through the lanes in small steps, each a commit of its own, so that others write in between. SQL
+alone; the caller owns the transaction.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,16 +18,21 @@ from hookgw.store.dropping import bury
 from hookgw.store.names import Names
 from hookgw.store.records import seconds
 
-RELANE_PAGE = 500
-"""How many deliveries are looked at at once where a function gives each its new lane."""
+MOST_READ = 2**20
+"""A step in which a function gives each delivery its lane reads no more bytes of payload than this,
+unless the first one alone has more."""
 
-# No order is asked for: the index gives one lane after another, each in order, and nothing is sorted.
-_MINE = """
-    SELECT seq, size FROM deliveries INDEXED BY outbox WHERE state = 'pending'
-        AND lane IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:lanes)))
-        AND registration = (SELECT number FROM names WHERE name = :registration)
-        AND seq NOT IN (SELECT value FROM json_each(:spared))
-    LIMIT :limit"""
+# One row a lane. Also the deliveries of others are counted, so that what a step looks at is bounded.
+_AHEAD = """
+SELECT count(*), max(position), json_group_array(json_array(seq, position, size)) FILTER (WHERE is_mine)
+FROM (
+    SELECT seq, position, size, registration = (SELECT number FROM names WHERE name = :registration)
+            AND seq NOT IN (SELECT value FROM json_each(:spared)) AS is_mine
+    FROM deliveries INDEXED BY outbox
+    WHERE state = 'pending' AND position > :after
+        AND lane = (SELECT number FROM names WHERE name = :lane)
+    ORDER BY position LIMIT :limit
+)"""
 EVENT_COLUMNS = "e.id, k.name, substr(i.name, 2), e.data, e.time, e.sender, e.server_url"
 EVENT_JOINS = """
 CROSS JOIN events e ON e.seq = d.event
@@ -34,18 +40,38 @@ CROSS JOIN names i ON i.number = e.instance
 CROSS JOIN names k ON k.number = e.kind"""
 """What :func:`event_of` takes, and where it comes from for deliveries ``d``."""
 
-_MOVING = f"""
-SELECT d.seq, d.position, {EVENT_COLUMNS}
-FROM (
-    SELECT seq, position, event FROM deliveries INDEXED BY outbox
-    WHERE state = 'pending' AND position > :after
-        AND lane = (SELECT number FROM names WHERE name = :lane)
-        AND registration = (SELECT number FROM names WHERE name = :registration)
-    ORDER BY position LIMIT :limit
-) d {EVENT_JOINS}
-ORDER BY d.position
-"""  # noqa: S608 - no value of a caller is in it
+EVENTS = f"""SELECT d.seq, {EVENT_COLUMNS}
+    FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
+    {EVENT_JOINS}"""  # noqa: S608 - no value of a caller is in it
 _MOVE = Bulk("UPDATE deliveries SET lane = column2 FROM", 2, "WHERE deliveries.seq = column1")
+_MOVE_ALL = """UPDATE deliveries NOT INDEXED SET lane = :lane
+    WHERE seq IN (SELECT value FROM json_each(:seqs))"""
+
+_places_of = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+
+
+class Place(NamedTuple):
+    """How far a walk through some lanes has come: which of them, and after which position in it."""
+
+    lane: int = 0
+    after: int = 0
+
+
+START = Place()
+
+
+class Look(NamedTuple):
+    """What a step found.
+
+    Attributes:
+        lanes: the deliveries of the registration, by number, each with the lane it is in.
+        size: their bytes of payload.
+        then: where the next step begins; ``None`` after the last one.
+    """
+
+    lanes: dict[int, str]
+    size: int
+    then: Place | None
 
 
 def park(
@@ -54,59 +80,98 @@ def park(
     lanes: Sequence[str],
     reason: str,
     at: float,
+    place: Place,
+    limit: int,
     *,
-    spared: Sequence[int] = (),
-    limit: int = -1,
-) -> tuple[int, int]:
-    """Make pending deliveries of a registration dead, save those spared.
+    spared: Collection[int] = (),
+) -> Look:
+    """Make pending deliveries of a registration dead, save those spared: one step.
+
+    Args:
+        connection: in a transaction.
+        registration: its id.
+        lanes: those to walk through.
+        reason: a sentence that says why.
+        at: the time, in seconds since the epoch.
+        place: where to begin.
+        limit: how many deliveries to look at, others' included.
+        spared: sequence numbers of deliveries that stay pending.
 
     Returns:
-        How many there were, and their bytes of payload.
+        Those that are dead now.
     """
-    given = _mine(registration, lanes, limit) | {"spared": msgspec.json.encode(list(spared)).decode()}
-    chosen = f"SELECT json_group_array(seq), count(*), coalesce(sum(size), 0) FROM ({_MINE})"  # noqa: S608
-    seqs, count, size = connection.execute(chosen, given).fetchone()
-    if count:
-        bury(connection, seqs, reason, at)
-    return count, size
+    found = _look(connection, registration, lanes, place, limit, spared=spared)
+    if found.lanes:
+        bury(connection, _json(found.lanes), reason, at)
+    return found
 
 
 def relane(
     connection: sqlite3.Connection,
     names: Names,
     registration: str,
-    old_lanes: Sequence[str],
+    lanes: Sequence[str],
     lane_of: Callable[[Event], str] | str,
-) -> list[str]:
-    """Move pending deliveries of a registration, which keep their places; return where they are now."""
+    place: Place,
+    limit: int,
+) -> Look:
+    """Move pending deliveries of a registration, which keep their places: one step.
+
+    Args:
+        connection, names: the writing connection, in a transaction, and its names.
+        registration: its id.
+        lanes: those to walk through.
+        lane_of: gives the new lane of an event, or is the new lane of all, which is faster.
+        place: where to begin.
+        limit: how many deliveries to look at, others' included.
+
+    Returns:
+        Those that were looked at, with the lanes they were in.
+    """
     if isinstance(lane_of, str):
-        return _relane_all(connection, names, registration, old_lanes, lane_of)
-    reached: set[str] = set()
-    for lane in old_lanes:
-        _relane_each(connection, names, registration, lane, lane_of, reached)
-    return sorted(reached)
+        lanes = [lane for lane in lanes if lane != lane_of]
+        found = _look(connection, registration, lanes, place, limit)
+        given = {"lane": names.numbers([lane_of])[lane_of], "seqs": _json(found.lanes)}
+        connection.execute(_MOVE_ALL, given)
+        return found
+    found = _look(connection, registration, lanes, place, limit, most_bytes=MOST_READ)
+    events = connection.execute(EVENTS, (_json(found.lanes),))
+    now = {seq: lane_of(event_of(columns)) for seq, *columns in events}
+    numbers = names.numbers(now.values())
+    _MOVE.run(connection, [(seq, numbers[lane]) for seq, lane in now.items() if lane != found.lanes[seq]])
+    return found
 
 
-def _relane_each(
+def _look(
     connection: sqlite3.Connection,
-    names: Names,
     registration: str,
-    lane: str,
-    lane_of: Callable[[Event], str],
-    reached: set[str],
-) -> None:
-    """Move what is in one lane, with no more than one event in memory."""
-    after = 0
-    while True:
-        given = {"registration": registration, "lane": lane, "after": after, "limit": RELANE_PAGE}
-        lanes: dict[int, str] = {}
-        for seq, position, *columns in connection.execute(_MOVING, given):
-            lanes[seq], after = lane_of(event_of(columns)), position
-        if not lanes:
-            return
-        numbers = names.numbers(lanes.values())
-        _MOVE.run(connection, [(seq, numbers[lane]) for seq, lane in lanes.items()])
-        reached.update(lanes.values())
+    lanes: Sequence[str],
+    place: Place,
+    limit: int,
+    *,
+    spared: Collection[int] = (),
+    most_bytes: int | None = None,
+) -> Look:
+    """What comes next of a registration, lane after lane, each in order."""
+    given = {"registration": registration, "spared": _json(spared)}
+    mine: dict[int, str] = {}
+    total, after = 0, place.after
+    for number in range(place.lane, len(lanes)):
+        here = {**given, "lane": lanes[number], "after": after, "limit": limit}
+        looked, last, places = connection.execute(_AHEAD, here).fetchone()
+        for seq, position, size in _places_of(places):
+            if mine and most_bytes is not None and total + size > most_bytes:
+                return Look(mine, total, Place(number, position - 1))
+            mine[seq] = lanes[number]
+            total += size
+        limit, after = limit - looked, 0
+        if limit == 0:
+            return Look(mine, total, Place(number, last))
+    return Look(mine, total, None)
+
+
+def _json(seqs: Collection[int]) -> str:
+    return msgspec.json.encode(list(seqs)).decode()
 
 
 def event_of(columns: Sequence[Any]) -> Event:
@@ -121,21 +186,3 @@ def event_of(columns: Sequence[Any]) -> Event:
         sender=sender,
         server_url=server_url,
     )
-
-
-def _relane_all(
-    connection: sqlite3.Connection, names: Names, registration: str, old_lanes: Sequence[str], lane: str
-) -> list[str]:
-    given = _mine(registration, old_lanes, -1) | {"lane": names.numbers([lane])[lane]}
-    mine = f"SELECT seq FROM ({_MINE})"  # noqa: S608
-    moved = connection.execute(f"UPDATE deliveries SET lane = :lane WHERE seq IN ({mine})", given).rowcount  # noqa: S608
-    return [lane] if moved else []
-
-
-def _mine(registration: str, lanes: Sequence[str], limit: int) -> dict[str, Any]:
-    return {
-        "registration": registration,
-        "lanes": msgspec.json.encode(list(lanes)).decode(),
-        "spared": "[]",
-        "limit": limit,
-    }

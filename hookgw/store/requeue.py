@@ -16,7 +16,7 @@ import msgspec
 from hookgw.events import Event
 from hookgw.registrations import Registration, lane_of, lanes_of
 from hookgw.store.bulk import Bulk
-from hookgw.store.moving import EVENT_COLUMNS, EVENT_JOINS, event_of
+from hookgw.store.moving import EVENT_COLUMNS, EVENT_JOINS, EVENTS, event_of
 from hookgw.store.names import Names, of_instance
 from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.tallies import Change, weight
@@ -32,9 +32,6 @@ _REQUEUE = Bulk(
 _GIVEN_UP_TO = "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'deliveries'"
 _ONE = f"""SELECT {EVENT_COLUMNS} FROM deliveries d {EVENT_JOINS}
     WHERE d.seq = ? AND d.state <> 'pending' AND i.name = ?"""  # noqa: S608 - no value of a caller is in it
-_EVENTS = f"""SELECT d.seq, {EVENT_COLUMNS}
-    FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
-    {EVENT_JOINS}"""  # noqa: S608 - no value of a caller is in it
 _SOURCES = {
     # Written out, so that the index of what is not delivered can be used.
     "dead": "deliveries INDEXED BY undelivered WHERE state = 'dead' AND state <> 'delivered'",
@@ -134,6 +131,6 @@ def _lanes(connection: sqlite3.Connection, found: Mapping[int, Registration]) ->
     """The lane of each delivery; an event is read only where its registration has several lanes."""
     lanes = {seq: registration.url for seq, registration in found.items()}
     spread = [seq for seq, registration in found.items() if len(lanes_of(registration)) > 1]
-    for seq, *columns in connection.execute(_EVENTS, (msgspec.json.encode(spread).decode(),)):
+    for seq, *columns in connection.execute(EVENTS, (msgspec.json.encode(spread).decode(),)):
         lanes[seq] = lane_of(found[seq], event_of(columns))
     return lanes

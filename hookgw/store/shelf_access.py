@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from hookgw.events import Event
 from hookgw.registrations import Instance, Registration
 from hookgw.sealing import Sealer
 from hookgw.store.committer import Committer
@@ -94,30 +93,58 @@ class ShelfAccess:
         """All registrations, by id. A damaged record is :class:`~hookgw.errors.StorageUnavailable`."""
         return await self.read(lambda shelves: shelves.registrations.load())
 
-    async def put_registration(
-        self,
-        registration: Registration,
-        *,
-        relane: tuple[Sequence[str], Callable[[Event], str] | str] | None = None,
-    ) -> None:
+    async def put_registration(self, registration: Registration, *, moving: Sequence[str] = ()) -> None:
         """Keep a registration under its id.
 
         Args:
             registration: the new or changed one.
-            relane: the lanes that it had, and what gives the lane of an event now: its pending
-                deliveries move in the same commit.
+            moving: lanes in which it may have pending deliveries that belong into those it has now: that
+                is noted in the same commit, so that also a crash does not leave them there.
         """
 
         def put(transaction: Transaction) -> None:
             transaction.registrations[registration.id] = registration
-            if relane is not None:
-                transaction.relane(registration.id, *relane)
+            if moving:
+                transaction.moves[registration.id] = list(moving)
 
         await self.write(put)
 
     async def remove_registration(self, registration_id: str) -> None:
         """Remove a registration, if there is one of that id."""
-        await self.write(lambda transaction: transaction.registrations.pop(registration_id, None))
+
+        def remove(transaction: Transaction) -> None:
+            transaction.registrations.pop(registration_id, None)
+            transaction.moves.pop(registration_id, None)
+
+        await self.write(remove)
+
+    async def put_lanes(
+        self, key: str, lanes: Sequence[str] | str, registration_id: str, before: Sequence[str]
+    ) -> None:
+        """Keep which lanes a registration of the configuration has, and note that others are to be moved.
+
+        Args:
+            key: of the value that is kept.
+            lanes: that value.
+            registration_id: whose lanes they are.
+            before: lanes in which it may have pending deliveries; those that are noted already stay so.
+        """
+
+        def put(transaction: Transaction) -> None:
+            transaction.values[key] = lanes
+            noted = transaction.moves.get(registration_id, [])
+            if before:
+                transaction.moves[registration_id] = list(dict.fromkeys([*noted, *before]))
+
+        await self.write(put)
+
+    async def load_moves(self) -> dict[str, list[str]]:
+        """The moves that are not done: the lanes to look through, by registration id."""
+        return await self.read(lambda shelves: shelves.moves.load())
+
+    async def forget_move(self, registration_id: str) -> None:
+        """There is nothing left to move for a registration."""
+        await self.write(lambda transaction: transaction.moves.pop(registration_id, None))
 
     async def get_value(self, key: str) -> Any:
         """The JSON value of that key; ``None`` if there is none."""

@@ -122,6 +122,8 @@ class Shelves:
     Attributes:
         instances: by name.
         registrations: by registration id.
+        moves: the lanes in which pending deliveries of a registration may still be that belong into those
+            it has now, by registration id.
         values: plain JSON values, such as the hash of the global key.
     """
 
@@ -130,4 +132,5 @@ class Shelves:
         self.registrations: RecordShelf[Registration] = RecordShelf(
             Table(connection, "registrations"), Registration, sealer
         )
+        self.moves: RecordShelf[list[str]] = RecordShelf(Table(connection, "moves"), list[str], sealer)
         self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object, sealer)

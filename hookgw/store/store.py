@@ -11,13 +11,13 @@ import trio
 
 from hookgw.clock import Clock
 from hookgw.deliveries import Delivery, Page, Settlement
-from hookgw.events import Event
 from hookgw.sealing import MasterKeys, Sealer
 from hookgw.store import history, outbox
 from hookgw.store.checkpoints import Checkpoints
 from hookgw.store.committer import Committer
 from hookgw.store.database import Connections, open_database, start_errors
 from hookgw.store.jobs import AppendJob
+from hookgw.store.moving_access import MovingAccess
 from hookgw.store.numbering import Numbering
 from hookgw.store.outbox import NewEvent
 from hookgw.store.reader import Reader
@@ -31,16 +31,12 @@ from hookgw.store.records import (
     StoreObserver,
     StoreStatistics,
 )
-from hookgw.store.requeue_access import RequeueAccess
 from hookgw.store.resealing import prepare_shelves
 from hookgw.store.tallies import Change
-from hookgw.store.writer import Transaction, Writer
-
-PARK_STEP = 5_000
-"""How many deliveries are parked in one commit."""
+from hookgw.store.writer import Writer
 
 
-class Store(RequeueAccess):
+class Store(MovingAccess):
     """What lasts: the outbox, the history and the shelves. Made by :func:`open_store`.
 
     Its methods are for the Trio thread. Writes share group commits and are done in the order they are
@@ -186,68 +182,6 @@ class Store(RequeueAccess):
     async def count_pending(self, lane: str) -> int:
         """How many deliveries are pending in a lane."""
         return await self._lanes.run(lambda connection: outbox.count_pending(connection, lane))
-
-    async def relane(
-        self, registration: str, old_lanes: Sequence[str], lane_of: Callable[[Event], str] | str
-    ) -> list[str]:
-        """Move the pending deliveries of a registration; see :meth:`Transaction.relane`."""
-        return await self.write(lambda transaction: transaction.relane(registration, old_lanes, lane_of))
-
-    async def park(
-        self, registration: str, lanes: Sequence[str], reason: str, at: float, *, spared: Sequence[int] = ()
-    ) -> int:
-        """Make the pending deliveries of a registration dead, in steps that hold nobody up.
-
-        Args:
-            registration: its id.
-            lanes: the lanes they can be in.
-            reason: a sentence that says why.
-            at: the time, in seconds since the epoch.
-            spared: sequence numbers of deliveries that stay pending.
-
-        Returns:
-            How many there were. Being cut off between two steps leaves the later ones pending.
-        """
-
-        def step(transaction: Transaction) -> int:
-            return transaction.park(registration, lanes, reason, at, spared=spared, limit=PARK_STEP)
-
-        total = 0
-        while parked := await self.write(step):
-            total += parked
-        return total
-
-    async def drop_oldest(
-        self,
-        registration: str,
-        lanes: Sequence[str],
-        reason: str,
-        *,
-        count: int,
-        size: int,
-        spared: Sequence[int] = (),
-    ) -> int:
-        """Make the oldest pending deliveries of a registration dead, in one step of bounded size.
-
-        Args:
-            registration: its id.
-            lanes: the lanes they can be in.
-            reason: a sentence that says why.
-            count, size: so many deliveries, and as many as have so many bytes of payload together; at
-                most :data:`PARK_STEP`.
-            spared: sequence numbers of deliveries that stay pending.
-
-        Returns:
-            How many there were.
-        """
-        at = self._clock.steady()
-
-        def drop(transaction: Transaction) -> int:
-            return transaction.drop_oldest(
-                registration, lanes, reason, at, count=count, size=size, spared=spared, limit=PARK_STEP
-            )
-
-        return await self.write(drop)
 
     async def list_deliveries(self, query: DeliveryQuery) -> list[DeliverySummary]:
         """Deliveries of an instance, the newest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from hookgw.sealing import Sealer
 from hookgw.store import dropping, history, moving, outbox, requeue, settling
 from hookgw.store.database import is_disk_error, storage_errors
 from hookgw.store.jobs import AppendJob, FunctionJob, Group, Job
+from hookgw.store.moving import Place
 from hookgw.store.names import Names, of_instance
 from hookgw.store.outbox import NewEvent
 from hookgw.store.shelves import Shelves
@@ -72,27 +73,20 @@ class Transaction(Shelves):
         lanes: Sequence[str],
         reason: str,
         at: float,
+        place: Place,
+        limit: int,
         *,
-        spared: Sequence[int] = (),
-        limit: int = -1,
-    ) -> int:
-        """Make pending deliveries of a registration dead.
-
-        Args:
-            registration: its id.
-            lanes: the lanes they can be in.
-            reason: a sentence that says why.
-            at: the time, in seconds since the epoch.
-            spared: sequence numbers of deliveries that stay pending.
-            limit: at most so many, the first ones of a lane first; -1 for all.
+        spared: Collection[int] = (),
+    ) -> tuple[int, Place | None]:
+        """Make pending deliveries of a registration dead: one step; see :func:`moving.park`.
 
         Returns:
-            How many there were.
+            How many there were, and where the next step begins.
         """
-        parked = moving.park(self._connection, registration, lanes, reason, at, spared=spared, limit=limit)
-        self.rows += parked[0]
-        self.finished({registration: parked})
-        return parked[0]
+        parked = moving.park(self._connection, registration, lanes, reason, at, place, limit, spared=spared)
+        self.rows += len(parked.lanes)
+        self.finished({registration: (len(parked.lanes), parked.size)})
+        return len(parked.lanes), parked.then
 
     def drop_oldest(
         self,
@@ -123,19 +117,21 @@ class Transaction(Shelves):
         return dropped[0]
 
     def relane(
-        self, registration: str, old_lanes: Sequence[str], lane_of: Callable[[Event], str] | str
-    ) -> list[str]:
-        """Move the pending deliveries of a registration to other lanes; they keep their numbers.
-
-        Args:
-            registration: its id.
-            old_lanes: the lanes they are in.
-            lane_of: gives the new lane of an event, or is the new lane of all, which is faster.
+        self,
+        registration: str,
+        lanes: Sequence[str],
+        lane_of: Callable[[Event], str] | str,
+        place: Place,
+        limit: int,
+    ) -> Place | None:
+        """Move pending deliveries of a registration to other lanes: one step; see :func:`moving.relane`.
 
         Returns:
-            The lanes they are in now.
+            Where the next step begins.
         """
-        return moving.relane(self._connection, self._names, registration, old_lanes, lane_of)
+        moved = moving.relane(self._connection, self._names, registration, lanes, lane_of, place, limit)
+        self.rows += len(moved.lanes)
+        return moved.then
 
     def resend(
         self, instance: str, seq: int, lane_of: Callable[[Event], str] | str, position: int, at: float

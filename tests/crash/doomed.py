@@ -17,7 +17,7 @@ from hookgw import background
 from hookgw.cli.group import main
 from hookgw.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.store import Store, migrations
+from hookgw.store import Store, migrations, moving_access
 from hookgw.store.writer import Transaction
 
 
@@ -58,6 +58,16 @@ def prune() -> None:
     Transaction.prune = _deadly_after(2, Transaction.prune)  # type: ignore[method-assign]
 
 
+def move() -> None:
+    """Two steps of a move to another URL are on disk, the third in the middle of its transaction."""
+    Transaction.relane = _deadly_walk(2, Transaction.relane)  # type: ignore[method-assign]
+
+
+def parking() -> None:
+    """Two steps of parking are on disk, the third in the middle of its transaction."""
+    Transaction.park = _deadly_walk(2, Transaction.park)  # type: ignore[method-assign]
+
+
 def migration() -> None:
     """A migration is done but for its commit."""
     usual = migrations._apply
@@ -84,7 +94,23 @@ def _deadly_after(times: int, usual: Callable[..., int]) -> Callable[..., int]:
     return doomed
 
 
-MOMENTS = {moment.__name__: moment for moment in (dispatch, settle, replay, prune, migration)}
+def _deadly_walk(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """The same in steps of 100 deliveries, but after so many of them it dies with the next one undone."""
+    moving_access.MOVING_STEP = 100
+    done = 0
+
+    def doomed(self: Transaction, *arguments: Any, **more: Any) -> Any:
+        nonlocal done
+        then = usual(self, *arguments, **more)
+        if done == times:
+            die()
+        done += 1
+        return then
+
+    return doomed
+
+
+MOMENTS = {moment.__name__: moment for moment in (dispatch, settle, replay, prune, move, parking, migration)}
 
 if __name__ == "__main__":
     MOMENTS[sys.argv.pop(1)]()

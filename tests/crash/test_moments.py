@@ -210,6 +210,60 @@ async def test_during_pruning(tmp_path: Path) -> None:
         assert peek(stage.data, orphans) == [(0,)], orphans
 
 
+async def half_moved(stage: Stage, url: str) -> None:
+    """A thousand are pending, and the process died while they followed their registration to a URL."""
+    stage.receiver.default = answer(503)
+    await stage.start("move")
+    await stage.register()
+    await stage.call("POST", "/event/emit/shop", batch(1000))
+    with suppress(httpx.HTTPError):  # it is answered after the first step, if the process lives so long
+        await stage.call("POST", "/webhook/set/shop", {"url": url})
+    await stage.target.died()
+    lanes = "SELECT lane, count(*) FROM deliveries WHERE state = 'pending' GROUP BY lane ORDER BY 2"
+    assert [count for _, count in peek(stage.data, lanes)] == [200, 800]
+
+
+async def test_during_a_move_to_another_url(tmp_path: Path) -> None:
+    """It goes on at the next start: all arrives there, in order, before what is accepted later."""
+    async with staged(tmp_path) as stage, open_receiver() as other:
+        await half_moved(stage, other.url)
+        tried = len(stage.receiver.requests)
+        await stage.start()
+        await stage.call("POST", "/event/emit/shop", [event("late")])
+        await stage.drained()
+        assert other.ids == [*ids(batch(1000)), "late"]
+        assert len(stage.receiver.requests) == tried
+
+
+async def test_during_a_move_that_is_killed_again(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage, open_receiver() as other:
+        await half_moved(stage, other.url)
+        with suppress(AssertionError):  # it may not live until it is ready
+            await stage.start("move")
+        await stage.target.died()
+        await stage.start()
+        await stage.drained()
+        assert other.ids == ids(batch(1000))
+
+
+async def test_during_parking(tmp_path: Path) -> None:
+    """What was not parked yet is never sent: its registration is disabled."""
+    async with staged(tmp_path) as stage:
+        stage.receiver.default = answer(503)
+        await stage.start("parking")
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", batch(1000))
+        await stage.call_in_vain("/webhook/set/shop", {"url": "", "enabled": False})
+        await stage.target.died()
+        states = "SELECT state, count(*) FROM deliveries GROUP BY state"
+        assert sorted(peek(stage.data, states)) == [("dead", 200), ("pending", 800)]
+        tried = len(stage.receiver.requests)
+        await stage.start()
+        await stage.drained()
+        assert await stage.deliveries("dead") == ids(batch(1000))
+        assert len(stage.receiver.requests) == tried
+
+
 async def test_during_a_migration(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         await stage.target.spawn(doomed_at="migration")

@@ -9,7 +9,7 @@ import pytest
 
 from hookgw.deliveries import DeliveryState
 from hookgw.store import Append, DeliveryQuery, Store
-from hookgw.store.store import PARK_STEP
+from hookgw.store.moving_access import MOVING_STEP
 from tests.store.support import event, ids_of, opened, to
 
 LANES = [f"http://receiver.test/hook#{number}" for number in range(3)]
@@ -69,6 +69,6 @@ async def test_they_are_dead_letters_that_say_why(store: Store) -> None:
 
 async def test_one_step_is_bounded(tmp_path: Path) -> None:
     async with opened(tmp_path / "many.db") as store:
-        await store.append(to(*map(str, range(PARK_STEP + 1)), lane=LANES[0]))
-        assert await store.drop_oldest("reg_1", LANES, "full", count=PARK_STEP + 1, size=0) == PARK_STEP
-        assert await ids_of(store, LANES[0]) == [str(PARK_STEP)]
+        await store.append(to(*map(str, range(MOVING_STEP + 1)), lane=LANES[0]))
+        assert await store.drop_oldest("reg_1", LANES, "full", count=MOVING_STEP + 1, size=0) == MOVING_STEP
+        assert await ids_of(store, LANES[0]) == [str(MOVING_STEP)]

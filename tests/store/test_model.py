@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hypothesis import settings
@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from hookgw.deliveries import Delivery, DeliveryState, Page, Settlement
 from hookgw.store.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.migrations import migrate
+from hookgw.store.moving import START, Place
 from hookgw.store.outbox import (
     NewEvent,
     backlog,
@@ -24,7 +25,7 @@ from hookgw.store.outbox import (
 )
 from hookgw.store.tallies import Change, counted
 from hookgw.store.tallies import added as total
-from hookgw.store.writer import Committed, Writer
+from hookgw.store.writer import Committed, Transaction, Writer
 from tests.store.support import AT, attempt, event
 
 LANES = ["http://a.test", "http://b.test", "http://c.test"]
@@ -121,18 +122,26 @@ class Outbox(RuleBasedStateMachine):
         new=st.sampled_from(LANES),
     )
     def relane(self, registration: str, old: str, new: str) -> None:
-        job = FunctionJob(lambda transaction: transaction.relane(registration, [old], lambda _: new))
-        self._call(job)
+        self._walk(
+            lambda transaction, place: transaction.relane(registration, [old], lambda _: new, place, 2)
+        )
         for delivery in self.deliveries.values():
             if (delivery.registration, delivery.lane) == (registration, old):
                 delivery.lane = new
 
     @rule(registration=st.sampled_from(["reg_1", "reg_2"]), lane=st.sampled_from(LANES))
     def park(self, registration: str, lane: str) -> None:
-        job = FunctionJob(lambda transaction: transaction.park(registration, [lane], "off", AT))
-        self._call(job)
+        count = 0
+
+        def park(transaction: Transaction, place: Place) -> Place | None:
+            nonlocal count
+            parked, then = transaction.park(registration, [lane], "off", AT, place, 2)
+            count += parked
+            return then
+
+        self._walk(park)
         parked = [s for s, d in self.deliveries.items() if (d.registration, d.lane) == (registration, lane)]
-        assert job.result == len(parked)
+        assert count == len(parked)
         for seq in parked:
             self._finish(seq)
 
@@ -179,6 +188,17 @@ class Outbox(RuleBasedStateMachine):
         self.events = {
             name: seqs for name, seqs in self.events.items() if any(seq in self.deliveries for seq in seqs)
         }
+
+    def _walk(self, step: Callable[[Transaction, Place], Place | None]) -> None:
+        place: Place | None = START
+        while place is not None:
+            place = self._take(step, place)
+
+    def _take(self, step: Callable[[Transaction, Place], Place | None], place: Place) -> Place | None:
+        job = FunctionJob(lambda transaction: step(transaction, place))
+        self._call(job)
+        then: Place | None = job.result
+        return then
 
     def _call(self, job: FunctionJob) -> None:
         group = Group()

@@ -13,6 +13,7 @@ import pytest
 from hookgw.deliveries import DeliveryState
 from hookgw.store import DeliveryQuery, dropping, history, moving, outbox, settling, tallies
 from hookgw.store.migrations import migrate
+from hookgw.store.names import Names
 from tests.store.support import AT, delivered
 
 
@@ -54,7 +55,11 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settling.settle(c, [delivered(1)]), history.prune(c, AT + 1, 10)),
-    "park": lambda c: moving.park(c, "reg", ["lane"], "off", AT),
+    "park": lambda c: moving.park(c, "reg", ["lane"], "off", AT, moving.START, 10),
+    "relane": lambda c: moving.relane(c, Names(c), "reg", ["lane"], "other", moving.START, 10),
+    "relane by a function": lambda c: moving.relane(
+        c, Names(c), "reg", ["lane"], lambda _: "other", moving.START, 10
+    ),
     "drop the oldest": lambda c: dropping.drop_oldest(
         c, "reg", ["lane"], "full", AT, count=1, size=0, spared=[], limit=10
     ),

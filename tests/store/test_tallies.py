@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookgw.store import Transaction
+from hookgw.store.moving import START
 from hookgw.store.tallies import Change, added, counted
 from tests.store.support import AT, LANE, delivered, failed, opened, seqs_of, to
 
@@ -57,7 +58,7 @@ async def test_what_is_undone_is_not_told_of(tmp_path: Path) -> None:
     told: list[Change] = []
 
     def park_and_fail(transaction: Transaction) -> None:
-        transaction.park("reg_1", [LANE], "off", AT)
+        transaction.park("reg_1", [LANE], "off", AT, START, 10)
         raise KeyError
 
     async with opened(tmp_path / "hookgw.db") as store:
