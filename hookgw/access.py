@@ -10,12 +10,19 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
 from hookgw.errors import Forbidden
+
+DEFAULT_KEY = "default"
+"""The name of the key that comes with an instance, and of the global key that is made at the first start."""
+CONFIGURED_KEY = "configuration"
+"""The name of the global key of the settings; no other key can have it."""
+WEAK = 16
+"""A key of fewer characters, chosen by somebody, is worth a warning."""
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -39,6 +46,50 @@ class Principal(msgspec.Struct, frozen=True):
 GLOBAL = Principal()
 
 
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a key.
+
+    Attributes:
+        name: among the keys of its instance, or among the global ones.
+        hash: see :meth:`Keyring.hash`; the key itself is not kept.
+        created_at: seconds since the epoch; 0 where it is not known.
+        expires_at: the moment from which it opens nothing; ``None`` for never.
+        origin: the name of the key from which it descends, by one key making the next. It is empty where a
+            global key made it for an instance, or it came with one: then it is an origin itself.
+    """
+
+    name: str
+    hash: str
+    created_at: float = 0.0
+    expires_at: float | None = None
+    origin: str = ""
+
+    def is_expired(self, now: float) -> bool:
+        """Whether it opens nothing any more."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def outlives(self, other: Key) -> bool:
+        """Whether it still opens something when the other does not."""
+        if other.expires_at is None:
+            return False
+        return self.expires_at is None or self.expires_at > other.expires_at
+
+
+class Holder:
+    """Who holds a key, as long as the key is in the ring.
+
+    Attributes:
+        principal: what the key opens.
+        key: what is kept of it.
+    """
+
+    __slots__ = ("key", "principal")
+
+    def __init__(self, principal: Principal, key: Key) -> None:
+        self.principal = principal
+        self.key = key
+
+
 def new_key() -> str:
     """A fresh key of 192 random bits."""
     return secrets.token_urlsafe(24)
@@ -49,31 +100,36 @@ class Keyring:
 
     Args:
         salt: random bytes of the installation, kept with its data.
+        now: the time by which keys expire, in seconds since the epoch.
     """
 
-    def __init__(self, salt: bytes) -> None:
-        self._salt = salt
-        self._principals: dict[str, Principal] = {}
+    def __init__(self, salt: bytes, now: Callable[[], float]) -> None:
+        self._salted = hmac.new(salt, digestmod=hashlib.sha256)
+        self._now = now
+        self._holders: dict[str, Holder] = {}
         self._claimed: set[str] = set()
 
     def hash(self, key: str) -> str:
         """The keyed hash under which a key is stored."""
-        return hmac.new(self._salt, key.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+        salted = self._salted.copy()
+        salted.update(key.encode("utf-8", "surrogatepass"))
+        return salted.hexdigest()
 
-    def add_global(self, key_hash: str) -> None:
-        """Let the key of that hash do everything."""
-        self._principals[key_hash] = GLOBAL
+    def add_global(self, key: Key) -> None:
+        """Let a key do everything, even where an instance has the same one."""
+        self._holders[key.hash] = Holder(GLOBAL, key)
 
-    def add_instance(self, instance: str, key_hashes: Iterable[str]) -> None:
-        """Let the keys of those hashes do what concerns the instance."""
-        for key_hash in key_hashes:
-            self._principals.setdefault(key_hash, Principal(instance))
+    def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
+        """Let keys do what concerns the instance; what somebody has already stays his."""
+        for key in keys:
+            self._holders.setdefault(key.hash, Holder(Principal(instance), key))
 
-    def remove(self, key_hashes: Iterable[str]) -> None:
-        """Forget instance keys."""
-        for key_hash in key_hashes:
-            if self._principals.get(key_hash, GLOBAL) is not GLOBAL:
-                del self._principals[key_hash]
+    def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
+        """Forget keys of an instance, or global ones (``None``); what is somebody else's stays."""
+        for key in keys:
+            holder = self._holders.get(key.hash)
+            if holder is not None and holder.principal.instance == instance:
+                del self._holders[key.hash]
 
     @contextmanager
     def claiming(self, key: str) -> Iterator[str]:
@@ -86,7 +142,7 @@ class Keyring:
             Forbidden: somebody has that key already, or is being given it.
         """
         key_hash = self.hash(key)
-        if key_hash in self._principals or key_hash in self._claimed:
+        if key_hash in self._holders or key_hash in self._claimed:
             raise Forbidden("This token cannot be used; choose another, or leave it out.")
         self._claimed.add(key_hash)
         try:
@@ -94,8 +150,16 @@ class Keyring:
         finally:
             self._claimed.remove(key_hash)
 
-    def authenticate(self, key: str | None) -> Principal | None:
-        """Whose key it is; ``None`` for nobody's."""
+    def find(self, key: str | None) -> Holder | None:
+        """Who holds a key; ``None`` for nobody, also where it has expired."""
         if not key:
             return None
-        return self._principals.get(self.hash(key))
+        holder = self._holders.get(self.hash(key))
+        return None if holder is None or self._is_expired(holder) else holder
+
+    def is_held(self, holder: Holder) -> bool:
+        """Whether a holder that was found a while ago still holds its key."""
+        return self._holders.get(holder.key.hash) is holder and not self._is_expired(holder)
+
+    def _is_expired(self, holder: Holder) -> bool:
+        return holder.key.expires_at is not None and holder.key.is_expired(self._now())

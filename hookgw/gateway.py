@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from hookgw.access import Principal
+from hookgw.access import Holder, Key, Principal
 from hookgw.background import keep_running
 from hookgw.clock import Clock
 from hookgw.connectors import ConnectionState, QRCode
@@ -70,7 +70,28 @@ class Gateway(Wiring):
 
     def authenticate(self, key: str | None) -> Principal | None:
         """Whose key it is; ``None`` for nobody's."""
-        return self._keyring.authenticate(key)
+        holder = self._keyring.find(key)
+        return None if holder is None else holder.principal
+
+    def find_holder(self, key: str | None) -> Holder | None:
+        """Who holds a key; ``None`` for nobody."""
+        return self._keyring.find(key)
+
+    def keys(self, scope: str | None) -> list[Key]:
+        """The keys of an instance, or the global ones; see :meth:`hookgw.key_changes.KeyChanges.list`."""
+        return self._key_changes.list(scope)
+
+    async def create_key(
+        self, scope: str | None, name: str, *, expires_at: float | None, maker: Holder
+    ) -> tuple[Key, str]:
+        """Make a key; see :meth:`hookgw.key_changes.KeyChanges.create`."""
+        return await _finish(
+            partial(self._key_changes.create, scope, name, expires_at=expires_at, maker=maker)
+        )
+
+    async def revoke_key(self, scope: str | None, name: str, *, by: Holder) -> None:
+        """Revoke a key; see :meth:`hookgw.key_changes.KeyChanges.revoke`."""
+        await _finish(partial(self._key_changes.revoke, scope, name, by=by))
 
     # Instances
 

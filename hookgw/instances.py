@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from hookgw.access import Keyring, new_key
+from hookgw.access import DEFAULT_KEY, Key, Keyring, new_key
 from hookgw.clock import Clock
 from hookgw.connections import Connections
 from hookgw.connectors import QRCode
@@ -67,16 +67,17 @@ class Instances:
             if self._registry.find_instance(name) is not None:
                 raise Forbidden(f"The name {name!r} is taken by another instance.")
             with self._keyring.claiming(key) as key_hash:
+                now = self._clock.wall()
                 instance = Instance(
                     name=name,
                     id=str(uuid.uuid4()),
                     integration=integration,
-                    key_hashes=(key_hash,),
+                    keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),
                     options=options or {},
-                    created_at=self._clock.wall(),
+                    created_at=now,
                 )
                 await self._registry.put_instance(instance)
-                self._keyring.add_instance(name, instance.key_hashes)
+                self._keyring.add_instance(name, instance.keys)
         return instance, key
 
     async def delete(self, name: str) -> None:
@@ -96,7 +97,7 @@ class Instances:
                 await self._registry.remove(registration)
                 await self._keeper.park(registration, "The instance was deleted.")
             await self._registry.remove_instance(instance)
-            self._keyring.remove(instance.key_hashes)
+            self._keyring.remove(name, instance.keys)
             self._connections.forget(name)
 
     async def connect(self, name: str) -> QRCode | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from hookgw.access import DEFAULT_KEY, Key
 from hookgw.events import Event
 
 DEFAULT_LABEL = "default"
@@ -203,7 +204,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         name: 1 to 128 characters of letters, digits, ``.``, ``_``, ``-``.
         id: a UUID, for clients that want one.
         integration: the connector's name; empty where events come by HTTP alone.
-        key_hashes: hashes of the instance keys.
+        keys: its keys that are stored, also those that have expired.
+        key_hashes: how data files of old have the keys: by their hashes alone; see :meth:`with_named_keys`.
         options: what the connector was given at creation.
         connected: whether the connector should be running (it is started again after a restart).
     """
@@ -211,7 +213,18 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     id: str
     integration: str = ""
+    keys: tuple[Key, ...] = ()
     key_hashes: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     connected: bool = False
     created_at: float = 0.0
+
+    def with_named_keys(self) -> Instance:
+        """The same with a name for each key; the first of those that had none is called ``default``."""
+        if not self.key_hashes:
+            return self
+        named = (
+            Key(name=f"{DEFAULT_KEY}-{number}" if number > 1 else DEFAULT_KEY, hash=key_hash)
+            for number, key_hash in enumerate(self.key_hashes, 1)
+        )
+        return msgspec.structs.replace(self, keys=(*named, *self.keys), key_hashes=())

@@ -20,6 +20,7 @@ from hookgw.global_webhooks import read_global_webhooks
 from hookgw.instances import Instances
 from hookgw.intake import Intake
 from hookgw.keeper import Keeper
+from hookgw.key_changes import KeyChanges
 from hookgw.keys import open_keyring
 from hookgw.kinds import BUILT_IN_KINDS
 from hookgw.metrics import Metrics
@@ -125,9 +126,10 @@ class Wiring:
             self.settings.global_webhooks, self.catalog, self.store, self.hooks.check_registration
         )
         await self._registry.load(everywhere)
-        self._keyring = await open_keyring(
-            self.store, self.settings.auth, self._registry.instances(), show_key
+        self._keyring, global_keys = await open_keyring(
+            self.store, self.settings.auth, self._registry.instances(), show_key, self.clock
         )
+        self._key_changes = KeyChanges(self._keyring, self._registry, global_keys, self.clock)
         self._instances = Instances(
             self._registry, self._keyring, self._connections, self._keeper, self.clock
         )

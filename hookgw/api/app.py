@@ -15,6 +15,7 @@ from hookgw.api.errors import install_error_handlers
 from hookgw.api.events import EventRoutes
 from hookgw.api.exchange import Exchange
 from hookgw.api.instances import InstanceRoutes
+from hookgw.api.keys import KeyRoutes
 from hookgw.api.messages import MessageRoutes
 from hookgw.api.operation import OperationRoutes
 from hookgw.api.shortcut import Shortcut
@@ -92,6 +93,7 @@ def create_app(gateway: Gateway) -> Application:
     resources = (
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
+        KeyRoutes(gateway),
         MessageRoutes(gateway),
         EventRoutes(gateway, emitting),
         DeliveryRoutes(gateway),

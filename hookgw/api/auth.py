@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from quart import g, request
 from quart_trio import QuartTrio
 
-from hookgw.access import Principal
+from hookgw.access import Holder, Principal
 from hookgw.api.bodies import Headers
 from hookgw.errors import Forbidden, Unauthorized
 from hookgw.instances import check_name
@@ -25,10 +25,17 @@ ROUTE = "hookgw.route"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 OPEN_BELOW = "/public/"
 """Plugins' routes below it need no key."""
+SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds"})
+SHARED_BELOW = "/shared/"
+"""Plugins' routes below it take any key, as those of ours in :data:`SHARED_PATHS` do."""
 
 
 def install_auth(app: QuartTrio, gateway: Gateway) -> None:
-    """Ask for a key before every route, and for the instance's or the global one where a route names one."""
+    """Ask for a key before every route: the instance's or the global one where the path names an instance.
+
+    Where it names none, the global key is needed, unless the route is declared to be open or shared: a
+    route that nobody thought about is closed.
+    """
 
     @app.before_request
     async def check_key() -> None:
@@ -37,10 +44,12 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         scope[ROUTE] = rule.rule if rule is not None else None
         if rule is not None and is_open(rule.rule):
             return
-        principal = g.principal = authenticate(gateway, request.headers)
-        named = request.view_args
-        if named:
-            check_reach(principal, named.get("instance"), named.get("label"))
+        holder = g.holder = authenticate(gateway, request.headers)
+        named = request.view_args or {}
+        if "instance" in named:
+            check_reach(holder.principal, named["instance"], named.get("label"))
+        elif rule is not None and not _is_shared(rule.rule):
+            need_global(holder.principal)
 
 
 def is_open(rule: str) -> bool:
@@ -48,16 +57,20 @@ def is_open(rule: str) -> bool:
     return rule in OPEN_PATHS or rule.startswith(OPEN_BELOW)
 
 
-def authenticate(gateway: Gateway, headers: Headers) -> Principal:
+def _is_shared(rule: str) -> bool:
+    return rule in SHARED_PATHS or rule.startswith(SHARED_BELOW)
+
+
+def authenticate(gateway: Gateway, headers: Headers) -> Holder:
     """Whose key a request has.
 
     Raises:
         Unauthorized: it has none, or one that nobody knows.
     """
-    principal = gateway.authenticate(_given_key(headers))
-    if principal is None:
+    holder = gateway.find_holder(_given_key(headers))
+    if holder is None:
         raise Unauthorized("Send a valid key in the apikey header.")
-    return principal
+    return holder
 
 
 def _given_key(headers: Headers) -> str:
@@ -69,32 +82,36 @@ def _given_key(headers: Headers) -> str:
     return key
 
 
-def check_reach(principal: Principal, instance: str | None, label: str | None = None) -> None:
+def check_reach(principal: Principal, instance: str, label: str | None = None) -> None:
     """Check that a caller may touch what a path names, and then that such names can be.
 
     Raises:
         Forbidden: the instance is not the caller's.
         Invalid: the name of the instance or the label breaks the rules.
     """
-    if instance is not None:
-        if not principal.may(instance):
-            raise Forbidden("This key is another instance's.")
-        check_name(instance, "The name of the instance")
+    if not principal.may(instance):
+        raise Forbidden("This key is another instance's.")
+    check_name(instance, "The name of the instance")
     if label is not None:
         check_name(label, "The label")
 
 
-def principal_here() -> Principal:
-    """Who is calling."""
-    principal: Principal = g.principal
-    return principal
-
-
-def need_global() -> None:
+def need_global(principal: Principal) -> None:
     """Let only the global key pass.
 
     Raises:
         Forbidden: it is an instance's key.
     """
-    if principal_here().instance is not None:
-        raise Forbidden("Only the global key may do this.")
+    if not principal.is_global:
+        raise Forbidden("Only a global key may do this.")
+
+
+def principal_here() -> Principal:
+    """Who is calling."""
+    return holder_here().principal
+
+
+def holder_here() -> Holder:
+    """Whose key the caller has shown."""
+    holder: Holder = g.holder
+    return holder

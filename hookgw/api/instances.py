@@ -8,7 +8,7 @@ import trio
 from quart import Blueprint, Response, request
 
 from hookgw.api import answers
-from hookgw.api.auth import need_global, principal_here
+from hookgw.api.auth import principal_here
 from hookgw.api.bodies import json_response, read_json
 from hookgw.api.contract.declaring import Parameter, describes, json_body
 from hookgw.api.presenting import (
@@ -66,7 +66,6 @@ class InstanceRoutes:
 
         The instance's key is shown only now. Where the registration is refused, no instance is made.
         """
-        need_global()
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
         instance, key = await self._gateway.create_instance(
             asked.name, integration=asked.integration, token=asked.token, options=asked.options

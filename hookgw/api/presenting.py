@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hookgw.access import Key
 from hookgw.api import answers
 from hookgw.clock import rfc3339
 from hookgw.connectors import ConnectionState, QRCode
@@ -102,6 +103,19 @@ def present_connection(
         return answers.Connection(instance=named)
     return answers.Connection(
         instance=named, code=code.code, base64=code.base64, pairing_code=code.pairing_code
+    )
+
+
+def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> answers.Key:
+    """What is kept of a key; ``current`` is the caller's own, ``now`` the steady clock's."""
+    return answers.Key(
+        name=key.name,
+        instance=instance,
+        state="expired" if key.is_expired(now) else "active",
+        created_at=present_time(key.created_at),
+        expires_at=present_time(key.expires_at),
+        origin=key.origin or None,
+        current=key.hash == current.hash,
     )
 
 

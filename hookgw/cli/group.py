@@ -24,6 +24,7 @@ HOMES = {
     "emit": "hookgw.cli.emit:emit",
     "webhook": "hookgw.cli.webhook:webhook",
     "instance": "hookgw.cli.instance:instance",
+    "key": "hookgw.cli.key:key",
     "delivery": "hookgw.cli.delivery:delivery",
     "tail": "hookgw.cli.tail:tail",
     "lane": "hookgw.cli.lane:lane",

@@ -189,6 +189,17 @@ CREATE: Schema = {
     },
 }
 
+KEY: Schema = {
+    "type": "object",
+    "description": "Of expiresIn and expiresAt at most one; with neither it lasts as long as its maker's.",
+    "required": ["name"],
+    "properties": {
+        "name": NAME_SCHEMA | {"description": "The name."},
+        **dict.fromkeys(("expiresIn", "expires_in"), _length("1s", "3650d", "How long it opens anything.")),
+        **dict.fromkeys(("expiresAt", "expires_at"), _or_null(TIME_SCHEMA, "Until when it opens anything.")),
+    },
+}
+
 _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
 
 SEND_TEXT: Schema = {
@@ -255,6 +266,7 @@ COMPONENTS: dict[str, Schema] = {
     "SetRequest": SET,
     "RotateRequest": GRACE,
     "CreateRequest": CREATE,
+    "KeyRequest": KEY,
     "SendTextRequest": SEND_TEXT,
     "EmittedEvent": EMITTED_EVENT,
     "EmitRequest": EMIT,

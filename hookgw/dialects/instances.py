@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from hookgw.access import WEAK
 from hookgw.dialects.fields import Fields, as_object, as_text, kind_of, text_up_to
 from hookgw.dialects.registrations import READ_ONLY, read_change
 from hookgw.errors import Invalid
@@ -59,6 +60,10 @@ def parse_creation(body: Any, catalog: Catalog) -> Creation:
     options = {name: body[name] for name in left} if integration and integration not in FOREIGN else {}
     fields.ignore(*options)
     warnings += fields.finish()
+    if token is not None and 0 < len(token) < WEAK:
+        warnings.append(
+            f"token: with fewer than {WEAK} characters it can be guessed; leave it out, and one is made."
+        )
     if integration in FOREIGN:
         warnings.append(f"integration: there is no connector {integration}; events come by HTTP alone.")
         integration = ""

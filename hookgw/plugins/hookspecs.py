@@ -155,7 +155,8 @@ def hookgw_connectors() -> list[Connector]:  # type: ignore[empty-body]
 def hookgw_routes(app: QuartTrio, gateway: Gateway) -> None:
     """Add routes to the HTTP interface, before it starts.
 
-    Every route needs a key unless its path is below ``/public/``; see ``docs/plugins.md``.
+    Every route needs the global key, or with ``<instance>`` in its path that instance's; below
+    ``/shared/`` any key, below ``/public/`` none. See ``docs/plugins.md``.
     """
 
 

@@ -72,8 +72,10 @@ def test_everything_wrong_is_named_at_once() -> None:
 
 
 def test_further_fields_are_the_connectors_options() -> None:
-    made = creation(integration="simulator", rate=5, token="secret-token", webhook={"url": URL, "colour": 1})
-    assert (made.integration, made.options, made.token) == ("simulator", {"rate": 5}, "secret-token")
+    made = creation(
+        integration="simulator", rate=5, token="a-secret-token-1", webhook={"url": URL, "colour": 1}
+    )
+    assert (made.integration, made.options, made.token) == ("simulator", {"rate": 5}, "a-secret-token-1")
     assert made.warnings == ["webhook.colour is no field that hookgw knows; it was ignored."]
 
 

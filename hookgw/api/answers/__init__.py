@@ -8,12 +8,14 @@ from hookgw.api.answers.common import Done, DoneMessage, Error, Health, Messages
 from hookgw.api.answers.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.answers.events import Emitted, Event, Kind
 from hookgw.api.answers.instances import Connection, CreatedInstance, Instance, ListedInstance, NamedState
+from hookgw.api.answers.keys import CreatedKey, Key
 from hookgw.api.answers.registrations import Registration, Retry, Secret
 
 __all__ = [
     "Attempt",
     "Connection",
     "CreatedInstance",
+    "CreatedKey",
     "Delivery",
     "DeliveryPage",
     "Done",
@@ -23,6 +25,7 @@ __all__ = [
     "Event",
     "Health",
     "Instance",
+    "Key",
     "Kind",
     "Lane",
     "ListedInstance",

@@ -27,9 +27,12 @@ _DELIVERY_NAME = {"type": "string", "examples": ["dlv_17"]}
 _PATH = {
     "instance": ("instance", NAME_SCHEMA | {"examples": ["loja1"]}, "The name of the instance."),
     "label": ("label", NAME_SCHEMA | {"examples": ["crm"]}, "The label of the registration."),
+    "key_name": ("key_name", NAME_SCHEMA | {"examples": ["default"]}, "The name of the key."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """What stands in paths: the name in the document, the schema, the meaning."""
+_TWINS = frozenset({"/key/create", "/key/list", "/key/delete/<key_name>"})
+"""Paths that also exist for an instance, with the same words."""
 _VERSION = {"description": "The version of hookgw.", "required": True, "schema": {"type": "string"}}
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
 
@@ -156,7 +159,8 @@ def _operation_id(route: Route) -> str:
     """``webhookSetLabelled``: the words of the path, which are enough as no path takes two methods."""
     words = [word for part in route.path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
     name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
-    return name[0].lower() + name[1:] + ("Labelled" if route.path.endswith("/<label>") else "")
+    apart = "Labelled" if route.path.endswith("/<label>") else "Global" if route.path in _TWINS else ""
+    return name[0].lower() + name[1:] + apart
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

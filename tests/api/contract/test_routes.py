@@ -108,7 +108,7 @@ async def test_every_example_is_taken(app: Application, client: httpx.AsyncClien
             for title, example in content.get("examples", {}).items():
                 await gateway.set_registration("loja1", "crm", _change(), create=True)
                 await gateway.set_registration("loja1", "default", _change())
-                if "Create" in operation["operationId"]:
+                if operation["operationId"] == "instanceCreate":
                     await gateway.delete_instance("loja1")
                 url = path.replace("{instance}", "loja1").replace("{label}", "crm")
                 response = await client.request(

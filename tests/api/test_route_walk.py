@@ -1,0 +1,201 @@
+"""Every route of the table, by every method, asked by those who may not: no route can be forgotten.
+
+What a route needs is said by its path alone. A new route that names no instance is closed to instance
+keys until it is put into one of the lists here and in :mod:`hookgw.api.auth`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import trio
+from quart_trio import QuartTrio
+
+from hookgw.api.app import Application, create_app
+from hookgw.gateway import Gateway
+from tests.api.conftest import KEY, open_client
+from tests.api.test_app import shape_of
+
+OWN_KEY = "the-key-of-loja1"
+OPEN = {"/healthz", "/readyz", "/openapi.json", "/public/hello"}
+ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/shared/colours"}
+FILLED = {"label": "crm", "name": "dlv_1", "key_name": "default", "rest": "notes"}
+"""What stands for each argument of a path but the instance's; a new one has to be put in here."""
+
+Route = tuple[str, str, str]
+"""The method, the path with its arguments filled in, and the rule that it is from."""
+
+
+class RoutesOfAPlugin:
+    """What a plugin may add through its hook, careful and careless."""
+
+    def routes(self, app: QuartTrio, gateway: Gateway) -> None:
+        @app.get("/public/hello")
+        async def hello() -> str:
+            return "hello"
+
+        @app.get("/shared/colours")
+        async def colours() -> str:
+            return "red"
+
+        @app.route("/crm/contacts/<instance>", methods=["GET", "PUT", "PATCH", "TRACE"])
+        async def contacts(instance: str) -> str:
+            return instance
+
+        @app.get("/crm/<instance>/files/<path:rest>")
+        async def files(instance: str, rest: str) -> str:
+            return rest
+
+        @app.get("/crm/export")
+        async def export() -> str:
+            return "everybody's"
+
+        @app.get("/crm/of/<name>")
+        async def careless(name: str) -> str:
+            return name
+
+
+@pytest.fixture(params=["short", "long"])
+def app(request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Application:
+    """With a plugin's routes; with the short way of emits, and without."""
+    monkeypatch.setattr(gateway.hooks, "routes", RoutesOfAPlugin().routes)
+    app = create_app(gateway)
+    assert app.is_shortened
+    if request.param == "long":
+        app.shorten(None)
+    return app
+
+
+@pytest.fixture
+async def client(
+    app: Application, nursery: trio.Nursery, gateway: Gateway
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Without a key."""
+    await gateway.create_instance("loja1", token=OWN_KEY)
+    await gateway.create_instance("loja2")
+    async with open_client(app, nursery) as client:
+        yield client
+
+
+def walk(app: Application, instance: str = "loja1") -> list[Route]:
+    """Every route."""
+    filled = {**FILLED, "instance": instance}
+    return [
+        (method, re.sub(r"<(?:\w+:)?(\w+)>", lambda found: filled[found[1]], rule.rule), rule.rule)
+        for rule in app.url_map.iter_rules()
+        for method in sorted(rule.methods or ())
+    ]
+
+
+def scoped(routes: list[Route]) -> list[Route]:
+    """Those that name an instance."""
+    return [route for route in routes if "<instance>" in route[2]]
+
+
+def told(response: httpx.Response) -> tuple[object, ...]:
+    """All that an answer says, but for the time."""
+    headers = [(name, value) for name, value in response.headers.items() if name != "date"]
+    return response.status_code, response.content, headers
+
+
+async def test_the_walk_sees_everything(app: Application) -> None:
+    rules = {rule for _, _, rule in walk(app)}
+    assert rules == {rule.rule for rule in app.url_map.iter_rules()}
+    assert len(scoped(walk(app))) >= 60
+    assert rules >= OPEN | ANY_KEY | {"/crm/export", "/key/delete/<instance>/<key_name>"}
+
+
+@pytest.mark.parametrize("key", [None, "", "wrong", KEY + "x", KEY.upper(), OWN_KEY + " x", OWN_KEY[:-1]])
+async def test_no_route_answers_without_a_key(
+    key: str | None, app: Application, client: httpx.AsyncClient
+) -> None:
+    headers = {} if key is None else {"apikey": key}
+    for method, path, rule in walk(app):
+        if rule in OPEN:
+            continue
+        response = await client.request(method, path, headers=headers)
+        assert response.status_code == 401, (method, path)
+        assert "www-authenticate" in response.headers
+        assert method == "HEAD" or shape_of(response)
+
+
+async def test_no_route_lets_an_instance_key_touch_another_instance(
+    app: Application, client: httpx.AsyncClient
+) -> None:
+    """And the answer is the same, whether or not there is such an instance."""
+    client.headers["apikey"] = OWN_KEY
+    routes = zip(
+        scoped(walk(app, "loja2")), scoped(walk(app, "nobody")), scoped(walk(app, "a b")), strict=True
+    )
+    for (method, path, _), (_, elsewhere, _), (_, impossible, _) in routes:
+        response = await client.request(method, path)
+        assert response.status_code == 403, (method, path)
+        others = [await client.request(method, other) for other in (elsewhere, impossible)]
+        assert told(response) == told(others[0]) == told(others[1])
+        assert method == "HEAD" or shape_of(response) == ["This key is another instance's."]
+
+
+async def test_no_other_route_lets_an_instance_key_in_unless_it_is_meant_to(
+    app: Application, client: httpx.AsyncClient
+) -> None:
+    client.headers["apikey"] = OWN_KEY
+    for method, path, rule in walk(app):
+        if "<instance>" in rule or rule in OPEN:
+            continue
+        response = await client.request(method, path)
+        assert (response.status_code == 403) is (rule not in ANY_KEY), (method, path)
+        assert method == "HEAD" or rule in ANY_KEY or shape_of(response) == ["Only a global key may do this."]
+
+
+async def test_a_body_or_query_that_names_the_own_instance_opens_nothing(
+    app: Application, client: httpx.AsyncClient
+) -> None:
+    client.headers["apikey"] = OWN_KEY
+    for method, path, _ in scoped(walk(app, "loja2")):
+        named = {"instance": "loja1", "instanceName": "loja1"}
+        response = await client.request(method, path, params=named, json=named)
+        assert response.status_code == 403, (method, path)
+
+
+async def test_the_own_instance_is_open(app: Application, client: httpx.AsyncClient) -> None:
+    """So the walks above are refused for the reason that they name."""
+    client.headers["apikey"] = OWN_KEY
+    for method, path, rule in scoped(walk(app)):
+        if method in ("GET", "OPTIONS"):
+            response = await client.request(method, path)
+            assert response.status_code in (200, 404, 409), (method, rule)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/public/../crm/contacts/loja2",
+        "/crm/contacts/loja1/../loja2",
+        "//crm/contacts/loja2",
+        "/crm/contacts/loja2/",
+        "/crm/contacts//loja2",
+        "/crm/contacts/%6Coja2",
+        "/crm/contacts/loja1%2F..%2Floja2",
+        "/event/emit/loja1%2f..%2floja2",
+        "/event/emit/loja2/",
+        "/event/emit//loja2",
+        "/event/emit/loja2?instance=loja1",
+    ],
+)
+async def test_spellings_of_a_path_open_nothing(path: str, client: httpx.AsyncClient) -> None:
+    client.event_hooks = {}  # the contract knows no redirects
+    for method in ("GET", "POST"):
+        response = await client.request(method, path, headers={"apikey": OWN_KEY})
+        assert response.status_code in (308, 403, 404, 405), (method, path)
+        assert (await client.request(method, path)).status_code == 401
+
+
+async def test_what_a_plugin_declares_is_open(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/public/hello")).text == "hello"
+    own, everything = {"apikey": OWN_KEY}, {"apikey": KEY}
+    assert (await client.get("/shared/colours", headers=own)).text == "red"
+    assert (await client.get("/crm/contacts/loja1", headers=own)).text == "loja1"
+    assert (await client.get("/crm/export", headers=everything)).text == "everybody's"

@@ -1,0 +1,62 @@
+"""``hookgw key``."""
+
+from __future__ import annotations
+
+import json
+
+from hookgw.testing.receiver import Receiver
+
+from .conftest import Invoke, says
+
+MADE = {"name": "crm", "instance": "loja1", "key": "the-key", "expiresAt": "2026-12-20T12:00:00.000Z"}
+LISTED = {
+    "name": "crm",
+    "instance": "loja1",
+    "state": "active",
+    "createdAt": "2026-11-20T12:00:00.000Z",
+    "expiresAt": None,
+    "origin": "default",
+    "current": True,
+}
+
+
+async def test_create_prints_the_key(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(MADE, 201)
+    result = await invoke("key", "create", "crm", "--instance", "loja1", "--expires-in", "30d")
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/key/create/loja1")
+    assert request.json == {"name": "crm", "expiresIn": "30d"}
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["name", "crm"],
+        ["instance", "loja1"],
+        ["key", "the-key"],
+        ["expires", "2026-12-20T12:00:00.000Z"],
+    ]
+
+
+async def test_create_a_global_key(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(MADE, 201)
+    result = await invoke("key", "create", "ops", "--expires-at", "2026-12-20T12:00:00Z", "--json")
+    assert server.requests[0].target == "/key/create"
+    assert server.requests[0].json == {"name": "ops", "expiresAt": "2026-12-20T12:00:00Z"}
+    assert json.loads(result.stdout) == MADE
+
+
+async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([LISTED])
+    result = await invoke("key", "list", "--instance", "loja1")
+    assert server.requests[0].target == "/key/list/loja1"
+    row = result.stdout.splitlines()[-1].split()
+    assert row == ["crm", "active", "2026-11-20T12:00:00.000Z", "default", "yes"]
+    assert json.loads((await invoke("key", "list", "--json")).stdout) == [LISTED]
+    assert server.requests[1].target == "/key/list"
+
+
+async def test_revoke(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"status": "SUCCESS"})
+    assert (await invoke("key", "revoke", "crm", "--instance", "loja1")).stdout == "Revoked 'crm'.\n"
+    await invoke("key", "revoke", "a/b")
+    assert [(one.method, one.target) for one in server.requests] == [
+        ("DELETE", "/key/delete/loja1/crm"),
+        ("DELETE", "/key/delete/a%2Fb"),
+    ]
