@@ -3,7 +3,7 @@
 They have no place on the shelves: the configuration is theirs. Only what must outlive a restart and
 is not in the configuration is kept: a secret that was made for one, and the lanes that one had, so that
 what is pending follows it to another URL. Both are kept by label; the label that a block without one
-gets is made of its URL, so that moving blocks about in the file changes nothing.
+gets is made of its URL, without user and password, so that moving blocks about in the file changes nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hookgw.events import Catalog
 from hookgw.instances import check_name
 from hookgw.registrations import GLOBAL_INSTANCE, Registration, Secret, lanes_of, new_secret
 from hookgw.store import Store
+from hookgw.userinfo import without_user
 
 
 async def read_global_webhooks(
@@ -65,7 +66,9 @@ def _read(block: dict[str, Any], catalog: Catalog) -> Registration:
     change, warnings = parse_registration({k: v for k, v in block.items() if k != "label"}, catalog)
     if warnings:  # what a caller is merely told of stops the start here, so nothing "was ignored"
         raise Invalid(*(f"{warning.removesuffix('; it was ignored.')}." for warning in warnings))
-    label = check_name(block.get("label", f"webhook-{zlib.crc32(change.url.encode()):08x}"), "label")
+    label = check_name(
+        block.get("label", f"webhook-{zlib.crc32(without_user(change.url).encode()):08x}"), "label"
+    )
     fresh = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
     given = () if change.secret is msgspec.UNSET else fresh.secrets
     return msgspec.structs.replace(fresh, id=f"global_{label}", secrets=given)

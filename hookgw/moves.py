@@ -185,4 +185,4 @@ class Moves:
 
 
 def _lane_now(registration: Registration) -> Callable[[Event], str] | str:
-    return partial(lane_of, registration) if len(lanes_of(registration)) > 1 else registration.url
+    return partial(lane_of, registration) if len(lanes_of(registration)) > 1 else registration.address

@@ -176,7 +176,7 @@ class Operations:
             "registration": registration_id,
             "instance": registration.instance if registration else None,
             "label": registration.label if registration else None,
-            "url": registration.url if registration else None,
+            "url": registration.address if registration else None,
         }
         event = Event(
             id=new_event_id(),

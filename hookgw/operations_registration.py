@@ -58,7 +58,7 @@ def wanted_kinds(settings: OperationsSettings) -> frozenset[str]:
 
 def operations_lane(registration: Registration) -> str:
     """The key of its lane, which no other registration can have: a URL has no fragment."""
-    return f"{registration.url}#{OPERATIONS_ID}"
+    return f"{registration.address}#{OPERATIONS_ID}"
 
 
 async def read_operations(settings: OperationsSettings, store: Store) -> Registration | None:

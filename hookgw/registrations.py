@@ -15,6 +15,7 @@ import msgspec
 
 from hookgw.access import DEFAULT_KEY, Key
 from hookgw.events import Event
+from hookgw.userinfo import without_user
 
 DEFAULT_LABEL = "default"
 GLOBAL_INSTANCE = "*"
@@ -102,6 +103,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     updated_at: float = 0.0
 
+    @property
+    def address(self) -> str:
+        """The URL without user and password: what names its lanes, and what others may see."""
+        return without_user(self.url)
+
     def wants(self, kind: str) -> bool:
         """Whether events of that kind go to it."""
         return self.enabled and (not self.events or kind in self.events)
@@ -119,21 +125,21 @@ def new_registration_id() -> str:
 def lane_of(registration: Registration, event: Event) -> str:
     """The key of the lane in which an event goes to a registration.
 
-    It is the URL, so that registrations of one URL share their order; a partition of it
-    (``url#3``) where the registration trades order for parallelism. A URL has no fragment, so the
-    two cannot be confused.
+    It is the URL without user and password, so that registrations of one URL share their order; a
+    partition of it (``url#3``) where the registration trades order for parallelism. A URL has no
+    fragment, so the two cannot be confused.
     """
     if registration.ordering is Ordering.URL or registration.concurrency <= 1:
-        return registration.url
+        return registration.address
     spread_by = event.id if registration.ordering is Ordering.NONE else chat_of(event)
-    return f"{registration.url}#{zlib.crc32(spread_by.encode()) % registration.concurrency}"
+    return f"{registration.address}#{zlib.crc32(spread_by.encode()) % registration.concurrency}"
 
 
 def lanes_of(registration: Registration) -> tuple[str, ...]:
     """Every lane that events of a registration can be in."""
     if registration.ordering is Ordering.URL or registration.concurrency <= 1:
-        return (registration.url,)
-    return tuple(f"{registration.url}#{number}" for number in range(registration.concurrency))
+        return (registration.address,)
+    return tuple(f"{registration.address}#{number}" for number in range(registration.concurrency))
 
 
 def chat_of(event: Event) -> str:

@@ -116,7 +116,7 @@ def hookgw_encode(event: Event, registration: Registration) -> bytes | None:
         event=_dotted(event.kind),
         instance=event.instance,
         data=msgspec.Raw(event.data_json),
-        destination=registration.url,
+        destination=registration.address,
         date_time=event.date_time,
         sender=event.sender,
         server_url=event.server_url or Setting.options.server_url,

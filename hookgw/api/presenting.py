@@ -11,11 +11,11 @@ from hookgw.api import answers
 from hookgw.clock import rfc3339
 from hookgw.connectors import ConnectionState, QRCode
 from hookgw.deliveries import Attempt, DeliveryState
-from hookgw.dialects import MASK
 from hookgw.events import Catalog, Event, EventKind
 from hookgw.registrations import Instance, Registration, RetryOptions
 from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.units import Duration
+from hookgw.userinfo import MASK, with_masked_user
 
 if TYPE_CHECKING:
     from hookgw.dispatch.services import LaneStatistics
@@ -29,13 +29,16 @@ def present_done(message: str) -> answers.Done:
 def present_registration(
     registration: Registration, instance_id: str, catalog: Catalog, warnings: list[str]
 ) -> answers.Registration:
-    """A registration as ``set`` and ``find`` give it. Values of headers are masked, secrets left out."""
+    """A registration as ``set`` and ``find`` give it.
+
+    Values of headers, and user and password of the URL, are masked; secrets are left out.
+    """
     reason = registration.disabled_reason or "It was set with enabled false."
     return answers.Registration(
         id=registration.id,
         instance=registration.instance,
         label=registration.label,
-        url=registration.url,
+        url=with_masked_user(registration.url),
         enabled=registration.enabled,
         events=list(registration.events) or [kind.name for kind in catalog if not kind.operational],
         webhook_by_events=registration.by_events,
@@ -157,7 +160,7 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
         event_id=delivery.event_id,
         registration_id=delivery.registration,
         label=registration.label if registration else None,
-        url=registration.url if registration else None,
+        url=with_masked_user(registration.url) if registration else None,
         accepted_at=rfc3339(delivery.accepted_at),
         finished_at=present_time(delivery.finished_at),
         next_attempt_at=present_time(delivery.next_at) if pending else None,

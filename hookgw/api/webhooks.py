@@ -12,7 +12,7 @@ from hookgw.api.auth import principal_here
 from hookgw.api.bodies import json_response, read_json, read_optional_json
 from hookgw.api.contract.declaring import describes, json_body
 from hookgw.api.presenting import present_attempt, present_done, present_lane, present_registration
-from hookgw.dialects import parse_grace, parse_registration, unmask_headers
+from hookgw.dialects import parse_grace, parse_registration, unmask_headers, unmask_url
 from hookgw.errors import NotFound
 from hookgw.registrations import DEFAULT_LABEL, Registration, RegistrationChange
 
@@ -79,9 +79,10 @@ class WebhookRoutes:
         return json_response(self._present(stored, [*warnings, *more]), 201)
 
     def _unmasked(self, change: RegistrationChange, instance: str, label: str) -> RegistrationChange:
+        stored = self._gateway.find_registration(instance, label)
+        change = msgspec.structs.replace(change, url=unmask_url(change.url, stored.url if stored else None))
         if change.headers is msgspec.UNSET:
             return change
-        stored = self._gateway.find_registration(instance, label)
         headers = unmask_headers(change.headers, stored.headers if stored else {})
         return msgspec.structs.replace(change, headers=headers)
 

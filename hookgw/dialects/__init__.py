@@ -2,13 +2,12 @@
 
 from hookgw.dialects.deliveries import Replay, parse_replay
 from hookgw.dialects.events import Batch, EmitLimits, parse_events
-from hookgw.dialects.headers import MASK, unmask_headers
+from hookgw.dialects.headers import unmask_headers, unmask_url
 from hookgw.dialects.instances import Creation, parse_creation, parse_text_message
 from hookgw.dialects.keys import KeyRequest, parse_key_request
 from hookgw.dialects.registrations import parse_grace, parse_registration
 
 __all__ = [
-    "MASK",
     "Batch",
     "Creation",
     "EmitLimits",
@@ -22,4 +21,5 @@ __all__ = [
     "parse_replay",
     "parse_text_message",
     "unmask_headers",
+    "unmask_url",
 ]

@@ -7,9 +7,7 @@ from typing import Any
 
 from hookgw.dialects.fields import as_object, kind_of, show_name
 from hookgw.errors import Invalid
-
-MASK = "********"
-"""What is shown for the value of a header; sent back in a ``set``, it means the stored value."""
+from hookgw.userinfo import MASK, is_masked, without_user
 
 MAX_HEADERS = 32
 MAX_BYTES = 4096
@@ -71,6 +69,21 @@ def _problems(name: str, value: Any, where: str) -> list[str]:
     if not _VALUE.fullmatch(value):
         return [f"{place} must be visible ASCII with spaces or tabs only inside, and no line breaks."]
     return []
+
+
+def unmask_url(given: str, stored: str | None, where: str = "url") -> str:
+    """The URL with its masked user and password put back to the stored ones.
+
+    Raises:
+        Invalid: they are masked, and the stored URL is another, or there is none.
+    """
+    if not is_masked(given):
+        return given
+    if stored is None or without_user(stored) != without_user(given):
+        raise Invalid(
+            f"{where}: its user and password are masked, and no such URL is stored: write them out."
+        )
+    return stored
 
 
 def unmask_headers(given: dict[str, str], stored: dict[str, str], where: str = "headers") -> dict[str, str]:

@@ -20,6 +20,7 @@ from hookgw.delivery.request import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.delivery.target import Target, parse_target
 from hookgw.delivery.transport import LaneTransport
+from hookgw.dispatch.concealing import conceal, secrets_sent
 from hookgw.dispatch.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.errors import PluginFailed
 from hookgw.events import Event
@@ -51,7 +52,8 @@ class CourierHooks(Protocol):
 class Route(msgspec.Struct, kw_only=True):
     """What is the same for every request of a registration; made once a lane.
 
-    ``heads`` holds a rendered request head for each path (one, or one a kind with ``byEvents``).
+    ``heads`` holds a rendered request head for each path (one, or one a kind with ``byEvents``);
+    ``sent_secrets`` what no answer may show that repeats the request.
     """
 
     registration: Registration
@@ -59,6 +61,7 @@ class Route(msgspec.Struct, kw_only=True):
     headers: dict[str, str]
     heads: dict[str, tuple[Target, RequestHead]] = {}
     signing: tuple[tuple[Secret, bytes], ...] = ()
+    sent_secrets: tuple[bytes, ...] = ()
 
     def keys(self, now: float) -> list[bytes]:
         """The raw signing keys in force, the newest first."""
@@ -77,9 +80,11 @@ class Route(msgspec.Struct, kw_only=True):
 def route_for(registration: Registration) -> Route:
     """Prepare what all requests of a registration share."""
     headers = {name.lower(): value for name, value in registration.headers.items()}
+    target = parse_target(registration.url)
     return Route(
         registration=registration,
-        target=parse_target(registration.url),
+        target=target,
+        sent_secrets=secrets_sent(registration, target),
         headers={**_OWN_HEADERS, **headers},
         signing=tuple((secret, secret.key) for secret in registration.secrets),
     )
@@ -121,7 +126,7 @@ class Courier:
         body = await self._hooks.encode(shown, registration)
         if body is not None:
             return body
-        return encode_envelope(shown, destination=registration.url, server_url=self._server_url)
+        return encode_envelope(shown, destination=registration.address, server_url=self._server_url)
 
     async def send(
         self,
@@ -143,7 +148,7 @@ class Courier:
             return Sent(self._attempt(number, wall, began, outcome, error=str(error)))
         except PluginFailed as failure:
             return Sent(self._attempt(number, wall, began, Outcome.FAILED, error=str(failure)))
-        return self._judge(answer, number, wall, began)
+        return self._judge(answer, route, number, wall, began)
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         """The record of an attempt that a plugin failed before anything was sent."""
@@ -180,10 +185,14 @@ class Courier:
         await self._hooks.prepare(request, event, registration)
         return request.headers
 
-    def _judge(self, answer: Answer, number: int, wall: float, began: float) -> Sent:
+    def _judge(self, answer: Answer, route: Route, number: int, wall: float, began: float) -> Sent:
         outcome = outcome_of_status(answer.status)
         error = describe_status(answer.status, answer.header("location"))
-        text = answer.body[: self._kept_answer].decode("utf-8", "replace")
+        body = answer.body
+        if route.sent_secrets:
+            body = conceal(body, route.sent_secrets)
+            error = error and conceal(error.encode(), route.sent_secrets).decode()
+        text = body[: self._kept_answer].decode("utf-8", "replace")
         attempt = self._attempt(number, wall, began, outcome, status=answer.status, error=error, answer=text)
         if outcome is Outcome.DELIVERED:
             return Sent(attempt)

@@ -12,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from hookgw.deliveries import Outcome
+from hookgw.userinfo import with_masked_user
 
 _SPECIAL = {
     **dict.fromkeys((400, 411, 413, 414, 415, 422, 431), Outcome.REJECTED),
@@ -39,7 +40,7 @@ def describe_status(status: int, location: str | None) -> str | None:
     except ValueError:
         phrase = str(status)
     if 300 <= status <= 399:
-        where = f" to {location[:512]}" if location else ""
+        where = f" to {with_masked_user(location[:512])}" if location else ""
         return f"The receiver answered {phrase}{where}; redirects are not followed. Register the final URL."
     return f"The receiver answered {phrase}."
 

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookgw.errors import StartError
+from hookgw.userinfo import without_user
 
 APPLICATION_ID = 0x686B6777
 """``hkgw``: how a data file of ours is told from any other SQLite file."""
@@ -88,6 +89,14 @@ MIGRATIONS: tuple[Migration, ...] = (
         ) WITHOUT ROWID""",
         "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
     ),
+    (  # lanes are called by their URL without user and password
+        """INSERT OR IGNORE INTO names (name)
+            SELECT without_user(name) FROM names WHERE name LIKE 'http%://%@%'""",
+        """UPDATE deliveries SET lane = new.number FROM names old, names new
+            WHERE old.number = lane AND old.name LIKE 'http%://%@%'
+            AND new.name = without_user(old.name) AND new.number <> old.number""",
+        "DELETE FROM names WHERE name LIKE 'http%://%@%' AND without_user(name) <> name",
+    ),
 )
 
 
@@ -110,6 +119,7 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
             f"{len(migrations)}: a newer hookgw wrote it.",
             "Install that version again, or set storage.path to another file.",
         )
+    connection.create_function("without_user", 1, without_user, deterministic=True)
     for number in range(version, len(migrations)):
         _apply(connection, migrations[number], number + 1)
 

@@ -129,7 +129,7 @@ def _conditions(query: ReplayQuery) -> tuple[str, dict[str, Any]]:
 
 def _lanes(connection: sqlite3.Connection, found: Mapping[int, Registration]) -> dict[int, str]:
     """The lane of each delivery; an event is read only where its registration has several lanes."""
-    lanes = {seq: registration.url for seq, registration in found.items()}
+    lanes = {seq: registration.address for seq, registration in found.items()}
     spread = [seq for seq, registration in found.items() if len(lanes_of(registration)) > 1]
     for seq, *columns in connection.execute(EVENTS, (msgspec.json.encode(spread).decode(),)):
         lanes[seq] = lane_of(found[seq], event_of(columns))

@@ -5,10 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
-from hookgw.dialects import MASK
 from hookgw.gateway import Gateway
 from hookgw.settings import InstancesSettings, Settings
 from hookgw.testing import Receiver
+from hookgw.userinfo import MASK
 from tests.api.test_app import shape_of
 
 URL = "https://example.com/hook"
@@ -231,3 +231,19 @@ async def test_resume_tells_how_the_lanes_stand(client: httpx.AsyncClient) -> No
     response = await client.post("/webhook/resume/loja1")
     assert response.status_code == 200
     assert isinstance(response.json(), list)
+
+
+async def test_user_and_password_of_the_url_are_masked_and_can_be_sent_back(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    url = "https://ann:s3cret@example.com/hook"
+    answer = await set_webhook(client, url=url)
+    assert answer["url"] == "https://********@example.com/hook"
+    again = await set_webhook(client, url=answer["url"], events=["MESSAGES_UPSERT"])
+    assert again["url"] == answer["url"]
+    stored = gateway.find_registration("loja1")
+    assert stored is not None
+    assert (stored.url, stored.address) == (url, "https://example.com/hook")
+    other = await client.post("/webhook/set/loja1", json={"url": "https://********@other.test/"})
+    assert other.status_code == 400
+    assert "masked" in other.json()["response"]["message"][0]

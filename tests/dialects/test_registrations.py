@@ -7,11 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.dialects.headers import MASK, MAX_HEADERS, unmask_headers
+from hookgw.dialects.headers import MAX_HEADERS, unmask_headers, unmask_url
 from hookgw.dialects.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
 from hookgw.errors import Invalid
 from hookgw.events import Catalog, EventKind
 from hookgw.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
+from hookgw.userinfo import MASK, with_masked_user
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -380,3 +381,16 @@ def test_a_change_can_be_stored() -> None:
     change = change_of({"url": URL, "timeout": "1s", "retry": {"schedule": ["1s"], "maxAge": "1d"}})
     stored = change.apply(None, instance="loja1", label="default", now=1.0)
     assert msgspec.json.decode(msgspec.json.encode(stored), type=Registration) == stored
+
+
+def test_a_masked_user_is_put_back() -> None:
+    stored = "https://ann:s3cret@receiver.test/in?x=1"
+    assert unmask_url(with_masked_user(stored), stored) == stored
+    assert unmask_url("https://receiver.test/in?x=1", stored) == "https://receiver.test/in?x=1"
+    assert unmask_url("vazio", None) == "vazio"
+
+
+@pytest.mark.parametrize("stored", [None, "https://receiver.test/", "https://ann:s3cret@other.test/in"])
+def test_a_masked_user_of_another_url_is_refused(stored: str | None) -> None:
+    with pytest.raises(Invalid, match="url: its user and password are masked"):
+        unmask_url("https://********@receiver.test/in", stored)

@@ -267,3 +267,20 @@ async def test_own_headers_never_replace_the_signature(hookgw_receiver: Receiver
     registration = registration_for(hookgw_receiver.url, headers={name: "forged"})
     await send(registration)
     hookgw_receiver.verify(hookgw_receiver.requests[0], registration.secrets[0].value)
+
+
+async def test_what_the_receiver_repeats_of_the_secrets_is_not_kept(hookgw_receiver: Receiver) -> None:
+    url = hookgw_receiver.url.replace("://", "://annabel:password-in-url@")
+    registration = registration_for(url, headers={"authorization": "Bearer planted-token"})
+    echo = b"x planted-token password-in-url"
+    location = "https://annabel:password-in-url@x.test/planted-token"
+    hookgw_receiver.default = answer(302, body=echo, headers={"location": location})
+    sent = await send(registration)
+    assert sent.attempt.answer == "x ******** *****"
+    assert sent.attempt.error == (
+        "The receiver answered 302 Found to https://********@x.test/********; redirects are not followed. "
+        "Register the final URL."
+    )
+    (request,) = hookgw_receiver.requests
+    assert b"annabel" not in request.body
+    assert b"password-in-url" not in request.body

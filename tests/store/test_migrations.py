@@ -79,3 +79,29 @@ def test_the_real_ones_apply_one_by_one(connection: sqlite3.Connection, file: Pa
     given: tuple[Migration, ...] = MIGRATIONS[:count]
     migrate(connection, file, given)
     assert version(connection) == count
+
+
+def test_lanes_lose_the_passwords_of_their_urls(connection: sqlite3.Connection, file: Path) -> None:
+    migrate(connection, file, MIGRATIONS[:1])
+    names = [
+        "https://ann:s3cret@a.test/in",
+        "https://a.test/in",
+        "https://ben:s3cret@b.test/#2",
+        "@shop",
+        "https://c.test/a@b",
+    ]
+    connection.executemany("INSERT INTO names (name) VALUES (?)", [(name,) for name in names])
+    connection.executemany(
+        """INSERT INTO deliveries (event, instance, kind, registration, lane, state, accepted_at, size,
+            position, queued_at, attempts, failures, next_at)
+            VALUES (1, 4, 4, 4, ?, 'pending', 1, 1, ?, 1, 0, 0, 0)""",
+        [(lane, position) for position, lane in enumerate((1, 2, 3, 1, 5))],
+    )
+    migrate(connection, file)
+    lanes = connection.execute(
+        "SELECT name FROM deliveries JOIN names ON number = lane ORDER BY position"
+    ).fetchall()
+    merged = "https://a.test/in"
+    assert [name for (name,) in lanes] == [merged, merged, "https://b.test/#2", merged, "https://c.test/a@b"]
+    assert "s3cret" not in str(connection.execute("SELECT name FROM names").fetchall())
+    assert connection.execute("SELECT number FROM names WHERE name = '@shop'").fetchone() == (4,)
