@@ -272,6 +272,18 @@ async def test_resume_tries_now(
         hookgw_gateway.gateway.resume("shop", "other")
 
 
+async def test_a_lane_at_rest_keeps_its_connection_and_is_shown(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    for _ in range(2):
+        await hookgw_gateway.emit(KIND, {})
+        await hookgw_gateway.advance(30)
+        [lane] = hookgw_gateway.gateway.lanes()
+        assert (lane.state, lane.backlog, lane.last_outcome) == (LaneState.IDLE, 0, Outcome.DELIVERED)
+    assert [request.connection for request in hookgw_receiver.requests] == [1, 1]
+
+
 async def test_a_lane_at_rest_ends_and_comes_back(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:

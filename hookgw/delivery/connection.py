@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import trio
 
 from hookgw.delivery.answer import Answer, AnswerParser
@@ -10,6 +11,27 @@ from hookgw.delivery.wire import Wire, WireBroken
 
 SMALL = 16 * 2**10
 """Bytes that the send buffer of an idle connection has room for: sending them need not be watched."""
+
+
+class IdleConnection(msgspec.Struct, frozen=True, gc=False):
+    """An open connection that nothing is sent on, in the few bytes that it needs until it is used again.
+
+    Attributes:
+        wire: the connection; whoever has this object owns it.
+        origin: scheme, host and port that it leads to.
+    """
+
+    wire: Wire
+    origin: tuple[str, str, int]
+
+    @property
+    def fileno(self) -> int:
+        """The number of its socket."""
+        return self.wire.fileno
+
+    def close_nowait(self) -> None:
+        """Close at once. Idempotent."""
+        self.wire.close_nowait()
 
 
 class Connection:
@@ -48,6 +70,11 @@ class Connection:
     def close_nowait(self) -> None:
         """Close at once. Idempotent."""
         self._wire.close_nowait()
+
+    def idle(self) -> IdleConnection:
+        """What has to be kept of it while nothing is sent; this object must not be used any more."""
+        self.parser.retire()
+        return IdleConnection(self._wire, self.origin)
 
     async def exchange(self, request: bytes, *, bodiless: bool = False) -> Answer:
         """Send a request and read its answer.

@@ -25,7 +25,7 @@ import trio
 
 from hookgw.delivery import adapter
 from hookgw.delivery.answer import Answer
-from hookgw.delivery.connection import Connection
+from hookgw.delivery.connection import Connection, IdleConnection
 from hookgw.delivery.deadlines import Deadlines
 from hookgw.delivery.dial import Dialer
 from hookgw.delivery.errors import AnswerFailed, Phase, SendFailed, TimedOut
@@ -61,7 +61,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self._deadlines = deadlines
         self._connection: Connection | None = None
         self._busy = False
-        self._turn = trio.Lock()
+        self._turn: trio.Lock | None = None
         self._phase = Phase.CONNECT
 
     @property
@@ -122,6 +122,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         body = await request.aread()
         head = adapter.head_of(request, target, len(body))
         with adapter.httpx_errors(request):
+            self._turn = self._turn or trio.Lock()
             async with self._turn:
                 answer = await self.exchange(target, head, body, deadline=deadline)
         return adapter.response_of(answer, request)
@@ -139,6 +140,16 @@ class LaneTransport(httpx.AsyncBaseTransport):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close_nowait()
+
+    def give_away(self) -> IdleConnection | None:
+        """Hand the open connection to the caller, if there is one; between two exchanges only."""
+        connection, self._connection = self._connection, None
+        return None if connection is None else connection.idle()
+
+    def take_over(self, idle: IdleConnection) -> None:
+        """Own a connection that another transport gave away; the next exchange uses it if it still can."""
+        self.close_nowait()
+        self._connection = Connection(idle.wire, idle.origin, self._max_answer)
 
     async def _exchange(self, target: Target, request: bytes, deadline: float) -> Answer:
         origin = (target.scheme, target.host, target.port)

@@ -56,16 +56,9 @@ class Wire(Protocol):
     def close_nowait(self) -> None:
         """Close at once; a task that waits gets ``trio.ClosedResourceError``. Idempotent."""
 
-
-class _Quiet:
-    """Asks the kernel whether a socket has anything to say, for the price of one system call."""
-
-    def __init__(self, fileno: int) -> None:
-        self._poll = select.poll()
-        self._poll.register(fileno, select.POLLIN)
-
-    def __call__(self) -> bool:
-        return not self._poll.poll(0)
+    @property
+    def fileno(self) -> int:
+        """The number of its socket."""
 
 
 class PlainWire:
@@ -75,13 +68,14 @@ class PlainWire:
         sock: connected and non-blocking; the wire owns it.
     """
 
+    __slots__ = ("_sock", "fileno")
+
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._fileno = sock.fileno()
-        self._quiet = _Quiet(self._fileno)
+        self.fileno = sock.fileno()
 
     async def is_quiet(self) -> bool:
-        return self._quiet()
+        return _is_quiet(self.fileno)
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         try:
@@ -94,12 +88,12 @@ class PlainWire:
     async def send_all(self, data: bytes) -> None:
         rest = memoryview(data)
         while rest:
-            await trio.lowlevel.wait_writable(self._fileno)
+            await trio.lowlevel.wait_writable(self.fileno)
             rest = rest[self.send_nowait(rest) :]
 
     async def receive(self) -> bytes:
         while True:
-            await trio.lowlevel.wait_readable(self._fileno)
+            await trio.lowlevel.wait_readable(self.fileno)
             try:
                 return self._sock.recv(READ_SIZE)
             except BlockingIOError:
@@ -109,7 +103,7 @@ class PlainWire:
 
     def close_nowait(self) -> None:
         if self._sock.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._fileno)
+            trio.lowlevel.notify_closing(self.fileno)
             self._sock.close()
 
 
@@ -151,6 +145,10 @@ class TlsWire:
     def close_nowait(self) -> None:
         self._source.close_nowait()
 
+    @property
+    def fileno(self) -> int:
+        return self._source.fileno
+
 
 class _Source(trio.abc.Stream):
     """The TCP stream below TLS, which can be told not to wait for bytes but to say that there are none.
@@ -160,12 +158,12 @@ class _Source(trio.abc.Stream):
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        self._quiet = _Quiet(sock.fileno())
+        self.fileno = sock.fileno()
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(sock))
         self.waits = True
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        if not self.waits and self._quiet():
+        if not self.waits and _is_quiet(self.fileno):
             raise trio.WouldBlock
         return await self._stream.receive_some(max_bytes)
 
@@ -210,6 +208,13 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
         wire.close_nowait()
         raise
     return wire
+
+
+def _is_quiet(fileno: int) -> bool:
+    """Ask the kernel whether a socket has nothing to say, for the price of one system call."""
+    poll = select.poll()
+    poll.register(fileno, select.POLLIN)
+    return not poll.poll(0)
 
 
 @cache

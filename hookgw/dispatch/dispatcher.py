@@ -2,6 +2,9 @@
 
 Every lane is a task in the dispatcher's nursery. A lane that raises is a bug: it ends the dispatcher
 and, through the gateway, the process, because a server that accepts events over a dead lane would lie.
+
+There is never more than one task of a lane, and what is known of it is in one of two places: among the
+running lanes, or among those at rest. No checkpoint lies between leaving one and being in the other.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import trio
 from hookgw.deliveries import Delivery, LaneState
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.lane import Lane
+from hookgw.dispatch.resting import Resting
 from hookgw.dispatch.services import LaneServices, LaneStatistics
 
 
@@ -28,8 +32,9 @@ class Dispatcher:
         self._services = services
         self._transport = transport
         self._lanes: dict[str, Lane] = {}
+        self._resting = Resting()
         self._nursery: trio.Nursery | None = None
-        self._stop, self._stopped = trio.Event(), trio.Event()
+        self._stop, self._stopped = trio.CancelScope(), trio.Event()
         self._stopping = False
 
     async def run(
@@ -49,8 +54,9 @@ class Dispatcher:
                 for key, count in backlog:
                     self._start(key, count)
                 task_status.started()
-                await self._stop.wait()
+                await self._end_rests(nursery)
         finally:
+            self._resting.end(self._resting.lanes())
             self._stopped.set()
 
     @property
@@ -105,33 +111,53 @@ class Dispatcher:
         return [found for lane in lanes if (found := lane.under_way(registration_id)) is not None]
 
     def lanes(self, keys: Iterable[str] | None = None) -> list[LaneStatistics]:
-        """A snapshot of the running lanes, or of those named that run."""
+        """A snapshot of the lanes that run or are at rest, or of those named that are."""
         if keys is None:
-            return [lane.statistics() for lane in self._lanes.values()]
-        return [lane.statistics() for key in keys if (lane := self._lanes.get(key)) is not None]
+            keys = [*self._lanes, *self._resting.lanes()]
+        return [found for key in keys if (found := self._statistics(key)) is not None]
 
     def stop(self) -> None:
         """End every lane after the attempt that it has under way; what is left stays on disk."""
         self._stopping = True
         for lane in self._lanes.values():
             lane.stop()
-        self._stop.set()
+        self._stop.cancel()
 
     async def wait_stopped(self) -> None:
         """Wait until :meth:`run` has returned. Give it a deadline: an attempt takes up to its timeout."""
         await self._stopped.wait()
 
+    def _statistics(self, key: str) -> LaneStatistics | None:
+        lane = self._lanes.get(key)
+        return self._resting.statistics(key) if lane is None else lane.statistics()
+
     def _start(self, key: str, backlog: int = 0) -> Lane:
-        lane = Lane(key, self._services, self._transport(), backlog=backlog)
         if self._stopping or self._nursery is None:
-            return lane
+            return Lane(key, self._services, self._transport(), backlog=backlog)
+        past = self._resting.take(key)
+        lane = Lane(key, self._services, self._transport(), backlog=backlog, past=past)
         self._lanes[key] = lane
         self._nursery.start_soon(self._run, lane, name=f"lane {key}")
         return lane
 
     async def _run(self, lane: Lane) -> None:
         try:
-            await lane.run()
+            past = await lane.run()
         finally:
             del self._lanes[lane.key]
-        await self._services.keeper.lane_changed(lane.key, LaneState.IDLE)
+        if past is None:
+            await self._ended(lane.key)
+        else:
+            self._resting.put(lane.key, past)
+
+    async def _end_rests(self, nursery: trio.Nursery) -> None:
+        """Forget lanes whose rest is over, until everything ends; then those at rest too."""
+        with self._stop:
+            while True:
+                for key in await self._resting.wait_over():
+                    nursery.start_soon(self._ended, key)
+        for key in self._resting.end(self._resting.lanes()):
+            nursery.start_soon(self._ended, key)
+
+    async def _ended(self, key: str) -> None:
+        await self._services.keeper.lane_changed(key, LaneState.IDLE)

@@ -1,53 +1,39 @@
 """A lane: the in-order queue of one URL, the task that works it off, and its one connection.
 
-Where its deliveries come from, in this order:
-
-1. ``_page``: read from the outbox, because the lane was *behind*;
-2. its memory channel: what was appended since, handed over by the dispatcher;
-3. the outbox again, if the channel overflowed meanwhile (the lane is *behind*).
-
-``_last`` is the highest position taken so far. Everything at or below it is settled or on its way to
-be, so a delivery that is seen twice (in a page and in the channel) is skipped the second time. What is
-sent again gets a new position at the end, and the lane learns of it by :meth:`Lane.nudge`. Whatever
-upsets that picture (a URL changed, a partition was added) calls :meth:`Lane.refresh`: the lane forgets
-all it holds and reads the outbox from the start, once what it settled is on disk.
+Where its deliveries come from: :mod:`hookgw.dispatch.source`. The lane learns of what is sent again by
+:meth:`Lane.nudge`. Whatever upsets its picture of the outbox (a URL changed, a partition was added) calls
+:meth:`Lane.refresh`: the lane forgets all it holds and reads the outbox from the start, once what it
+settled is on disk.
 
 A failed head is kept and tried again; what is queued behind it is given back to the disk, so a
-backlog costs no memory.
+backlog costs no memory. A lane that has had nothing to do for a moment ends, and what is left of it
+is its :class:`~hookgw.dispatch.resting.Past`, with which the next lane of its key goes on.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
 
-import msgspec
 import structlog
 import trio
 
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.delivery.transport import LaneTransport
-from hookgw.dispatch.courier import Route, Sent, route_for
-from hookgw.dispatch.reading import read_patiently
-from hookgw.dispatch.retry import Policy, decide, expiry_reason, is_expired, policy_of
+from hookgw.dispatch.courier import Sent
+from hookgw.dispatch.resting import Past
+from hookgw.dispatch.retry import decide, expiry_reason, is_expired
 from hookgw.dispatch.services import LaneServices, LaneStatistics
+from hookgw.dispatch.settlements import settlement_of, settlement_without_attempt
+from hookgw.dispatch.source import Source
+from hookgw.dispatch.terms import Terms, terms_for
 from hookgw.errors import PluginFailed, StorageUnavailable
 from hookgw.registrations import Registration
 
-PAGE = 128
-"""How many deliveries a lane reads from the outbox at a time."""
+REST_AFTER = 1.0
+"""Seconds with nothing to do after which a lane is laid to rest."""
 
 logger = structlog.get_logger("hookgw.lane")
-
-
-class Terms(msgspec.Struct, frozen=True):
-    """What a lane keeps of a registration, so that it is worked out once and not for every delivery."""
-
-    route: Route
-    policy: Policy
 
 
 class Lane:
@@ -58,55 +44,78 @@ class Lane:
         services: what all lanes share.
         transport: the lane's connection; the lane closes it when it ends.
         backlog: how many deliveries are pending on disk at the start.
+        past: what was left of the lane, if it was at rest; the connection in it is this lane's from then on.
     """
 
+    __slots__ = (
+        "_blockers",
+        "_head",
+        "_past",
+        "_patience",
+        "_services",
+        "_source",
+        "_state",
+        "_stopping",
+        "_terms",
+        "_transport",
+        "_under_way",
+        "_upset",
+        "_waiting_until",
+        "_wake",
+        "_watchers",
+        "backlog",
+        "key",
+    )
+
     def __init__(
-        self, key: str, services: LaneServices, transport: LaneTransport, *, backlog: int = 0
+        self,
+        key: str,
+        services: LaneServices,
+        transport: LaneTransport,
+        *,
+        backlog: int = 0,
+        past: Past | None = None,
     ) -> None:
         self.key = key
         self.backlog = backlog
         self._services = services
         self._transport = transport
-        self._offers, self._queue = trio.open_memory_channel[Delivery | None](services.settings.lane_buffer)
-        self._page: deque[Delivery] = deque()
-        self._behind = backlog > 0
-        self._last = 0
+        self._patience = min(REST_AFTER, services.settings.lane_idle)
         self._upset = False
         self._blockers: list[trio.Event] = []
         self._terms: dict[str, Terms] = {}
-        self._streak = 0
         self._head: Delivery | None = None
         self._under_way = False
         self._watchers: list[trio.Event] = []
-        self._wake = trio.Event()
+        self._wake: trio.Event | None = None
         self._stopping = False
         self._state = LaneState.IDLE
         self._waiting_until: float | None = None
-        self._last_attempt: Attempt | None = None
+        self._past = past or Past()
+        if self._past.connection is not None:
+            transport.take_over(self._past.connection)
+            self._past.connection = None
+        buffer = services.settings.lane_buffer
+        self._source = Source(key, services.store, self._past, buffer=buffer, behind=backlog > 0)
 
     # What the dispatcher calls; none of it waits.
 
     def offer(self, delivery: Delivery) -> None:
         """Hand over a delivery that was appended. When the channel is full the lane falls behind."""
         self.backlog += 1
-        if self._behind:
-            return
-        try:
-            self._offers.send_nowait(delivery)
-        except trio.WouldBlock:
-            self._behind = True
+        self._source.offer(delivery)
 
     def nudge(self, count: int) -> None:
         """Deliveries that were finished are pending again: read them from the outbox in their turn.
 
         It is called before anything that was appended in the same commit is offered. So their positions
         are greater than those of all that the lane has taken, holds, or has in its channel, and reading
-        on from ``_last`` finds them; what is appended later stays on disk until then, as the lane is
+        on from ``Past.last`` finds them; what is appended later stays on disk until then, as the lane is
         behind. A page that is being read now may lack them, and then the next one has them.
         """
         self.backlog += count
-        self._behind = True
-        self._look_around()
+        self._source.behind = True
+        self._source.wake()
 
     def refresh(self, after: Sequence[trio.Event] = ()) -> None:
         """Forget what is held and read the outbox anew, once the given events have happened."""
@@ -117,7 +126,7 @@ class Lane:
     def resume(self) -> None:
         """Try the head again now, if the lane waits."""
         if self._waiting_until is not None:
-            self._streak = 0
+            self._past.streak = 0
             self._wake_up()
 
     def stop(self) -> None:
@@ -136,7 +145,7 @@ class Lane:
 
     def statistics(self) -> LaneStatistics:
         """A snapshot."""
-        head, last = self._head, self._last_attempt
+        head = self._head
         return LaneStatistics(
             lane=self.key,
             state=self._state,
@@ -144,17 +153,23 @@ class Lane:
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
             waiting_until=self._waiting_until,
-            last_outcome=last.outcome if last else None,
-            last_error=last.error if last else None,
+            last_outcome=self._past.outcome,
+            last_error=self._past.error,
         )
 
     # The task.
 
-    async def run(self) -> None:
-        """Work the lane off. Returns when it was idle for a while, or told to stop."""
+    async def run(self) -> Past | None:
+        """Work the lane off.
+
+        Returns:
+            What is left of it, once it had nothing to do for a moment; ``None`` where it was told to stop.
+        """
         try:
             while (delivery := await self._next()) is not None:
                 await self._work(delivery)
+                del delivery  # it would be kept in memory for as long as the lane is idle
+            return None if self._stopping else self._lay_down()
         finally:
             self._transport.close_nowait()
             self._state = LaneState.IDLE
@@ -163,90 +178,48 @@ class Lane:
         while not self._stopping:
             if self._upset:
                 await self._start_over()
-            elif (delivery := self._take()) is not None:
-                if delivery.position > self._last:
-                    self._last = delivery.position
-                    return delivery
-            elif self._behind:
-                await self._read_page()
+            elif (delivery := self._source.take()) is not None:
+                return delivery
+            elif self._source.behind:
+                await self._source.read(self._cannot_read)
             elif not await self._something_to_do():
                 return None
         return None
-
-    def _take(self) -> Delivery | None:
-        """The next delivery at hand; ``None`` where there is none, or a mere wake-up was taken."""
-        if self._page:
-            return self._page.popleft()
-        try:
-            return self._queue.receive_nowait()
-        except trio.WouldBlock:
-            return None
-
-    async def _read_page(self) -> None:
-        """Read what comes next from disk.
-
-        ``_behind`` is cleared before the read: what is appended during it comes through the channel,
-        what was appended before it is in the page. Where more follow the page, what came through the
-        channel meanwhile belongs after those: so the lane stays behind.
-        """
-        self._behind = False
-        page = await read_patiently(
-            partial(self._services.store.page, self.key, self._last, PAGE), self._cannot_read
-        )
-        self._page.extend(page.deliveries)
-        if page.more:
-            self._give_back_channel()
 
     async def _start_over(self) -> None:
         self._state = LaneState.PAUSED
         while self._blockers:
             await self._blockers.pop().wait()
         self._upset = False
-        self._page.clear()
         self._terms.clear()
-        self._give_back_channel()
-        await self._services.store.flush()
-        self.backlog = await read_patiently(
-            partial(self._services.store.count_pending, self.key), self._cannot_read
-        )
-        self._last = 0
+        self._source.give_back()
+        self.backlog = await self._source.count(self._cannot_read)
+        self._past.last = 0
 
     def _cannot_read(self, error: StorageUnavailable) -> None:
         self._state = LaneState.PAUSED
         logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
 
-    def _give_back(self) -> None:
-        """Hold nothing but the head: the rest is on disk and will be read again."""
-        self._page.clear()
-        self._give_back_channel()
-
-    def _give_back_channel(self) -> None:
-        self._behind = True
-        with suppress(trio.WouldBlock):
-            while True:
-                self._queue.receive_nowait()
-
     async def _something_to_do(self) -> bool:
-        """Wait until there is; False after ``lane_idle`` without."""
+        """Wait until there is; False after a moment without."""
         self._state = LaneState.IDLE
-        if not self._queue.statistics().current_buffer_used:
+        if self._source.is_empty:
             self.backlog = 0
-        with trio.move_on_after(self._services.settings.lane_idle) as patience:
-            self._keep(await self._queue.receive())
-        return not patience.cancelled_caught or self._queue.statistics().current_buffer_used > 0
+        idle_since = trio.current_time()
+        self._past.until = idle_since + self._services.settings.lane_idle
+        with trio.move_on_at(idle_since + self._patience) as patience:
+            await self._source.wait()
+        return not (patience.cancelled_caught and self._source.is_empty)
 
-    def _keep(self, delivery: Delivery | None) -> None:
-        if delivery is not None:
-            self._page.append(delivery)
+    def _lay_down(self) -> Past:
+        """What is left of the lane, with its connection."""
+        self._past.connection = self._transport.give_away()
+        return self._past
 
     def _wake_up(self) -> None:
-        self._wake.set()
-        self._look_around()
-
-    def _look_around(self) -> None:
-        """End an idle lane's rest; a wait for the head's time goes on."""
-        with suppress(trio.WouldBlock):  # a full channel wakes the lane anyway
-            self._offers.send_nowait(None)
+        if self._wake is not None:
+            self._wake.set()
+        self._source.wake()
 
     # One delivery, until it is settled or given back.
 
@@ -264,12 +237,12 @@ class Lane:
         clock = self._services.clock
         if until <= clock.steady():
             return True
-        self._give_back()
-        self._waiting_until, self._wake = until, trio.Event()
+        self._source.give_back()
+        self._waiting_until, self._wake = until, (wake := trio.Event())
         await self._show(LaneState.WAITING)
         with trio.move_on_at(clock.deadline(until)):
-            await self._wake.wait()
-        self._waiting_until = None
+            await wake.wait()
+        self._waiting_until = self._wake = None
         return not (self._upset or self._stopping)
 
     async def _try(self, delivery: Delivery) -> None:
@@ -288,7 +261,7 @@ class Lane:
             return
         terms = self._terms_of(registration)
         age = self._services.clock.steady() - delivery.queued_at
-        if is_expired(terms.policy, age=age, streak=self._streak):
+        if is_expired(terms.policy, age=age, streak=self._past.streak):
             await self._give_up(delivery, registration, expiry_reason(terms.policy))
             return
         self._under_way = True
@@ -326,23 +299,13 @@ class Lane:
             attempt.outcome,
             terms.policy,
             failures=delivery.failures,
-            streak=self._streak,
+            streak=self._past.streak,
             age=now - delivery.queued_at,
             retry_after=sent.retry_after,
             chance=random.random(),  # noqa: S311  (jitter, no secret)
         )
+        settlement = settlement_of(delivery, sent, body, decision, now)
         pending = decision.state is DeliveryState.PENDING
-        is_new_body = delivery.body is None and attempt.outcome is not Outcome.DELIVERED
-        settlement = Settlement(
-            seq=delivery.seq,
-            state=decision.state,
-            at=now,
-            attempt=attempt,
-            failures=decision.failures,
-            next_at=now + decision.wait if pending else 0.0,
-            body=body if is_new_body else None,
-            reason=decision.reason,
-        )
         self._services.store.settle_nowait(settlement)
         self._remember(attempt)
         if pending:
@@ -355,8 +318,9 @@ class Lane:
             await self._services.keeper.disable(registration, "The receiver answered 410 Gone.")
 
     def _remember(self, attempt: Attempt) -> None:
-        self._last_attempt = attempt
-        self._streak = self._streak + 1 if attempt.outcome is Outcome.UNREACHABLE else 0
+        past = self._past
+        past.outcome, past.error = attempt.outcome, attempt.error
+        past.streak = past.streak + 1 if attempt.outcome is Outcome.UNREACHABLE else 0
 
     async def _give_up(self, delivery: Delivery, registration: Registration | None, reason: str) -> None:
         await self._finish(delivery, registration, DeliveryState.DEAD, reason)
@@ -365,13 +329,8 @@ class Lane:
         self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str
     ) -> None:
         """Settle without an attempt."""
-        settlement = Settlement(
-            seq=delivery.seq,
-            state=state,
-            at=self._services.clock.steady(),
-            failures=delivery.failures,
-            reason=reason,
-        )
+        now = self._services.clock.steady()
+        settlement = settlement_without_attempt(delivery, state, reason, now)
         self._services.store.settle_nowait(settlement)
         await self._finished(delivery, registration, settlement)
 
@@ -391,6 +350,6 @@ class Lane:
     def _terms_of(self, registration: Registration) -> Terms:
         terms = self._terms.get(registration.id)
         if terms is None or terms.route.registration is not registration:
-            policy = policy_of(registration, self._services.settings)
-            terms = self._terms[registration.id] = Terms(route_for(registration), policy)
+            terms = terms_for(registration, self._services.settings)
+            self._terms[registration.id] = terms
         return terms

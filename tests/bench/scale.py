@@ -7,6 +7,7 @@ import time
 import msgspec
 import trio
 
+from hookgw.dispatch.lane import REST_AFTER
 from hookgw.events import Event
 from hookgw.gateway import Gateway
 from tests.bench.engine import end_to_end
@@ -39,6 +40,8 @@ async def lanes_at_rest(full: bool) -> list[Result]:
                     [e for name in names[start : start + 500] for e in make_events(name, 1, "r")]
                 )
                 await drained(opened)
+            awake = resident_mib()
+            await trio.sleep(2 * REST_AFTER)
             memory, lanes = resident_mib(), len(opened.lanes())
     return [
         Result(
@@ -50,6 +53,7 @@ async def lanes_at_rest(full: bool) -> list[Result]:
             better="less",
             details={
                 "lanes": lanes,
+                "mib_when_all_had_delivered": awake,
                 "mib_with_registrations_only": registered,
                 "kib_per_lane": (memory - registered) * 1024 / wanted,
             },

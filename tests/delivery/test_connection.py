@@ -42,6 +42,10 @@ class BrokenWire:
     def close_nowait(self) -> None:
         """Nothing to close."""
 
+    @property
+    def fileno(self) -> int:
+        raise NotImplementedError
+
 
 @pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])

@@ -51,6 +51,21 @@ async def test_a_connection_is_kept_over_tls(trust: ssl.SSLContext) -> None:
         assert server.connections == 1
 
 
+async def test_a_connection_over_tls_can_be_given_away(trust: ssl.SSLContext) -> None:
+    async with (
+        serving(always_ok, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as old,
+        transport(trust=trust) as new,
+    ):
+        await post(old, server)
+        idle = old.give_away()
+        assert idle is not None
+        assert idle.fileno >= 0
+        new.take_over(idle)
+        assert (await post(new, server)).status == 200
+        assert server.connections == 1
+
+
 async def test_the_context_may_come_from_a_function(trust: ssl.SSLContext) -> None:
     asked: list[int] = []
 

@@ -51,6 +51,35 @@ async def test_an_answer_is_read_and_the_connection_kept() -> None:
         assert server.connections == 1
 
 
+async def test_a_connection_that_was_given_away_is_used_by_whoever_takes_it_over() -> None:
+    async with serving(always_ok) as server, transport() as old, transport() as new:
+        assert old.give_away() is None
+        await post(old, server)
+        idle = old.give_away()
+        assert idle is not None
+        assert not old.connected
+        old.close_nowait()  # the connection is not its own any more
+        new.take_over(idle)
+        assert new.connected
+        assert (await post(new, server)).body == b"ok"
+        assert server.connections == 1
+
+
+async def test_a_connection_that_was_taken_over_and_is_dead_is_replaced() -> None:
+    async def once(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.stream.aclose()
+
+    async with serving(once) as server, transport() as old, transport() as new:
+        await post(old, server)
+        idle = old.give_away()
+        assert idle is not None
+        new.take_over(idle)
+        assert (await post(new, server)).body == b"ok"
+        assert server.connections == 2
+
+
 async def test_head_and_body_arrive_as_they_were_given() -> None:
     seen: list[bytes] = []
 

@@ -10,6 +10,7 @@ import trio
 
 from hookgw.clock import Clock, virtual_clock
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
+from hookgw.delivery.connection import IdleConnection
 from hookgw.dispatch.courier import Route, Sent
 from hookgw.dispatch.services import LaneServices
 from hookgw.errors import PluginFailed, StorageUnavailable
@@ -188,9 +189,17 @@ class FakeTransport:
     """A connection that only knows whether it was closed."""
 
     closed = False
+    idle: IdleConnection | None = None
 
     def close_nowait(self) -> None:
         self.closed = True
+
+    def give_away(self) -> IdleConnection | None:
+        idle, self.idle = self.idle, None
+        return idle
+
+    def take_over(self, idle: IdleConnection) -> None:
+        self.idle = idle
 
 
 class World:

@@ -9,20 +9,28 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.delivery.connection import IdleConnection
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.lane import REST_AFTER
 from tests.dispatch.fakes import URL, FakeTransport, World, registration
+from tests.dispatch.sockets import is_closed
 
 OTHER = "http://127.0.0.1:9/other"
 
 
-def make_dispatcher(world: World) -> Dispatcher:
-    return Dispatcher(world.services, lambda: cast("LaneTransport", FakeTransport()))
-
-
 @asynccontextmanager
-async def running(world: World, backlog: Iterable[tuple[str, int]] = ()) -> AsyncIterator[Dispatcher]:
-    dispatcher = make_dispatcher(world)
+async def running(
+    world: World, backlog: Iterable[tuple[str, int]] = (), *, made: list[FakeTransport] | None = None
+) -> AsyncIterator[Dispatcher]:
+    """A dispatcher at work; ``made`` gets the transports that it makes."""
+    transports = [] if made is None else made
+
+    def transport() -> LaneTransport:
+        transports.append(FakeTransport())
+        return cast("LaneTransport", transports[-1])
+
+    dispatcher = Dispatcher(world.services, transport)
     async with trio.open_nursery() as nursery:
         await nursery.start(dispatcher.run, backlog)
         yield dispatcher
@@ -53,6 +61,96 @@ async def test_a_lane_starts_with_its_first_delivery_and_ends_when_idle(autojump
         dispatcher.dispatch(world.store.append(1))
         await trio.sleep(1)
     assert world.courier.order == ["e1", "e2", "e3"]
+
+
+async def test_a_lane_at_rest_is_shown_as_it_was(autojump_clock: MockClock) -> None:
+    world = World()
+    world.courier.script["e2"] = [Outcome.REJECTED]
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.store.append(2))
+        await trio.sleep(REST_AFTER / 2)
+        [idle] = dispatcher.lanes()
+        await trio.sleep(REST_AFTER)
+        assert dispatcher.lanes() == dispatcher.lanes([URL, OTHER]) == [idle]
+        assert (idle.state, idle.last_outcome) == (LaneState.IDLE, Outcome.REJECTED)
+        assert world.keeper.states == []
+
+
+async def test_a_lane_comes_back_from_its_rest_with_its_connection(
+    autojump_clock: MockClock, connection: IdleConnection
+) -> None:
+    world = World()
+    made: list[FakeTransport] = []
+    async with running(world, made=made) as dispatcher:
+        dispatcher.dispatch(world.store.append(1))
+        await trio.sleep(REST_AFTER / 2)
+        made[0].idle = connection
+        await trio.sleep(REST_AFTER)
+        assert made[0].idle is None
+        dispatcher.dispatch(world.store.append(1))
+        assert made[1].idle is connection
+        await trio.sleep(REST_AFTER / 2)
+        assert not is_closed(connection)
+    assert world.courier.order == ["e1", "e2"]
+
+
+async def test_what_was_settled_before_the_rest_is_not_sent_again_after_it(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    async with running(world) as dispatcher:
+        first, second = world.store.append(2)
+        dispatcher.dispatch([first, second])
+        await trio.sleep(2 * REST_AFTER)
+        world.store.pending[second.seq] = second  # its outcome is not on disk yet
+        world.store.requeue(first)
+        dispatcher.nudge({URL: 1})
+        await trio.sleep(1)
+    assert world.courier.order == ["e1", "e2", "e1"]
+
+
+async def test_a_lane_at_rest_that_is_paused_reads_the_outbox_from_the_start(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    async with running(world) as dispatcher:
+        low, high = world.store.append(2)
+        dispatcher.dispatch([high])
+        await trio.sleep(2 * REST_AFTER)
+        assert world.courier.order == ["e2"]
+        dispatcher.pause([URL])  # what was pending elsewhere has moved to this lane
+        await trio.sleep(1)
+    assert world.courier.order == ["e2", low.event.id]
+
+
+async def test_a_lane_at_rest_has_nothing_under_way_and_nothing_to_resume(autojump_clock: MockClock) -> None:
+    world = World()
+    async with running(world) as dispatcher:
+        dispatcher.dispatch(world.store.append(1))
+        await trio.sleep(2 * REST_AFTER)
+        assert dispatcher.under_way([URL], "reg_1") == []
+        dispatcher.resume([URL])
+        await trio.sleep(1)
+    assert world.courier.order == ["e1"]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_the_end_closes_the_connections_of_lanes_at_rest(
+    autojump_clock: MockClock, connection: IdleConnection, cancelled: bool
+) -> None:
+    world = World()
+    made: list[FakeTransport] = []
+    async with running(world, made=made) as dispatcher:
+        dispatcher.dispatch(world.store.append(1))
+        await trio.sleep(REST_AFTER / 2)
+        made[0].idle = connection
+        await trio.sleep(REST_AFTER)
+        if not cancelled:
+            dispatcher.stop()
+            await dispatcher.wait_stopped()
+    assert dispatcher.lanes() == []
+    assert is_closed(connection)
+    assert world.keeper.states == ([] if cancelled else [LaneState.IDLE])
 
 
 async def test_lanes_do_not_wait_for_each_other(autojump_clock: MockClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
@@ -11,9 +12,12 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.deliveries import Attempt, DeliveryState, LaneState, Outcome
+from hookgw.delivery.connection import IdleConnection
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Sent
-from hookgw.dispatch.lane import PAGE, Lane
+from hookgw.dispatch.lane import REST_AFTER, Lane
+from hookgw.dispatch.resting import Past
+from hookgw.dispatch.source import PAGE
 from hookgw.errors import PluginFailed
 from tests.dispatch.fakes import URL, FakeTransport, World, registration
 
@@ -313,7 +317,8 @@ async def test_a_disk_that_cannot_be_read_holds_the_lane_up_and_ends_nothing(
     async with running(world, backlog=2) as lane:
         await quiet(1)
         assert lane.statistics().state is LaneState.PAUSED
-        await quiet()
+        while lane.statistics().backlog:
+            await quiet(0.1)
         assert world.courier.order == ["e1", "e2"]
         world.store.unreadable = 2
         lane.refresh()
@@ -352,16 +357,62 @@ async def test_what_is_about_to_be_sent_is_under_way_while_others_are_told(autoj
     assert seen == [False, True]  # it begins to wait, and delivers again
 
 
-async def test_ends_after_it_was_idle_and_closes_its_connection(autojump_clock: MockClock) -> None:
-    world = World(lane_idle=60.0)
+@pytest.mark.parametrize(("lane_idle", "ends_after"), [(60.0, REST_AFTER), (0.25, 0.25)])
+async def test_ends_after_a_moment_and_leaves_its_connection_and_what_it_remembers(
+    autojump_clock: MockClock, connection: IdleConnection, lane_idle: float, ends_after: float
+) -> None:
+    world = World(lane_idle=lane_idle)
+    world.courier.script["e2"] = [Outcome.REJECTED]
     transport = FakeTransport()
+    transport.idle = connection
     lane = Lane(URL, world.services, cast("LaneTransport", transport))
     began = trio.current_time()
-    lane.offer(world.store.append()[0])
-    await lane.run()
-    assert trio.current_time() - began == pytest.approx(60)
+    for delivery in world.store.append(2):
+        lane.offer(delivery)
+    past = await lane.run()
+    assert trio.current_time() - began == pytest.approx(ends_after)
+    assert past == Past(until=began + lane_idle, last=2, outcome=Outcome.REJECTED, connection=connection)
+    assert world.courier.order == ["e1", "e2"]
+
+
+async def test_goes_on_with_the_connection_and_the_memory_of_the_one_before(
+    autojump_clock: MockClock, connection: IdleConnection
+) -> None:
+    world = World()
+    old, new = world.store.append(2)
+    transport = FakeTransport()
+    past = Past(
+        last=old.position, streak=3, outcome=Outcome.FAILED, error="It said no.", connection=connection
+    )
+    lane = Lane(URL, world.services, cast("LaneTransport", transport), backlog=1, past=past)
+    assert transport.idle is connection
+    assert past.connection is None
+    shown = lane.statistics()
+    assert (shown.last_outcome, shown.last_error) == (Outcome.FAILED, "It said no.")
+    again = await lane.run()
+    assert world.courier.order == [new.event.id]  # the other one's outcome may not be on disk yet
+    assert again is past
+    assert (past.last, past.streak, past.outcome) == (new.position, 0, Outcome.DELIVERED)
+
+
+async def test_keeps_no_delivery_while_it_is_idle(autojump_clock: MockClock) -> None:
+    world = World()
+    async with running(world) as lane:
+        [delivery] = world.store.append()
+        held = sys.getrefcount(delivery)
+        lane.offer(delivery)
+        await quiet(REST_AFTER / 2)
+        assert world.settled == [(1, DeliveryState.DELIVERED)]
+        assert sys.getrefcount(delivery) == held - 1  # the store's is gone, and the lane has none
+
+
+async def test_told_to_stop_it_leaves_nothing(autojump_clock: MockClock) -> None:
+    world = World()
+    transport = FakeTransport()
+    lane = Lane(URL, world.services, cast("LaneTransport", transport))
+    lane.stop()
+    assert await lane.run() is None
     assert transport.closed
-    assert world.courier.order == ["e1"]
 
 
 async def test_stop_lets_the_attempt_end_and_leaves_the_rest(autojump_clock: MockClock) -> None:
@@ -416,8 +467,7 @@ async def test_a_waiting_lane_holds_nothing_but_its_head(autojump_clock: MockClo
         for delivery in world.store.append(50):
             lane.offer(delivery)
         await quiet(1)
-        assert not lane._page
-        assert lane._queue.statistics().current_buffer_used == 0
+        assert lane._source.is_empty
         await quiet(20)
     assert world.courier.order == ["e1", *(f"e{n}" for n in range(1, 51))]
 
@@ -428,7 +478,7 @@ async def test_what_comes_back_wakes_an_idle_lane(autojump_clock: MockClock) -> 
         first, second = world.store.append(2)
         lane.offer(first)
         lane.offer(second)
-        await quiet()
+        await quiet(REST_AFTER / 2)
         world.store.requeue(first)
         lane.nudge(1)
         assert lane.statistics().backlog == 1
@@ -448,7 +498,7 @@ async def test_what_comes_back_is_sent_once_between_what_was_and_what_will_be_ap
         old = world.store.append(count)
         for delivery in old:
             lane.offer(delivery)
-        await quiet()
+        await quiet(REST_AFTER)  # the lane is idle for a part of it
         for delivery in world.store.append(3):  # on their way through the channel
             lane.offer(delivery)
         for delivery in old:

@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hookgw.delivery.connection import IdleConnection
+from tests.dispatch.sockets import idle_connection
+
+
+@pytest.fixture
+def connection() -> Iterator[IdleConnection]:
+    """An open connection on which nothing is sent."""
+    with idle_connection() as (mine, _):
+        yield mine

@@ -1,0 +1,25 @@
+"""Idle connections on real sockets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hookgw.delivery.connection import IdleConnection
+from hookgw.delivery.wire import PlainWire
+
+
+@contextmanager
+def idle_connection() -> Iterator[tuple[IdleConnection, socket.socket]]:
+    """A connection, and the receiver's end of it."""
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        yield IdleConnection(PlainWire(mine), ("http", "127.0.0.1", 9)), theirs
+
+
+def is_closed(connection: IdleConnection) -> bool:
+    """Whether somebody closed it."""
+    wire = connection.wire
+    assert isinstance(wire, PlainWire)
+    return wire._sock.fileno() < 0
