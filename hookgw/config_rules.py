@@ -15,6 +15,7 @@ from hookgw.delivery.proxy import parse_proxy
 from hookgw.operations_registration import broken_operations
 from hookgw.sealing import CLEAR, parse_master_key
 from hookgw.settings import DAY, Settings
+from hookgw.sources import UNIX
 from hookgw.units import Duration, Size
 
 Rule = Callable[[Any], str | None]
@@ -211,6 +212,11 @@ def _proxy(value: str | None) -> str | None:
     return None
 
 
+def _trusted_proxy(value: str) -> str | None:
+    broken = None if value == UNIX else _network(value)
+    return f"{broken[:-1]}; unix stands for Unix sockets." if broken else None
+
+
 def _named(value: str) -> str | None:
     return None if value.strip() and "\0" not in value else "must not be empty, nor hold a NUL character."
 
@@ -229,6 +235,13 @@ _RULES: dict[str, Rule] = {
     "server.public_url": _public_url,
     "server.shutdown_grace": _any_time,
     "server.keep_alive_timeout": _some_time,
+    "server.header_timeout": _some_time,
+    "server.body_timeout": _some_time,
+    "server.write_timeout": _some_time,
+    "server.max_connections": _between(1, 1_000_000),
+    "server.max_connections_per_address": _between(1, 1_000_000),
+    "server.max_requests": _between(1, 1_000_000),
+    "server.trusted_proxies": _trusted_proxy,
     "server.max_header": _some_bytes,
     "server.max_body": _some_bytes,
     "server.max_batch_body": _some_bytes,

@@ -34,6 +34,20 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """How long open requests and attempts may take to finish at shutdown."""
     keep_alive_timeout: Duration = Duration(30)
     """How long a client's idle connection is kept."""
+    header_timeout: Duration = Duration(10)
+    """How long a client may take for the head of a request, on a new connection with the TLS handshake."""
+    body_timeout: Duration = Duration(60)
+    """How long a client may take to send a body."""
+    write_timeout: Duration = Duration(30)
+    """How long a client may leave an answer unread."""
+    max_connections: int = 4096
+    """The most connections; for a new one beyond, the one that has waited longest is closed."""
+    max_connections_per_address: int = 512
+    """The most connections from one IPv4 address or IPv6 /64, save from trusted proxies and Unix sockets."""
+    max_requests: int = 1024
+    """The most requests that are worked on at a time; beyond that 503."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks, and unix for Unix sockets, whose x-forwarded-for is believed."""
     max_header: Size = Size(16 * 2**10)
     """The largest head of a request: its first line and headers."""
     max_body: Size = Size(2**20)

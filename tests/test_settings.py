@@ -47,6 +47,9 @@ def test_every_time_is_a_duration_and_every_amount_of_bytes_a_size() -> None:
     bare = {key.path for key in known_keys() if type(key.default) in (int, float)}
     assert bare == {
         "server.max_batch_events",
+        "server.max_connections",
+        "server.max_connections_per_address",
+        "server.max_requests",
         "delivery.jitter",
         "delivery.lane_buffer",
         "limits.deliveries",

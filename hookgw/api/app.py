@@ -11,15 +11,16 @@ from hookgw.api.auth import ROUTE, install_auth
 from hookgw.api.contract.routes import ContractRoutes
 from hookgw.api.deliveries import DeliveryRoutes
 from hookgw.api.emitting import Emitting
-from hookgw.api.errors import install_error_handlers
+from hookgw.api.errors import error_body, install_error_handlers
 from hookgw.api.events import EventRoutes
-from hookgw.api.exchange import Exchange
+from hookgw.api.exchange import Exchange, Underway
 from hookgw.api.instances import InstanceRoutes
 from hookgw.api.keys import KeyRoutes
 from hookgw.api.messages import MessageRoutes
 from hookgw.api.operation import OperationRoutes
 from hookgw.api.shortcut import Shortcut
 from hookgw.api.webhooks import WebhookRoutes
+from hookgw.sources import TrustedProxies
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
@@ -30,6 +31,12 @@ NO_ROUTE = "none"
 _NOWHERE = " "
 """A path that no route can have."""
 
+_ALWAYS = frozenset({"/healthz", "/readyz"})
+"""Paths that are answered however much is under way."""
+
+_BUSY = error_body(503, ["Too many requests are under way (server.max_requests). Try again."])
+_SOON = {"retry-after": "1"}
+
 
 class Application(QuartTrio):
     """The HTTP interface of one gateway. Made by :func:`create_app`."""
@@ -39,7 +46,10 @@ class Application(QuartTrio):
         self._gateway = gateway
         self._base_path = gateway.settings.server.base_path
         self._shortcut: Shortcut | None = None
-        self._limit = max(gateway.settings.server.max_body, gateway.settings.server.max_batch_body)
+        server = gateway.settings.server
+        self._limit = max(server.max_body, server.max_batch_body)
+        self._underway = Underway(server.max_requests)
+        self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         self.config["MAX_CONTENT_LENGTH"] = None  # counted in Exchange, which answers
         self.config["BODY_TIMEOUT"] = None
         self.url_map.strict_slashes = False
@@ -48,8 +58,12 @@ class Application(QuartTrio):
         """One exchange, or the answer to what is none."""
         if scope["type"] == "http":
             scope["path"] = self._path(scope["path"])
-            exchange = Exchange(scope, receive, send, self._limit, self._count)
-            if self._shortcut is not None and self._shortcut.takes(scope):
+            if self._proxies is not None:
+                scope["client"] = _client(self._proxies, scope)
+            exchange = Exchange(scope, receive, send, self._limit, self._count, self._underway)
+            if self._underway.is_full and scope["path"] not in _ALWAYS:
+                await exchange.run(partial(exchange.answer, 503, _SOON, _BUSY))
+            elif self._shortcut is not None and self._shortcut.takes(scope):
                 await exchange.run(partial(self._shortcut.answer, exchange))
             else:
                 await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
@@ -79,6 +93,15 @@ class Application(QuartTrio):
 
     def _count(self, scope: Any, status: int) -> None:
         self._gateway.metrics.requested(scope.get(ROUTE) or NO_ROUTE, status)
+
+
+def _client(proxies: TrustedProxies, scope: Any) -> tuple[str, int] | None:
+    """Whom a request comes from: the peer, or whom the proxies in front name. Those name no port."""
+    given: tuple[str, int] | None = scope["client"]
+    peer = None if given is None else given[0]
+    named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    client = proxies.client_of(peer, named)
+    return given if client is None or client == peer else (client, 0)
 
 
 def create_app(gateway: Gateway) -> Application:

@@ -6,18 +6,14 @@ from collections.abc import AsyncIterable
 from typing import Any, Protocol
 
 import msgspec
-import trio
 from quart import Response, request
 
-from hookgw.api.errors import JSON, BodyTooSlow
+from hookgw.api.errors import JSON
 from hookgw.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.jsontext import decode_strict
 from hookgw.units import Size
 
 LINES = "application/x-ndjson"
-PATIENCE = 60.0
-"""How long a client may take to send a body, in seconds."""
-
 _NO_BODY = "The body is empty: JSON is expected."
 
 
@@ -66,7 +62,7 @@ def has_body(headers: Headers) -> bool:
 
 
 async def read_body(headers: Headers, chunks: AsyncIterable[bytes], limit: int) -> bytes:
-    """The whole body, of at most ``limit`` bytes.
+    """The whole body, of at most ``limit`` bytes. How long it may take is counted on its connection.
 
     Args:
         headers: the request's.
@@ -75,14 +71,11 @@ async def read_body(headers: Headers, chunks: AsyncIterable[bytes], limit: int) 
 
     Raises:
         TooLarge: it is longer; the rest of it was not read.
-        BodyTooSlow: it did not arrive within :data:`PATIENCE`.
     """
     length = _announced_length(headers)
     if length is not None and length > limit:
         raise _too_large(limit)
-    with trio.move_on_after(PATIENCE):
-        return await _gather(chunks, limit, length)
-    raise BodyTooSlow(f"The body did not arrive within {PATIENCE:.0f} seconds.")
+    return await _gather(chunks, limit, length)
 
 
 def _announced_length(headers: Headers) -> int | None:
@@ -115,7 +108,7 @@ async def read_json(limit: int) -> Any:
 
     Raises:
         Invalid: there is no body, or it is no JSON (see :func:`hookgw.jsontext.decode_strict`).
-        UnsupportedContentType, TooLarge, BodyTooSlow: see above.
+        UnsupportedContentType, TooLarge: see above.
     """
     content_type(request.headers, JSON)
     try:

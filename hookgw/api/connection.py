@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+
 import trio
 
 from hookgw.api.errors import JSON, error_body
 from hookgw.api.exchange import VERSION_HEADER
 from hookgw.api.gate import Gate
+from hookgw.api.heads import Refused
+from hookgw.api.waits import Wait, Waits
 
 _LINGER = 2.0
 _RECEIVE = 65_536
@@ -29,14 +34,19 @@ class Connection(trio.abc.HalfCloseableStream):
     Args:
         stream: the client's; closed by :meth:`aclose`.
         gate: what lets requests pass, or says why not.
+        waits: where it is counted how long the client takes; from now on, for its first request.
     """
 
-    def __init__(self, stream: trio.SocketStream, gate: Gate) -> None:
+    def __init__(self, stream: trio.SocketStream, gate: Gate, waits: Waits) -> None:
         self._stream = stream
         self._gate = gate
+        self._waits = waits
+        self._wait: Wait | None = None
+        self._is_asked = False
         self._head = b""
         self._refused = False
         self.socket = stream.socket
+        self._wait_in(waits.heads)
 
     def gather(self, data: bytes) -> bytes:
         """What is to be written now that the server writes ``data``.
@@ -64,8 +74,12 @@ class Connection(trio.abc.HalfCloseableStream):
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Write."""
-        await self._stream.send_all(data)
+        """Write. Where the client does not read for too long, the connection is closed under it."""
+        self._waits.writes.begin(self)
+        try:
+            await self._stream.send_all(data)
+        finally:
+            self._waits.writes.end(self)
 
     async def wait_send_all_might_not_block(self) -> None:
         """See :class:`trio.abc.SendStream`."""
@@ -78,8 +92,63 @@ class Connection(trio.abc.HalfCloseableStream):
             if not data:
                 return self._gate.end()
             passed = self._gate.feed(bytes(data))
+            if not self._gate.is_between or self._wait is self._waits.bodies:
+                self._wait_for_the_rest()
             if passed:
                 return passed
+
+    def _wait_for_the_rest(self) -> None:
+        """Count how long it takes until what has begun is whole."""
+        if self._gate.is_within_body:
+            wanted = self._waits.bodies
+        elif self._gate.is_within_head and not self._is_asked:
+            wanted = self._waits.heads
+        else:
+            wanted = None
+        if self._wait is not wanted:
+            self._wait_in(wanted)
+
+    def _wait_in(self, wait: Wait | None) -> None:
+        if self._wait is not None:
+            self._wait.end(self)
+        self._wait = wait
+        if wait is not None:
+            wait.begin(self)
+
+    def begin_request(self) -> None:
+        """The server has a request; it may still wait for the body."""
+        self._is_asked = True
+        if self._wait is not self._waits.bodies:
+            self._wait_in(None)
+
+    def end_request(self) -> None:
+        """The server has answered and can take the next one."""
+        self._is_asked = False
+        if self._waits.is_closing:
+            self.abort()
+        elif self._wait is None:
+            self._wait_in(self._waits.heads if self._gate.is_within_head else self._waits.idles)
+
+    def lag(self) -> tuple[int, float] | None:
+        """How well it can be done without: the rank of what it waits for, and since when; ``None``: badly."""
+        for wait in (self._wait, self._waits.writes):
+            since = wait.since(self) if wait is not None else None
+            if wait is not None and since is not None:
+                return wait.rank, since
+        return None
+
+    def give_up(self, refusal: Refused) -> None:
+        """Wait no longer for what has begun. It is refused, in its turn; where nothing has, just close."""
+        if self._gate.is_within_head or self._gate.is_within_body:
+            self._gate.refuse(refusal)
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RD)
+        else:
+            self.abort()
+
+    def leave(self) -> None:
+        """It ended: nothing is counted any more."""
+        self._wait_in(None)
 
     async def send_eof(self) -> None:
         """Say that nothing more will be written."""
@@ -89,6 +158,7 @@ class Connection(trio.abc.HalfCloseableStream):
         """Close; after a refusal only once the client has read it, or for a while."""
         if self._refused:
             self._refused = False
+            self._wait_in(self._waits.heads)
             await self._read_off()
         await self._stream.aclose()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -13,12 +14,8 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper
 
 from hookgw.api.connection import Connection
-from hookgw.api.idle import IdleConnections, IdleMark
 
 logger = structlog.get_logger("hookgw.api")
-
-WRITE_PATIENCE = 30.0
-"""How long a client may leave an answer unread, in seconds."""
 
 
 class ContainedServer(TCPServer):
@@ -27,7 +24,6 @@ class ContainedServer(TCPServer):
     Args:
         app, config, context: hypercorn's, shared by all connections.
         connection: what to serve; closed by :meth:`run`.
-        idle: where its pauses are counted.
     """
 
     def __init__(
@@ -36,13 +32,12 @@ class ContainedServer(TCPServer):
         config: Config,
         context: WorkerContext,
         connection: Connection,
-        idle: IdleConnections,
     ) -> None:
         stream: Any = connection  # hypercorn asks for one of Trio's two; this has what it uses of them
         super().__init__(app, config, context, {}, stream)
         self._connection = connection
-        mark: Any = IdleMark(idle, connection)
-        self.idle_task = mark
+        pauses: Any = _Pauses(connection)
+        self.idle_task = pauses
 
     async def run(self) -> None:
         """Serve to the end. Only cancellation leaves; everything else is logged, and ends this connection."""
@@ -63,18 +58,30 @@ class ContainedServer(TCPServer):
     async def _written(self, data: bytes) -> bool:
         await self._lock()
         try:
-            with trio.move_on_after(WRITE_PATIENCE, shield=True):
+            with trio.CancelScope(shield=True):  # the connection has a deadline of its own
                 await self._connection.send_all(data)
-                return True
-            self._connection.abort()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
+            return False
+        else:
+            return True
         finally:
             self.send_lock.release()
-        return False
 
     async def _lock(self) -> None:
         try:
             self.send_lock.acquire_nowait()
         except trio.WouldBlock:
             await self.send_lock.acquire()
+
+
+class _Pauses:
+    """Tells a connection when a request begins and ends; in the place of hypercorn's task for each pause."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def restart(self, task_group: object, action: Callable[[], Awaitable[None]]) -> None:  # noqa: ARG002
+        self._connection.end_request()
+
+    async def stop(self) -> None:
+        self._connection.begin_request()

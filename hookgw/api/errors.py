@@ -28,12 +28,6 @@ _PHRASES = {413: "Content Too Large"}
 _BUG = "Something went wrong inside hookgw; its log says what."
 
 
-class BodyTooSlow(HookgwError):
-    """The client took too long to send its body."""
-
-    status = HTTPStatus.REQUEST_TIMEOUT
-
-
 def error_body(status: int, messages: Sequence[str]) -> bytes:
     """The body of an error's answer."""
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase

@@ -34,6 +34,31 @@ class Gone(Exception):
     """The client went away: ends the application's tasks."""
 
 
+class Underway:
+    """The requests that are worked on: those whose body is there, and whose answer is not finished.
+
+    Args:
+        limit: how many are enough.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether these are enough."""
+        return self._count >= self._limit
+
+    def enter(self) -> None:
+        """One more."""
+        self._count += 1
+
+    def leave(self) -> None:
+        """One less."""
+        self._count -= 1
+
+
 class Exchange:
     """One request and its answer.
 
@@ -41,6 +66,7 @@ class Exchange:
         scope, receive, send: the server's side (ASGI).
         limit: bytes of body after which reading raises.
         answered: called with the answer's status.
+        underway: where it counts once its body is there.
     """
 
     def __init__(
@@ -50,12 +76,15 @@ class Exchange:
         send: ASGISendCallable,
         limit: int,
         answered: Callable[[HTTPScope, int], None],
+        underway: Underway,
     ) -> None:
         self.scope = scope
         self._receive = receive
         self._send = send
         self._limit = limit
         self._answered = answered
+        self._underway = underway
+        self._is_counted = False
         self._length = _announced_length(scope)
         self._received = 0
         self._is_started = False
@@ -75,6 +104,9 @@ class Exchange:
             pass
         except* TooLarge:
             await self._refuse(self._too_large())
+        finally:
+            if self._is_counted:
+                self._underway.leave()
 
     async def receive(self) -> Any:
         """The next part of the body."""
@@ -87,11 +119,17 @@ class Exchange:
             self._received += len(message.get("body", b""))
             if not message.get("more_body", False) or self._received == self._length:
                 self._read.set()
+                self._count()
             elif self._drops:
                 continue
             if self._received > self._limit and not self._is_started:
                 raise self._too_large()
             return message
+
+    def _count(self) -> None:
+        if not self._is_counted:
+            self._is_counted = True
+            self._underway.enter()
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body may have at most {Size(self._limit)}.")

@@ -46,10 +46,11 @@ class Gate:
         self._step: Step = self._read_head
         self._after: Step = self._read_head
         self._has_skipped = False
-        self._is_between = True
         self._known = b""
         self._known_size = -1
         self._is_poisoned = False
+        self.is_between = True
+        """Whether nothing has begun that is not whole."""
         self.refusal: Refused | None = None
         """Why nothing passes any more."""
 
@@ -69,12 +70,12 @@ class Gate:
         A request of one piece with the same head as the last one, which is what comes thousands of times a
         second, is only compared.
         """
-        if len(data) == self._known_size and self._is_between and data.startswith(self._known):
+        if len(data) == self._known_size and self.is_between and data.startswith(self._known):
             return data
         if self.refusal is not None:
             return b""
         passed = self._walk(self._held + data)
-        self._is_between = self._step == self._read_head and not self._held
+        self.is_between = self._step == self._read_head and not self._held
         return b"".join(passed)
 
     def _walk(self, data: bytes) -> list[bytes]:

@@ -7,6 +7,7 @@ that raises (a byte after a WebSocket handshake, a burst of HTTP/2 resets) ends 
 from __future__ import annotations
 
 import logging
+import socket
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -17,8 +18,9 @@ from hypercorn.typing import ASGIFramework
 from hookgw.api.connection import Connection
 from hookgw.api.contained import ContainedServer
 from hookgw.api.gate import Gate
-from hookgw.api.idle import IdleConnections
 from hookgw.api.listening import open_listeners, url_of
+from hookgw.api.seats import Seats
+from hookgw.api.waits import Waits
 from hookgw.settings import ServerSettings
 
 
@@ -59,46 +61,60 @@ class _Server:
         self._settings = settings
         self._config = _hypercorn_config(settings)
         self._context = WorkerContext(None)
-        self._open: set[Connection] = set()
-        self._idle = IdleConnections(settings.keep_alive_timeout)
+        self._waits = Waits(settings)
+        self._seats = Seats(settings, self._waits)
         self._stopping = trio.Event()
         self._emptied = trio.Event()
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. What it raises is logged and ends it alone."""
-        connection = Connection(stream, Gate(self._settings.max_header))
-        self._open.add(connection)
+        connection = Connection(stream, Gate(self._settings.max_header), self._waits)
         try:
-            await ContainedServer(self._app, self._config, self._context, connection, self._idle).run()
+            if self._seats.take(connection, _peer_of(stream)):
+                await ContainedServer(self._app, self._config, self._context, connection).run()
+            else:
+                connection.abort()
         finally:
-            self._open.discard(connection)
-            self._idle.discard(connection)
-            if not self._open:
+            connection.leave()
+            self._seats.leave(connection)
+            if not self._seats:
                 self._emptied.set()
 
     async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the nursery of the connections, which outlives the cancellation of the server by the grace."""
         async with trio.open_nursery() as connections:
             connections.cancel_scope.shield = True
-            connections.start_soon(self._idle.reap)
+            connections.start_soon(self._waits.watch)
             task_status.started(connections)
             await self._stopping.wait()
             await self._context.terminated.set()
-            self._idle.close_all()
+            self._waits.close()
             await self._wait_empty()
-            for connection in tuple(self._open):
+            for connection in self._seats:
                 connection.abort()
             connections.cancel_scope.cancel()
 
     async def _wait_empty(self) -> None:
         with trio.move_on_after(self._settings.shutdown_grace):
-            while self._open:
+            while self._seats:
                 self._emptied = trio.Event()
                 await self._emptied.wait()
 
     def stop(self) -> None:
         """Begin to end."""
         self._stopping.set()
+
+
+def _peer_of(stream: trio.SocketStream) -> str | None:
+    """The client's address; ``None`` on a Unix socket.
+
+    Raises:
+        OSError: the client is gone already.
+    """
+    if stream.socket.family == socket.AF_UNIX:
+        return None
+    peer: str = stream.socket.getpeername()[0]
+    return peer
 
 
 def _hypercorn_config(settings: ServerSettings) -> Config:

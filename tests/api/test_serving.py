@@ -16,7 +16,6 @@ from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import __version__
-from hookgw.api import contained
 from hookgw.api.app import Application
 from hookgw.api.serving import serve
 from hookgw.errors import StartError
@@ -153,19 +152,6 @@ async def test_an_answer_that_does_not_need_the_body_keeps_the_connection(server
             assert (status, headers.get("connection")) == (401, None)
 
 
-async def test_a_slow_body_has_an_end(
-    server: Running, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hookgw.api.bodies.PATIENCE", 0.05)
-    monkeypatch.setattr("hookgw.api.exchange.LINGER", 0.05)
-    await gateway.create_instance("loja1")
-    async with await server.connect() as stream:
-        await stream.send_all(head("/webhook/set/loja1", "content-length: 50") + b"{")
-        status, headers, _ = await read_answer(stream)
-        assert (status, headers["connection"]) == (408, "close")
-        assert await read_to_end(stream) == b""
-
-
 # Clients that go away
 
 
@@ -210,22 +196,6 @@ async def test_an_event_told_as_accepted_is_on_disk_though_its_client_goes_away(
     assert again.json()["duplicates"] == 1
 
 
-async def test_a_client_that_does_not_read_is_cut_off(
-    server: Running, app: Application, mock_clock: MockClock
-) -> None:
-    @app.get("/public/long")
-    async def long() -> bytes:
-        return bytes(50_000_000)
-
-    async with await server.connect() as stream:
-        await stream.send_all(b"GET /public/long HTTP/1.1\r\nhost: x\r\n\r\n")
-        await wait_all_tasks_blocked(0.05)
-        mock_clock.jump(contained.WRITE_PATIENCE + 1)
-        with pytest.raises((trio.BrokenResourceError, AssertionError)):
-            await read_answer(stream)
-    await assert_answers(server)
-
-
 # Keep-alive
 
 
@@ -254,26 +224,16 @@ async def test_the_head_of_an_answer_to_head_is_sent(server: Running) -> None:
         assert received.endswith(b"\r\n\r\n")
 
 
-@pytest.mark.parametrize("asked", [b"", HEALTH, HEALTH[:-2]], ids=["nothing", "a request", "half a request"])
-async def test_an_idle_connection_is_closed_after_the_timeout(
-    asked: bytes,
-    app: Application,
-    server_settings: ServerSettings,
-    mock_clock: MockClock,
-    nursery: trio.Nursery,
-) -> None:
-    (url,) = await nursery.start(partial(serve, app, server_settings))
-    async with await trio.open_tcp_stream("127.0.0.1", int(url.rpartition(":")[2])) as stream:
-        await stream.send_all(asked)
-        if asked == HEALTH:
+async def test_an_idle_connection_is_closed_after_the_timeout(server: Running, mock_clock: MockClock) -> None:
+    async with await server.connect() as stream:
+        for _ in range(2):
+            await stream.send_all(HEALTH)
             await read_answer(stream)
-        await wait_all_tasks_blocked(0.01)
-        mock_clock.jump(29)
-        await wait_all_tasks_blocked(0.01)
-        await stream.send_all(b"")
-        mock_clock.jump(32)
+            await wait_all_tasks_blocked(0.01)
+            mock_clock.jump(29)
+            await wait_all_tasks_blocked(0.01)
+        mock_clock.jump(2)
         assert await read_to_end(stream) == b""
-    nursery.cancel_scope.cancel()
 
 
 # The end

@@ -212,13 +212,15 @@ _MEANINGS: Mapping[int, str] = {
 
 def failures_of(route: Route) -> frozenset[int]:
     """Every status of an error that a route can have."""
-    statuses = {500, *route.operation.errors}
+    statuses = {400, 408, 431, 500, 505, *route.operation.errors}
     if not route.is_open:
         statuses |= {401}
+    if route.operation.answers and not route.is_open:
+        statuses |= {503}  # a route of a plugin may have its own
     if "<instance>" in route.path:
-        statuses |= {400, 403, 404}
+        statuses |= {403, 404}
     if route.operation.body is not None:
-        statuses |= {400, 408, 413, 415}
+        statuses |= {413, 415}
     return frozenset(statuses)
 
 

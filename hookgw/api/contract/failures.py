@@ -38,15 +38,19 @@ ERRORS: dict[int, Failure] = {
         "Checked before 404.",
     ),
     404: Failure("NotFound", "There is no such thing. Checked before the body is looked at."),
-    408: Failure("RequestTimeout", "The body did not arrive in time."),
+    408: Failure("RequestTimeout", "The head or the body did not arrive in time."),
     409: Failure("Conflict", "The state of what is named does not allow it now."),
     413: Failure("ContentTooLarge", "The body is over its limit, or a batch over one of the backlog's."),
     415: Failure("UnsupportedMediaType", "The body has another content type, or none."),
+    431: Failure("RequestHeaderFieldsTooLarge", "The head of the request is over its limit."),
     500: Failure("InternalServerError", "A bug, or a plugin that failed; the log says more."),
     502: Failure("BadGateway", "The messaging network refused; the message is its reason."),
     503: Failure(
-        "ServiceUnavailable", "hookgw cannot keep what it was given just now, and kept nothing of it.", _WHEN
+        "ServiceUnavailable",
+        "hookgw cannot keep what it was given just now, and kept nothing of it, or is too busy.",
+        _WHEN,
     ),
+    505: Failure("HTTPVersionNotSupported", "The request is of another version of HTTP."),
 }
 """By status."""
 
