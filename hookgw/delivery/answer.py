@@ -124,19 +124,20 @@ class AnswerParser:
         Raises:
             AnswerFailed: what came is not HTTP, or its head is over a limit.
         """
-        if not self.started:
-            self.started = True
-            if not _HTTP.startswith(data[:7]):
-                self._check_beginning(data)
+        self.started = True
+        if len(self._beginning) < _SHOWN:
+            self._check_beginning(data)
         self._size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            return self._stopped(error, data)
+            return self._stopped(error)
         if len(self._headers) > MAX_HEADERS:
             raise AnswerFailed(f"The answer has more than {MAX_HEADERS} headers.")
-        if not self.status:
-            self._check_head(data)
+        if self._interim > MAX_INTERIM:
+            raise AnswerFailed(f"More than {MAX_INTERIM} answers with a 1xx status came first.")
+        if not self.status and self._size > MAX_HEAD:
+            raise AnswerFailed(f"The head of the answer is longer than {MAX_HEAD} bytes.")
         return self._complete or self._is_over_limit()
 
     def finish(self) -> Answer:
@@ -207,18 +208,15 @@ class AnswerParser:
         return self._body_size > self._max_body or self._size > 2 * (self._max_body + MAX_HEAD)
 
     def _check_beginning(self, data: bytes) -> None:
-        """Anything but ``HTTP/1.``; line breaks that belong behind the last answer are forgiven."""
-        if not _HTTP.startswith(data.lstrip(b"\r\n")[:7]):
-            raise AnswerFailed(f"What came is not an answer in HTTP/1: {_shown(data)}.")
+        """Anything but ``HTTP/1.``, in however small pieces it comes.
 
-    def _check_head(self, data: bytes) -> None:
-        self._beginning = self._beginning or data[:_SHOWN]
-        if self._size > MAX_HEAD:
-            raise AnswerFailed(f"The head of the answer is longer than {MAX_HEAD} bytes.")
-        if self._interim > MAX_INTERIM:
-            raise AnswerFailed(f"More than {MAX_INTERIM} answers with a 1xx status came, and no other.")
+        Line breaks that belong behind the last answer are forgiven.
+        """
+        self._beginning = (self._beginning + data[:_SHOWN])[:_SHOWN]
+        if not _HTTP.startswith(self._beginning.lstrip(b"\r\n")[:7]):
+            raise AnswerFailed(f"What came is not an answer in HTTP/1: {_shown(self._beginning)}.")
 
-    def _stopped(self, error: Exception, data: bytes) -> bool:
+    def _stopped(self, error: Exception) -> bool:
         """What it means that the parser will not go on: it depends on how far it had come."""
         if isinstance(error, httptools.HttpParserUpgrade) or self._parser.get_status_code() == 101:
             raise AnswerFailed(
@@ -228,9 +226,8 @@ class AnswerParser:
             self.status = max(0, self._parser.get_status_code())
         self.reusable = False
         if self.status < 200:
-            beginning = self._beginning or data
-            reason = error.__context__ or error
-            raise AnswerFailed(f"What came is not an answer in HTTP/1 ({reason}): {_shown(beginning)}.")
+            reason, shown = error.__context__ or error, _shown(self._beginning)
+            raise AnswerFailed(f"What came is not an answer in HTTP/1 ({reason}): {shown}.")
         return True
 
 
@@ -239,4 +236,4 @@ class _Surplus(Exception):
 
 
 def _shown(data: bytes) -> str:
-    return repr(data[:_SHOWN]) + ("…" if len(data) > _SHOWN else "")
+    return repr(data[:_SHOWN]) + ("…" if len(data) >= _SHOWN else "")

@@ -143,6 +143,8 @@ def test_what_is_not_http_is_named_by_its_beginning(data: bytes) -> None:
         read(data, eof=False)
     assert repr(data[:48]) in caught.value.message
     assert len(caught.value.message) < 250
+    with pytest.raises(AnswerFailed, match="not an answer in HTTP/1"):
+        read(b"\r\n" + data, step=1, eof=False)
 
 
 def test_the_beginning_is_named_when_it_came_in_pieces() -> None:
@@ -226,8 +228,9 @@ def test_the_number_of_1xx_answers_is_limited() -> None:
     interim = b"HTTP/1.1 102 Processing\r\nx: 1\r\n\r\n"
     answer, good = read(interim * MAX_INTERIM + OK, step=len(interim))
     assert (answer.headers, good) == ([(b"content-length", b"2")], True)
-    with pytest.raises(AnswerFailed, match=f"More than {MAX_INTERIM} answers"):
-        read(interim * (MAX_INTERIM + 1) + OK, step=len(interim))
+    for step in (len(interim), 1 << 20):
+        with pytest.raises(AnswerFailed, match=f"More than {MAX_INTERIM} answers"):
+            read(interim * (MAX_INTERIM + 1) + OK, step=step)
 
 
 @pytest.mark.parametrize(
