@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from hookgw.errors import Invalid
 from hookgw.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
+
+MOST_SENTENCES = 100
+"""About one request, in its problems and in its warnings."""
 
 Check = Callable[[Any, str], T]
 """Takes a value and the place it was found in; gives what it means, or raises Invalid naming the place."""
@@ -68,6 +71,7 @@ class Fields:
 
     def is_null(self, name: str) -> bool:
         """Whether a field is there and ``null``."""
+        self._asked.add(name)
         return any(name in layer and layer[name] is None for _, layer in self._layers)
 
     def warn(self, warnings: Iterable[str]) -> None:
@@ -85,14 +89,23 @@ class Fields:
             Invalid: with everything that was wrong.
         """
         if self.problems:
-            raise Invalid(*self.problems)
-        return self.warnings + [unknown_field(where) for where in self.unknown()]
+            raise Invalid(*cut_short(self.problems))
+        unknown = [unknown_field(place(path, name)) for path, name in self._unknown()]
+        return cut_short(self.warnings + unknown)
 
     def unknown(self) -> list[str]:
-        """The places of the fields that nobody asked for."""
-        return [
-            place(path, name) for path, layer in self._layers for name in layer if name not in self._asked
-        ]
+        """The names of the fields that nobody asked for, as they came."""
+        return [name for _, name in self._unknown()]
+
+    def _unknown(self) -> Iterator[tuple[str, str]]:
+        return ((path, name) for path, layer in self._layers for name in layer if name not in self._asked)
+
+
+def cut_short(sentences: list[str]) -> list[str]:
+    """The first :data:`MOST_SENTENCES`, and how many more there are: no answer outgrows its request."""
+    if len(sentences) <= MOST_SENTENCES:
+        return sentences
+    return [*sentences[:MOST_SENTENCES], f"There are {len(sentences) - MOST_SENTENCES:,} more of this kind."]
 
 
 def place(path: str, name: str) -> str:

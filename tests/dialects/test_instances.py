@@ -79,6 +79,13 @@ def test_further_fields_are_the_connectors_options() -> None:
     assert made.warnings == ["webhook.colour is no field that hookgw knows; it was ignored."]
 
 
+@pytest.mark.parametrize("name", ["n" * 65, "line\nbreak", ""])
+def test_a_further_field_may_have_any_name(name: str) -> None:
+    assert creation(integration="simulator", **{name: 1}).options == {name: 1}
+    [warning] = creation(**{name: 1}).warnings
+    assert warning.isprintable()
+
+
 def test_without_a_connector_further_fields_are_warned_of() -> None:
     made = creation(qrcode=True, number=None)
     assert made.options == {}

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hookgw.dialects.fields import MOST_SENTENCES
 from hookgw.dialects.headers import MAX_HEADERS, unmask_headers, unmask_url
 from hookgw.dialects.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
 from hookgw.errors import Invalid
@@ -98,8 +99,9 @@ def test_null_is_read_as_left_out(name: str) -> None:
 
 
 def test_null_brings_the_gateways_timeout_and_retry_rules_back() -> None:
-    change = change_of({"url": URL, "timeout": None, "retry": None})
+    change, warnings = parse_registration({"url": URL, "timeout": None, "retry": None}, CATALOG)
     assert (change.timeout, change.retry) == (None, RetryOptions())
+    assert warnings == []
 
 
 def test_all_options_are_read() -> None:
@@ -394,3 +396,13 @@ def test_a_masked_user_is_put_back() -> None:
 def test_a_masked_user_of_another_url_is_refused(stored: str | None) -> None:
     with pytest.raises(Invalid, match="url: its user and password are masked"):
         unmask_url("https://********@receiver.test/in", stored)
+
+
+def test_an_answer_does_not_outgrow_its_request() -> None:
+    many = {f"x{number}": 1 for number in range(MOST_SENTENCES + 2)}
+    _, warnings = parse_registration({"url": URL, **many}, CATALOG)
+    assert len(warnings) == MOST_SENTENCES + 1
+    assert warnings[-1] == "There are 2 more of this kind."
+    with pytest.raises(Invalid) as caught:
+        parse_registration({"url": URL, "plugins": many}, CATALOG)
+    assert len(caught.value.messages) == MOST_SENTENCES + 1
