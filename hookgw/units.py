@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 
 _SECONDS = {
     "ms": Decimal("0.001"),
@@ -25,6 +25,8 @@ _BYTES = {
 _FORM = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)", re.IGNORECASE | re.ASCII)
 DURATION_PATTERN = r"^\d+(\.\d+)? ?([mM][sS]|[sSmMhHdDwW])$"
 """What is read as a duration, for JSON Schema; ``0`` alone is read too."""
+_EXACTLY = Context(prec=320)
+"""Digits for any float; with the usual 28 a remainder of more cannot be had."""
 _LONGEST = 24
 """Characters of the longest text that is read: enough for any number that makes sense."""
 
@@ -43,9 +45,9 @@ class Duration(float):
             return "0s"
         exact = Decimal(repr(float(self)))
         for unit in ("w", "d", "h", "m", "s"):
-            if exact % _SECONDS[unit] == 0:
-                return f"{exact / _SECONDS[unit]:.0f}{unit}"
-        return f"{(exact / _SECONDS['ms']).normalize():f}ms"
+            if _EXACTLY.remainder(exact, _SECONDS[unit]) == 0:
+                return f"{_EXACTLY.divide(exact, _SECONDS[unit]):.0f}{unit}"
+        return f"{_EXACTLY.divide(exact, _SECONDS['ms']).normalize(_EXACTLY):f}ms"
 
 
 class Size(int):

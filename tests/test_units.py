@@ -96,6 +96,7 @@ def test_a_long_wrong_value_is_cut_in_the_message() -> None:
         (THREE_DAYS, "3d"),
         (604800, "1w"),
         (1234567.8901, "1234567890.1ms"),
+        (5e29, "500000000000000000000000000000s"),
     ],
 )
 def test_a_duration_is_written_with_the_largest_unit_that_fits(seconds: float, text: str) -> None:
