@@ -144,6 +144,17 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def fuzz(session: nox.Session) -> None:
+    """Look for input that breaks a promise, guided by coverage: three minutes for all targets.
+
+    ``nox -s fuzz -- --seconds 60 url host`` takes a minute for each of these two; ``--keep`` adds what
+    reaches something new to the corpus, which every run of the tests tries.
+    """
+    install(session, "fuzz")
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure the speed, each figure beside its reference in the same run."""
     install(session, "test")

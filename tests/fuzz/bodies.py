@@ -1,0 +1,110 @@
+"""What callers post: registrations and instances in every dialect, events, replays."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from hookgw.api.presenting import present_registration
+from hookgw.delivery.envelope import encode_envelope
+from hookgw.dialects import (
+    parse_creation,
+    parse_events,
+    parse_grace,
+    parse_registration,
+    parse_replay,
+    parse_text_message,
+    unmask_headers,
+)
+from hookgw.errors import Invalid, TooLarge
+from hookgw.events import Catalog, Event
+from hookgw.jsontext import decode_strict
+from hookgw.kinds import BUILT_IN_KINDS
+from hookgw.registrations import Registration, RegistrationChange
+from tests.fuzz.sentences import check_sentences
+
+CATALOG = Catalog(BUILT_IN_KINDS)
+NOW = 1_700_000_000.0
+_MADE = re.compile(r"^msg_[0-9a-f]{32}$")
+
+
+def _decoded(data: bytes) -> Any:
+    """The JSON in a body; ``Invalid`` where it is none, as the interface has it."""
+    try:
+        return decode_strict(data)
+    except ValueError as error:
+        raise Invalid(f"The body {error}.") from None
+
+
+def registration(data: bytes) -> None:
+    """A ``set`` is refused with sentences, or what is stored of it can be sent back and changes nothing."""
+    try:
+        change, _ = parse_registration(_decoded(data), CATALOG)
+        stored = change.apply(None, instance="shop", label="default", now=NOW)
+        unmask_headers(stored.headers, {})
+    except Invalid as error:
+        check_sentences(*error.messages)
+        return
+    again, warnings = parse_registration(_shown(stored), CATALOG)
+    assert not warnings
+    assert _sent_back(again, stored) == stored
+
+
+def _shown(stored: Registration) -> Any:
+    """A registration as ``find`` shows it."""
+    return msgspec.json.decode(msgspec.json.encode(present_registration(stored, "id", CATALOG, [])))
+
+
+def _sent_back(change: RegistrationChange, stored: Registration) -> Registration:
+    """What is stored after a ``set`` of what was shown; that spells every kind out, which is undone here."""
+    assert change.headers is not msgspec.UNSET
+    headers = unmask_headers(change.headers, stored.headers)
+    change = msgspec.structs.replace(change, headers=headers)
+    assert stored.events in ((), change.events)
+    change = msgspec.structs.replace(change, events=stored.events)
+    return change.apply(stored, instance="shop", label="default", now=NOW)
+
+
+def other_bodies(data: bytes) -> None:
+    """What else is posted is taken or refused with sentences."""
+    for parse in (
+        lambda body: parse_creation(body, CATALOG),
+        parse_text_message,
+        parse_grace,
+        lambda body: parse_replay(body, CATALOG, now=NOW),
+    ):
+        try:
+            parse(_decoded(data))
+        except Invalid as error:
+            check_sentences(*error.messages)
+
+
+def events(data: bytes) -> None:
+    """An event means the same alone, in a list and as a line, and its payload stays the bytes it was."""
+    alone, listed = _read(data), _read(b"[%b]" % data)
+    if not data.lstrip(b" \t\r\n").startswith(b"["):
+        assert listed == alone or (alone is None and len(listed or ()) != 1)
+        if b"\n" not in data.strip() and data.strip():
+            assert _read(data, lines=True) == alone
+    for event in alone or ():
+        assert event.data_json in data
+        _check_envelope(event)
+
+
+def _read(body: bytes, *, lines: bool = False) -> list[Event] | None:
+    """The events in a body, without the ids that hookgw made; ``None`` where it is refused."""
+    try:
+        batch = parse_events(body, "shop", CATALOG, now=NOW, lines=lines)
+    except (Invalid, TooLarge) as error:
+        check_sentences(*error.messages)
+        return None
+    return [msgspec.structs.replace(event, id=_MADE.sub("", event.id)) for event in batch.events]
+
+
+def _check_envelope(event: Event) -> None:
+    body = encode_envelope(event, destination="http://a.test/", server_url=None)
+    raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    assert bytes(raw["data"]) == event.data_json
+    assert list(raw)[:3] == ["event", "instance", "data"]

@@ -1,0 +1,16 @@
+"""What every refusal has in common."""
+
+from __future__ import annotations
+
+
+def check_sentences(*sentences: str, printable: bool = True) -> None:
+    """A refusal has something to say, in whole sentences, and on one line each.
+
+    Args:
+        printable: false where names may stand as they came, because they are the operator's own.
+    """
+    assert sentences
+    for sentence in sentences:
+        assert sentence.endswith((".", "?"))
+        assert sentence.strip() == sentence
+        assert sentence.isprintable() or not printable

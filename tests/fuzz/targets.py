@@ -1,0 +1,85 @@
+"""Everything that reads what strangers write, as functions of bytes that must never fail.
+
+Each takes any bytes and raises only where the code under test broke a promise. ``python -m tests.fuzz``
+looks for such bytes guided by coverage; ``test_corpus.py`` runs what was kept of that in every test run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.fuzz import addresses, answers, bodies, texts
+
+CORPUS = Path(__file__).parent / "corpus"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One of them.
+
+    Attributes:
+        check: called with any bytes.
+        words: what its language is made of, for the fuzzer to put together.
+        longest: bytes that the fuzzer makes at most.
+    """
+
+    check: Callable[[bytes], None]
+    words: tuple[str, ...] = ()
+    longest: int = 512
+
+    @property
+    def name(self) -> str:
+        return self.check.__name__
+
+    def kept(self) -> Iterator[Path]:
+        """The inputs that were kept."""
+        return iter(sorted((CORPUS / self.name).glob("*")))
+
+
+_JSON = ("{", "}", "[", "]", ":", ",", '"', "\\u0061", "\\ud83d", "null", "true", "1e400", "-0", "0.1")
+_FIELDS = (
+    *("webhook", "url", "enabled", "events", "byEvents", "webhook_by_events", "webhookBase64", "headers"),
+    *("secret", "ordering", "concurrency", "timeout", "retry", "schedule", "maxAge", "plugins", "chat"),
+    *("MESSAGES_UPSERT", "messages.upsert", "https://a.test/", "whsec_", "5s", "********", "authorization"),
+    *("instanceName", "token", "integration", "number", "text", "textMessage", "grace", "since", "until"),
+    *("state", "dead", "kinds", "label", "2026-11-20T12:00:00Z"),
+)
+_EVENT = ("event", "data", "id", "date_time", "sender", "server_url", "instance", "MESSAGES_UPSERT", "\n")
+_HTTP = (
+    *("HTTP/1.1 200 OK\r\n", "HTTP/1.0 ", "HTTP/1.1 100 \r\n\r\n", "101", "204", "304", "599", "\r\n"),
+    *("content-length: ", "transfer-encoding: chunked\r\n", "connection: close\r\n", "upgrade: h2c\r\n"),
+    *("content-encoding: gzip\r\n", "content-encoding: deflate\r\n", "0\r\n\r\n", "5\r\nhello\r\n", ";x=y"),
+)
+_HOST = (
+    *("http://", "https://", "127.0.0.1", "0x7f", "0177", "2130706433", "[::1]", "[::ffff:", "%31", "%2e"),
+    *("１", "①", "。", "@", ":80", "xn--", "localhost", "\\", "#", "?", "%25", "ß"),
+)
+_CONFIG = (
+    *("server:", "bind:", "delivery:", "allow_networks:", "schedule:", "plugins:", "global_webhooks:", "- "),
+    *("\n  ", "&a", "*a", "!!python", "<<:", "|", ">", "? ", "${", "${A:-b}", "HOOKGW_SERVER__BIND=", "5s"),
+    *("storage:", "path:", "retention:", "events:", "limits:", "log:", "level:", "---", "...", "1e99"),
+)
+_DATES = ("Sun, 06 Nov 1994 08:49:37 GMT", "-0000", "+9999", "Nov", "99999999999", "1e5", "0.5", "inf", "nan")
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target(answers.answer, _HTTP),
+        Target(answers.retry_after, _DATES, longest=64),
+        Target(bodies.registration, _JSON + _FIELDS),
+        Target(bodies.other_bodies, _JSON + _FIELDS),
+        Target(bodies.events, _JSON + _EVENT),
+        Target(texts.configuration, _CONFIG),
+        Target(addresses.address, longest=16),
+        Target(addresses.host, _HOST, longest=64),
+        Target(addresses.url, _HOST, longest=128),
+        Target(texts.json_text, _JSON, longest=256),
+        Target(texts.units, ("ms", "KiB", "0.5", "1e9", "w"), longest=32),
+        Target(texts.cursor_and_time, ("dlv_", "2026-11-20T12:00:00", ".5", "Z", "+23:59"), longest=48),
+        Target(texts.signature, ("\n", "%", "v1,", " ", "v1a,", "msg_1", ".0"), longest=128),
+        Target(texts.arrival, ("webhook-id:", "webhook-signature:", "\n\n", *_JSON), longest=256),
+    )
+}
+"""By name."""
