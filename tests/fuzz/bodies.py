@@ -17,6 +17,7 @@ from hookgw.dialects import (
     parse_replay,
     parse_text_message,
     unmask_headers,
+    unmask_url,
 )
 from hookgw.errors import Invalid, TooLarge
 from hookgw.events import Catalog, Event
@@ -44,6 +45,7 @@ def registration(data: bytes) -> None:
         change, _ = parse_registration(_decoded(data), CATALOG)
         stored = change.apply(None, instance="shop", label="default", now=NOW)
         unmask_headers(stored.headers, {})
+        unmask_url(stored.url, None)
     except Invalid as error:
         check_sentences(*error.messages)
         return
@@ -61,7 +63,7 @@ def _sent_back(change: RegistrationChange, stored: Registration) -> Registration
     """What is stored after a ``set`` of what was shown; that spells every kind out, which is undone here."""
     assert change.headers is not msgspec.UNSET
     headers = unmask_headers(change.headers, stored.headers)
-    change = msgspec.structs.replace(change, headers=headers)
+    change = msgspec.structs.replace(change, headers=headers, url=unmask_url(change.url, stored.url))
     assert stored.events in ((), change.events)
     change = msgspec.structs.replace(change, events=stored.events)
     return change.apply(stored, instance="shop", label="default", now=NOW)
