@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import httpx
 import structlog
 import trio
 
@@ -39,16 +40,24 @@ class Connections:
         connectors: by name, from the plugins.
         accept: takes the events that sessions raise.
         clock: for the events' time.
+        http: the connectors' client; it is only handed on.
 
     Attributes:
         on_logged_out: called with the name of an instance whose connector ended by itself.
     """
 
-    def __init__(self, connectors: Mapping[str, Connector], accept: Accept, clock: Clock) -> None:
+    def __init__(
+        self,
+        connectors: Mapping[str, Connector],
+        accept: Accept,
+        clock: Clock,
+        http: httpx.AsyncClient,
+    ) -> None:
         self.on_logged_out: Callable[[str], Awaitable[None]] | None = None
         self._connectors = connectors
         self._accept = accept
         self._clock = clock
+        self._http = http
         self._sessions: dict[str, LiveSession] = {}
         self._told_states: dict[str, ConnectionState] = {}
         self._nursery: trio.Nursery | None = None
@@ -78,7 +87,7 @@ class Connections:
         session = self._sessions.get(instance.name)
         if session is None:
             connector = self._connectors[instance.integration]
-            session = LiveSession(instance, connector, self._accept, self._clock)
+            session = LiveSession(instance, connector, self._accept, self._clock, self._http)
             self._running().start_soon(self._keep_running, session, name=f"connector {instance.name}")
             self._sessions[instance.name] = session
         return session

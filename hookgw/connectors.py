@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class ConnectionState(StrEnum):
@@ -40,6 +43,10 @@ class Session(Protocol):
     @property
     def options(self) -> dict[str, Any]:
         """What the instance was created with."""
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """A client whose every connection passes the address guard. The gateway closes it."""
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
         """Raise an event; returns once it is on disk.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import httpx
 import structlog
 import trio
 
@@ -30,7 +31,14 @@ class LiveSession:
         ended: set once the connector's run is over for good.
     """
 
-    def __init__(self, instance: Instance, connector: Connector, accept: Accept, clock: Clock) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        connector: Connector,
+        accept: Accept,
+        clock: Clock,
+        http: httpx.AsyncClient,
+    ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
         self.qr_code: QRCode | None = None
@@ -41,6 +49,7 @@ class LiveSession:
         self._instance = instance
         self._accept = accept
         self._clock = clock
+        self._http = http
         self._is_closed = False
 
     @property
@@ -52,6 +61,11 @@ class LiveSession:
     def options(self) -> dict[str, Any]:
         """What the instance was created with."""
         return self._instance.options
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The gateway's client for plugins."""
+        return self._http
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
         """Raise an event; waits while the gateway cannot take it, so a connector is held back."""

@@ -39,7 +39,7 @@ class Wiring:
     """The parts of a gateway, their connections, and the order of starting and stopping.
 
     Attributes:
-        settings, catalog, hooks, store, clock, metrics: those that everybody may use.
+        settings, catalog, hooks, store, clock, metrics, http: those that everybody may use.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Wiring:
         self.catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
         self._registry = Registry(store)
         self._egress = Egress(settings.delivery)
+        self.http = self._egress.http
         self._courier = Courier(
             hooks,
             clock,
@@ -86,7 +87,7 @@ class Wiring:
             metrics,
             server_url=settings.server.public_url,
         )
-        self._connections = Connections(hooks.connectors(), self._intake.accept, clock)
+        self._connections = Connections(hooks.connectors(), self._intake.accept, clock, self.http)
         self._intake.connections = self._connections
         self._webhooks = Webhooks(
             self._registry,

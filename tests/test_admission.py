@@ -172,7 +172,7 @@ async def test_a_connector_is_held_back(
         await kit.register(hookgw_receiver.url)
         unused: Any = None
         instance = kit.gateway.instance("shop")
-        session = LiveSession(instance, unused, kit.gateway.accept, kit.gateway.clock)
+        session = LiveSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))
         await trio.testing.wait_all_tasks_blocked()

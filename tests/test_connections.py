@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -19,6 +20,7 @@ from hookgw.registrations import Instance
 from hookgw.sessions import LiveSession
 from hookgw.testing import FakeConnector, SentText
 
+HTTP = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
 SHOP = Instance(name="shop", id="1", integration="fake", options={"token": "t"})
 CODE = QRCode(code="2@abc", base64="data:image/png;base64,AA==", pairing_code="ABCD")
 
@@ -53,7 +55,7 @@ class World:
     def __init__(self, connector: FakeConnector) -> None:
         self.connector = connector
         self.intake = Intake()
-        self.connections = Connections({connector.name: connector}, self.intake.accept, virtual_clock())
+        self.connections = Connections({connector.name: connector}, self.intake.accept, virtual_clock(), HTTP)
         self.logged_out: list[str] = []
         self.connections.on_logged_out = self._on_logged_out
 
@@ -366,13 +368,13 @@ def test_an_integration_must_be_a_connectors_name() -> None:
         pytest.fail("no event was raised")
 
     clock: Any = None
-    connections = Connections({"b": FakeConnector("b"), "a": FakeConnector("a")}, accept, clock)
+    connections = Connections({"b": FakeConnector("b"), "a": FakeConnector("a")}, accept, clock, HTTP)
     connections.check_integration("")
     connections.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'; known ones: a, b\."):
         connections.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connections({}, accept, clock).check_integration("a")
+        Connections({}, accept, clock, HTTP).check_integration("a")
 
 
 # What events by HTTP tell.
@@ -559,7 +561,7 @@ async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockCl
 
 async def test_a_session_that_is_closed_tells_it_once() -> None:
     intake = Intake()
-    session = LiveSession(SHOP, FakeConnector(), intake.accept, virtual_clock())
+    session = LiveSession(SHOP, FakeConnector(), intake.accept, virtual_clock(), HTTP)
     await session.set_state(ConnectionState.OPEN)
     await session.close()
     await session.close()

@@ -51,8 +51,8 @@ class SystemResolver:
         getaddrinfo: in the place of the system's; called in threads.
     """
 
-    def __init__(self, getaddrinfo: Callable[..., Found] = socket.getaddrinfo) -> None:
-        self._getaddrinfo = getaddrinfo
+    def __init__(self, getaddrinfo: Callable[..., Found] | None = None) -> None:
+        self._getaddrinfo = getaddrinfo or socket.getaddrinfo
         self._running: dict[str, _Lookup] = {}
         self._were_quick: OrderedDict[str, bool] = OrderedDict()
         self._limiters: dict[bool | None, trio.CapacityLimiter] = {

@@ -48,6 +48,15 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
     assert answer["createdAt"].endswith("Z")
 
 
+async def test_set_warns_of_a_url_that_is_refused_now(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/webhook/set/shop", json={"url": "http://10.1.2.3/hook"})
+    assert answer.status_code == 201
+    [warning] = answer.json()["warnings"]
+    assert warning.startswith("url: The host 10.1.2.3 is blocked.")
+    assert 'delivery.allow_networks: ["10.1.2.3/32"]' in warning
+    assert (await client.get("/webhook/find/shop")).json()["warnings"] == []
+
+
 async def test_find_answers_what_set_stored(client: httpx.AsyncClient) -> None:
     stored = await set_webhook(
         client, timeout="2s", retry={"schedule": ["1s"], "maxAge": "1h"}, ordering="chat"

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from types import ModuleType
 from typing import Any
 
+import httpx
 import jsonschema_rs
 import pytest
 import trio
@@ -27,6 +28,7 @@ class FakeSession:
     def __init__(self, instance: Any = "shop", **options: Any) -> None:
         self.instance: str = instance
         self.options: dict[str, Any] = options
+        self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
         self.events: list[tuple[str, Any]] = []
         self.times: list[float] = []
         self.unavailable = 0

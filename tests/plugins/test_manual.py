@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import click
+import httpx
 import msgspec
 import pytest
 import structlog
@@ -20,6 +21,7 @@ from quart_trio import QuartTrio
 import hookgw
 from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
 from hookgw.errors import ConfigError, Invalid
+from hookgw.gateway import Gateway
 from hookgw.plugins import hookspecs
 from hookgw.plugins.calling import Hooks
 from hookgw.plugins.checking import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
@@ -234,25 +236,32 @@ async def test_delivered(tmp_path: Path, registration: Registration) -> None:
     assert module.last_delivered == {"reg_1": "msg_1"}
 
 
-async def test_dead_letter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[Any] = []
+class FakeClient:
+    """The gateway's client, which notes what is posted."""
 
-    class FakeClient:
-        async def __aenter__(self) -> FakeClient:
-            return self
+    def __init__(self) -> None:
+        self.posted: list[Any] = []
 
-        async def __aexit__(self, *_: object) -> None: ...
+    async def post(self, url: str, json: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        self.posted.append((url, json))
 
-        async def post(self, url: str, json: Any) -> None:
-            await trio.lowlevel.checkpoint()
-            posted.append((url, json))
 
-    module = example("hookgw_dead_letter")
-    monkeypatch.setattr(module.httpx, "AsyncClient", FakeClient)
-    await hooks_with(module, tmp_path).notify(
-        "hookgw_dead_letter", delivery=delivery_of(event_of({})), registration=None, reason="gone"
-    )
-    assert posted == [("https://chat.example/alerts", {"text": "dlv_7: gone"})]
+async def started(hooks: Hooks) -> FakeClient:
+    """Run the plugin's ``hookgw_run``, and give the client that it was handed."""
+    client = FakeClient()
+    for _, run in hooks.background():
+        await run(cast("Gateway", SimpleNamespace(http=client)))
+    return client
+
+
+async def test_dead_letter(tmp_path: Path) -> None:
+    hooks = hooks_with(example("hookgw_dead_letter"), tmp_path)
+    letter = {"delivery": delivery_of(event_of({})), "registration": None, "reason": "gone"}
+    await hooks.notify("hookgw_dead_letter", **letter)
+    client = await started(hooks)
+    await hooks.notify("hookgw_dead_letter", **letter)
+    assert client.posted == [("https://chat.example/alerts", {"text": "dlv_7: gone"})]
 
 
 async def test_lane_state(tmp_path: Path) -> None:
@@ -265,26 +274,13 @@ async def test_lane_state(tmp_path: Path) -> None:
     assert seen == [{"https://app.example/"}, set()]
 
 
-async def test_operational_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[Any] = []
-
-    class FakeClient:
-        async def __aenter__(self) -> FakeClient:
-            return self
-
-        async def __aexit__(self, *_: object) -> None: ...
-
-        async def post(self, url: str, json: Any) -> None:
-            await trio.lowlevel.checkpoint()
-            posted.append((url, json))
-
-    module = example("hookgw_operational_event")
-    monkeypatch.setattr(module.httpx, "AsyncClient", FakeClient)
-    hooks = hooks_with(module, tmp_path)
+async def test_operational_event(tmp_path: Path) -> None:
+    hooks = hooks_with(example("hookgw_operational_event"), tmp_path)
+    client = await started(hooks)
     for kind in ("DELIVERY_DEAD", "REGISTRATION_DISABLED"):
         event = event_of({"reason": "The receiver answered 410 Gone."}, kind)
         await hooks.notify("hookgw_operational_event", event=event)
-    assert posted == [("https://chat.example/alerts", {"text": "The receiver answered 410 Gone."})]
+    assert client.posted == [("https://chat.example/alerts", {"text": "The receiver answered 410 Gone."})]
 
 
 class FakeSession:
@@ -292,6 +288,7 @@ class FakeSession:
 
     def __init__(self) -> None:
         self.options: dict[str, Any] = {}
+        self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
         self.events: list[Any] = []
 
     async def set_state(self, state: Any, reason: int = 200, **more: Any) -> None:

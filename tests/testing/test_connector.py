@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 import trio
 
@@ -16,6 +17,7 @@ class Sink:
     def __init__(self, instance: str) -> None:
         self.instance = instance
         self.options: dict[str, Any] = {}
+        self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
         self.done: list[tuple[Any, ...]] = []
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:

@@ -1,0 +1,25 @@
+"""What holds for all tests: none of them asks a name server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_name_servers() -> Iterator[None]:
+    """Every name but that of this machine is unknown."""
+    usual = socket.getaddrinfo
+
+    def getaddrinfo(host: Any, port: Any, *others: int, **named: int) -> Any:
+        options = dict(zip(("family", "type", "proto", "flags"), others, strict=False)) | named
+        if host not in (None, "localhost", b"localhost"):
+            options["flags"] = options.get("flags", 0) | socket.AI_NUMERICHOST
+        return usual(host, port, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", getaddrinfo)
+        yield
