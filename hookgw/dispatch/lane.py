@@ -21,8 +21,9 @@ import trio
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Sent
+from hookgw.dispatch.reading import hold_to_clock
 from hookgw.dispatch.resting import Past
-from hookgw.dispatch.retry import decide, expiry_reason, is_expired
+from hookgw.dispatch.retry import decide, expiry_reason, is_expired, longest_wait
 from hookgw.dispatch.services import LaneServices, LaneStatistics
 from hookgw.dispatch.settlements import settlement_of, settlement_without_attempt
 from hookgw.dispatch.source import Source
@@ -224,6 +225,7 @@ class Lane:
     # One delivery, until it is settled or given back.
 
     async def _work(self, delivery: Delivery) -> None:
+        hold_to_clock(delivery, self._services.clock.steady(), self._longest_wait)
         self._head = delivery
         try:
             while self._head is not None and not self._stopping and not self._upset:
@@ -346,6 +348,10 @@ class Lane:
         before, self._state = self._state, state
         if before is not state and LaneState.WAITING in (before, state):
             await self._services.keeper.lane_changed(self.key, state)
+
+    def _longest_wait(self, registration_id: str) -> float:
+        registration = self._services.keeper.registration(registration_id)
+        return 0.0 if registration is None else longest_wait(self._terms_of(registration).policy)
 
     def _terms_of(self, registration: Registration) -> Terms:
         terms = self._terms.get(registration.id)

@@ -100,6 +100,12 @@ def decide(
             return Decision(DeliveryState.DEAD, failures=failures, reason=reason)
 
 
+def longest_wait(policy: Policy) -> float:
+    """No wait that :func:`decide` gives under this policy is longer, in seconds."""
+    usual = max((policy.max_wait, *policy.schedule))
+    return max(usual * (1.0 + policy.jitter), policy.retry_after_max)
+
+
 def is_expired(policy: Policy, *, age: float, streak: int) -> bool:
     """Whether a delivery is given up before another attempt.
 

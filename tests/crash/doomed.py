@@ -1,7 +1,7 @@
 """``hookgw …`` that kills itself with SIGKILL at a moment that cannot be hit from outside.
 
-Run as ``python -m tests.crash.doomed MOMENT ARGUMENTS``. Everything is the real code; only the named
-moment is deadly.
+Run as ``python -m tests.crash.doomed MOMENT ARGUMENTS``; a moment can have a detail, ``MOMENT:DETAIL``.
+Everything is the real code; only the named moment is deadly.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from hookgw import background
 from hookgw.cli.group import main
 from hookgw.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.store import Store, migrations, moving_access
+from hookgw.store import Store, database, migrations, moving_access
 from hookgw.store.writer import Transaction
 
 
@@ -79,6 +80,37 @@ def migration() -> None:
     migrations._apply = doomed
 
 
+UPGRADE = (
+    "ALTER TABLE deliveries ADD COLUMN weight INTEGER NOT NULL DEFAULT 0",
+    "UPDATE deliveries SET weight = size + row_done()",
+    "CREATE INDEX weighed ON deliveries (weight)",
+    "CREATE TABLE more AS SELECT seq, weight FROM deliveries",
+)
+"""A migration that no version of hookgw has: it changes every row of a data file of this version."""
+
+
+def upgrade(detail: str) -> None:
+    """A version that has one more migration: dead after so many of its statements, in its rows, or never."""
+    rows = 0
+
+    def row_done() -> int:
+        nonlocal rows
+        rows += 1
+        if detail == "rows" and rows == 500:
+            die()
+        return 0
+
+    def doomed(connection: sqlite3.Connection, path: Path) -> None:
+        connection.create_function("die", 0, die)
+        connection.create_function("row_done", 0, row_done)
+        statements = list(UPGRADE)
+        if detail.isdigit():
+            statements.insert(int(detail), "SELECT die()")
+        migrations.migrate(connection, path, (*migrations.MIGRATIONS, statements))
+
+    database.migrate = doomed  # type: ignore[attr-defined, assignment]
+
+
 def _deadly_after(times: int, usual: Callable[..., int]) -> Callable[..., int]:
     """The same, but once it has done something so many times, it dies with its next work undone."""
     done = 0
@@ -110,8 +142,11 @@ def _deadly_walk(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
     return doomed
 
 
-MOMENTS = {moment.__name__: moment for moment in (dispatch, settle, replay, prune, move, parking, migration)}
+MOMENTS: dict[str, Callable[..., None]] = {
+    moment.__name__: moment for moment in (dispatch, settle, replay, prune, move, parking, migration, upgrade)
+}
 
 if __name__ == "__main__":
-    MOMENTS[sys.argv.pop(1)]()
+    moment, *detail = sys.argv.pop(1).split(":")
+    MOMENTS[moment](*detail)
     main()

@@ -568,3 +568,30 @@ async def test_a_page_that_is_cut_short_is_not_the_last(autojump_clock: MockCloc
         lane.offer(world.store.append()[0])
         await quiet()
     assert world.courier.order == [f"e{number}" for number in range(1, 7)]
+
+
+async def test_times_on_disk_that_lie_too_far_ahead_are_brought_back(autojump_clock: MockClock) -> None:
+    """As they are where the machine's clock was set back while hookgw was down."""
+    world = World(retry_after_max=100.0, schedule=())
+    head, _ = world.store.append(2)
+    now = world.clock.steady()
+    head.queued_at = head.next_at = now + 10_000
+    world.courier.script["e1"] = [Outcome.UNREACHABLE] * 99
+    async with running(world, backlog=2) as lane:
+        await quiet(299)
+        assert world.courier.order == []
+        assert lane.statistics().waiting_until == pytest.approx(now + 300)
+        await quiet(2)
+        assert world.courier.order == ["e1"]
+        assert head.queued_at == now
+
+
+async def test_a_time_too_far_ahead_holds_up_nothing_whose_registration_is_gone(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.store.append()[0].next_at = world.clock.steady() + 10_000
+    del world.keeper.registrations["reg_1"]
+    async with running(world, backlog=1):
+        await quiet(1)
+        assert world.settled == [(1, DeliveryState.DEAD)]

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.deliveries import DeliveryState, Outcome
-from hookgw.dispatch.retry import Decision, Policy, decide, is_expired, policy_of
+from hookgw.dispatch.retry import Decision, Policy, decide, is_expired, longest_wait, policy_of
 from hookgw.registrations import Registration, RetryOptions
 from hookgw.settings import DeliverySettings
 
@@ -80,6 +81,22 @@ def test_a_wait_is_never_early_and_never_over_the_cap(
     wait = judge(outcome, failures=failures, streak=streak, chance=chance, retry_after=retry_after).wait
     assert wait >= max(base, min(retry_after or 0.0, POLICY.retry_after_max))
     assert wait <= max(base * (1 + POLICY.jitter), POLICY.retry_after_max)
+    assert wait <= longest_wait(POLICY)
+
+
+@pytest.mark.parametrize(
+    ("more", "longest"),
+    [
+        ({}, 3600.0),
+        ({"retry_after_max": 0.0}, 330.0),
+        ({"retry_after_max": 0.0, "schedule": (5.0, 400.0, 2.0)}, 440.0),
+        ({"retry_after_max": 0.0, "schedule": (), "max_wait": 10.0}, 11.0),
+    ],
+)
+def test_the_longest_wait_is_that_of_the_rule_that_waits_longest(
+    more: dict[str, Any], longest: float
+) -> None:
+    assert longest_wait(msgspec.structs.replace(POLICY, **more)) == pytest.approx(longest)
 
 
 @pytest.mark.parametrize(

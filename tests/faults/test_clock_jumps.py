@@ -15,7 +15,7 @@ from hookgw.clock import Clock
 from hookgw.deliveries import DeliveryState
 from hookgw.gateway import open_gateway
 from hookgw.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.testing import GatewayKit, Receiver, answer
+from hookgw.testing import Answer, GatewayKit, Receiver, answer
 from hookgw.units import Duration
 from tests.faults.support import KIND, state_of, wait_out
 
@@ -101,7 +101,6 @@ async def test_a_date_in_retry_after_is_compared_to_the_machine_s_clock_of_that_
 async def test_a_jump_while_hookgw_is_down_loses_nothing(
     jump: float, tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
-    """What was waiting then is tried when its time on disk has come by the clock of the new process."""
     hookgw_receiver.will(answer(500))
     machine = Machine()
     async with opened(tmp_path, machine, hookgw_clock, max_age=2 * HOUR) as kit:
@@ -113,3 +112,67 @@ async def test_a_jump_while_hookgw_is_down_loses_nothing(
         await kit.advance(max(0.0, -jump) + 6)
         assert [await state_of(kit, event) for event in events] == [DeliveryState.DELIVERED] * 3
     assert list(dict.fromkeys(hookgw_receiver.ids)) == [event.id for event in events]
+
+
+@pytest.mark.parametrize(
+    ("last", "back", "longest"),
+    [
+        (answer(500), 9 * HOUR, HOUR),
+        (answer(503, headers={"retry-after": "1000"}), 9 * HOUR, HOUR),
+        (answer(500), 3.0, 8.5),
+    ],
+    ids=["failed", "unreachable", "a little"],
+)
+async def test_where_the_clock_was_set_back_a_retry_is_late_by_the_longest_wait_at_most(
+    last: Answer,
+    back: float,
+    longest: float,
+    tmp_path: Path,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+) -> None:
+    """And never early: what is still in order is left alone. ``retry_after_max`` (1 h) is the longest."""
+    hookgw_receiver.will(last)
+    machine = Machine()
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await kit.settled()
+    machine.offset -= back
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        wait = await wait_out(kit, hookgw_receiver)
+        assert longest - 0.6 <= wait <= longest
+        assert await state_of(kit, event) is DeliveryState.DELIVERED
+
+
+async def test_where_the_clock_was_set_back_an_event_is_as_old_as_the_process_at_least(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    machine = Machine()
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await kit.settled()
+    machine.offset -= 9 * HOUR
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.advance(HOUR + 1)
+        assert len(hookgw_receiver.requests) == 2
+        await kit.advance(400)
+        assert await state_of(kit, event) is DeliveryState.DEAD
+
+
+async def test_where_the_clock_was_set_forward_what_seems_old_is_tried_once_more(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """A long downtime and a clock that was set look the same; neither gives an event up by itself."""
+    hookgw_receiver.will(answer(503))
+    machine = Machine()
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.register(hookgw_receiver.url)
+        event = await kit.emit(KIND, {})
+        await kit.settled()
+    machine.offset += 9 * HOUR
+    async with opened(tmp_path, machine, hookgw_clock) as kit:
+        await kit.settled()
+        assert await state_of(kit, event) is DeliveryState.DELIVERED
