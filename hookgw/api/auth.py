@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROUTE = "hookgw.route"
 """Where the template of the route stands in the request's scope, for the metrics."""
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
 OPEN_BELOW = "/public/"
 """Plugins' routes below it need no key."""
 SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds"})
@@ -42,7 +42,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         rule = request.url_rule
         scope: Any = request.scope
         scope[ROUTE] = rule.rule if rule is not None else None
-        if rule is not None and is_open(rule.rule):
+        if is_open(rule.rule if rule is not None else request.path):
             return
         holder = g.holder = authenticate(gateway, request.headers)
         named = request.view_args or {}
@@ -53,7 +53,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
 
 
 def is_open(rule: str) -> bool:
-    """Whether a route needs no key."""
+    """Whether a route needs no key; a path that is none, or takes another method, is asked about as it is."""
     return rule in OPEN_PATHS or rule.startswith(OPEN_BELOW)
 
 

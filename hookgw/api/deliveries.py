@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import UNSET
@@ -30,13 +31,14 @@ LONGEST_PAGE = 1000
 
 
 TAG = "Deliveries"
+_filter = partial(Parameter, place="query", may_be_empty=True)
 QUERY = (
-    Parameter("state", "Only those in this state.", {"enum": [*DeliveryState]}),
-    Parameter("kind", "Only those of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
-    Parameter("since", "Only those accepted at this time or later.", TIME_SCHEMA),
-    Parameter("until", "Only those accepted before this time.", TIME_SCHEMA),
-    Parameter("cursor", "The cursor of the page before.", {"type": "string", "pattern": "^dlv_[0-9]{1,18}$"}),
-    Parameter(
+    _filter("state", "Only those in this state.", {"enum": [*DeliveryState]}),
+    _filter("kind", "Only those of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
+    _filter("since", "Only those accepted at this time or later.", TIME_SCHEMA),
+    _filter("until", "Only those accepted before this time.", TIME_SCHEMA),
+    _filter("cursor", "The cursor of the page before.", {"type": "string", "pattern": "^dlv_[0-9]{1,18}$"}),
+    _filter(
         "limit",
         "How many are on a page.",
         {"type": "integer", "minimum": 1, "maximum": LONGEST_PAGE, "default": DEFAULT_PAGE},

@@ -112,7 +112,7 @@ class WebhookRoutes:
         grace, _ = parse_grace(await read_optional_json(self._limit))
         return _secret(await self._gateway.rotate_secret(instance, label, grace))
 
-    @describes(TAG, {200: answers.Attempt}, errors=(503,))
+    @describes(TAG, {200: answers.Attempt}, errors=(409, 503))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an example event now, outside the lane."""
         self._stored(instance, label)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hookgw.dialects.headers import MAX_HEADERS, NAME_PATTERN, VALUE_PATTERN
-from hookgw.dialects.instances import FOREIGN, MAX_NUMBER, MAX_TEXT
+from hookgw.dialects.instances import BESIDE, FOREIGN, MAX_NUMBER, MAX_TEXT
 from hookgw.dialects.registrations import MAX_CONCURRENCY, MAX_SCHEDULE, MAX_URL
 from hookgw.events import EVENT_ID
 from hookgw.registrations import Ordering
@@ -154,12 +154,19 @@ SET: Schema = {
             "properties": {"webhook": {"type": ["object", "null"], "properties": _FIELDS}},
         },
         {"type": "object", "required": ["webhook"], "properties": {"webhook": _ref("RegistrationFields")}},
-        {"type": "object", "required": ["webhook"], "properties": _FIELDS | {"webhook": URL_SCHEMA}},
+        {
+            "type": "object",
+            "required": ["webhook"],
+            "properties": _FIELDS | {"webhook": _ANY_URL},
+            "if": _IF_DISABLED,
+            "else": {"properties": {"webhook": URL_SCHEMA}},
+        },
     ],
 }
 
 GRACE: Schema = {
     "type": ["object", "null"],
+    "description": "How the secret is changed.",
     "properties": {"grace": _length("0s", "30d", "How long the old secret goes on signing; 24h by default.")},
 }
 
@@ -182,11 +189,9 @@ CREATE: Schema = {
             {"anyOf": [_ref("RegistrationFields"), URL_SCHEMA]},
             "A registration as in set, or a URL with events and the like beside it.",
         ),
-        **{
-            name: _FIELDS[name]
-            for name in ("events", "webhookByEvents", "webhook_by_events", "webhookBase64", "webhook_base64")
-        },
     },
+    "if": {"properties": {"webhook": {"type": "string", "minLength": 1}}, "required": ["webhook"]},
+    "then": {"properties": {name: _FIELDS[name] for name in BESIDE}},
 }
 
 KEY: Schema = {
@@ -204,6 +209,7 @@ _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
 
 SEND_TEXT: Schema = {
     "type": "object",
+    "description": "A text message.",
     "required": ["number"],
     "properties": {
         "number": {
@@ -225,28 +231,39 @@ SEND_TEXT: Schema = {
 
 _PASSED_ON: Schema = {"type": ["string", "null"], "maxLength": 2048, "description": "Passed on."}
 
+_SINCE_1970: Schema = TIME_SCHEMA | {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
+
 EMITTED_EVENT: Schema = {
     "type": "object",
+    "description": "An event that is handed in.",
     "required": ["event", "data"],
     "properties": {
-        "event": _ref("KindName"),
+        "event": _ref("KindName") | {"description": "Its kind."},
         "data": {"description": "The payload: it is delivered as it came."},
         "id": _or_null(
             EVENT_ID_SCHEMA, "Made if left out; one that is known is a duplicate, and not delivered again."
         ),
-        "date_time": _or_null(TIME_SCHEMA, "When it happened; now, if left out."),
+        "date_time": _or_null(_SINCE_1970, "When it happened; now, if left out."),
         "sender": _PASSED_ON,
         "server_url": _PASSED_ON,
     },
 }
 
-EMIT: Schema = {"anyOf": [_ref("EmittedEvent"), {"type": "array", "items": _ref("EmittedEvent")}]}
-EMIT_LINES: Schema = {"type": "string", "description": "An EmittedEvent in JSON on each line."}
+EMIT: Schema = {
+    "description": "One event, or a batch, which is taken whole or not at all.",
+    "anyOf": [_ref("EmittedEvent"), {"type": "array", "items": _ref("EmittedEvent")}],
+}
+EMIT_LINES: Schema = {
+    "type": "array",
+    "items": _ref("EmittedEvent"),
+    "description": "Events in JSON, one a line.",
+}
 
 _MOMENT: Schema = {"anyOf": [TIME_SCHEMA, DURATION_SCHEMA]}
 
 REPLAY: Schema = {
     "type": "object",
+    "description": "What is sent again.",
     "required": ["since"],
     "properties": {
         "since": _MOMENT | {"description": "When the event was accepted, or how long ago."},

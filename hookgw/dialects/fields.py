@@ -35,28 +35,30 @@ class Fields:
 
     def find(self, *spellings: str) -> tuple[str, Any] | None:
         """Where a field is and what it holds; ``None`` where it is left out or ``null``."""
+        return next(self._spelled(spellings), None)
+
+    def _spelled(self, spellings: Iterable[str]) -> Iterator[tuple[str, Any]]:
+        """Where a field is in the object that counts, under each of its spellings, and what it holds."""
         self._asked.update(spellings)
         for path, layer in self._layers:
-            for spelling in spellings:
-                value = layer.get(spelling)
-                if value is not None:
-                    return place(path, spelling), value
-        return None
+            given = [spelling for spelling in spellings if layer.get(spelling) is not None]
+            if given:
+                yield from ((place(path, spelling), layer[spelling]) for spelling in given)
+                return
 
     def pick(self, check: Check[T], *spellings: str) -> T | None:
         """What a field means; ``None`` where it is left out, or where it is wrong.
 
-        What is wrong is kept for :meth:`finish`, so that the caller hears of everything at once.
+        What is wrong is kept for :meth:`finish`, so that the caller hears of everything at once; also what is
+        wrong with further spellings of it in the same object, which count for nothing else.
         """
-        found = self.find(*spellings)
-        if found is None:
-            return None
-        where, value = found
-        try:
-            return check(value, where)
-        except Invalid as error:
-            self.problems.extend(error.messages)
-            return None
+        taken = []
+        for where, value in self._spelled(spellings):
+            try:
+                taken.append(check(value, where))
+            except Invalid as error:
+                self.problems.extend(error.messages)
+        return taken[0] if taken else None
 
     def read(self, check: Check[T], default: T, *spellings: str) -> T:
         """As :meth:`pick`, with a default."""
@@ -168,11 +170,18 @@ def whole_number(low: int, high: int) -> Check[int]:
     """A check for an integer between two bounds, both included."""
 
     def check(value: Any, where: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        if not is_whole(value) or not low <= value <= high:
             raise Invalid(f"{where} must be a whole number from {low} to {high}.")
-        return value
+        return int(value)
 
     return check
+
+
+def is_whole(value: Any) -> bool:
+    """Whether the value is a whole number, which JSON may also write as ``5.0``."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and value.is_integer()
+    )
 
 
 def one_of(choices: Sequence[str]) -> Check[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hookgw.access import WEAK
-from hookgw.dialects.fields import Fields, as_object, as_text, kind_of, text_up_to
+from hookgw.dialects.fields import Fields, as_object, as_text, is_whole, kind_of, text_up_to
 from hookgw.dialects.registrations import READ_ONLY, read_change
 from hookgw.errors import Invalid
 from hookgw.events import Catalog
@@ -15,7 +15,7 @@ from hookgw.registrations import RegistrationChange
 
 FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
 """The integrations of Evolution API, which its clients send by default."""
-_BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
+BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """The parts of a registration that older clients write beside ``webhook``."""
 MAX_NUMBER = 128
 MAX_TEXT = 65_536
@@ -78,8 +78,8 @@ def _webhook(
     found = outer.pick(_webhook_object, "webhook")
     if not found:
         return None, []
-    outer.ignore(*_BESIDE)
-    fields = Fields(("webhook", found), ("", {name: body[name] for name in _BESIDE if name in body}))
+    outer.ignore(*BESIDE)
+    fields = Fields(("webhook", found), ("", {name: body[name] for name in BESIDE if name in body}))
     change = read_change(fields, catalog)
     fields.ignore(*READ_ONLY)
     outer.problems += fields.problems
@@ -112,8 +112,8 @@ def parse_text_message(body: Any) -> tuple[str, str]:
 
 
 def _number(value: Any, where: str) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
+    if is_whole(value):
+        value = str(int(value))
     if not isinstance(value, str):
         raise Invalid(f"{where} must be a string, not {kind_of(value)}.")
     return text_up_to(MAX_NUMBER)(value.strip(), where)

@@ -78,7 +78,7 @@ def _layers(body: dict[str, Any]) -> Fields:
     if nested is None:
         return Fields(("", body))
     if isinstance(nested, str):
-        return Fields(("", {"url": nested, **body}))
+        return Fields(("", {**body, "url": nested}))
     return Fields(("webhook", as_object(nested, "webhook")), ("", body))
 
 

@@ -20,7 +20,7 @@ from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
-OPEN = {"/healthz", "/readyz", "/openapi.json", "/public/hello"}
+OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
 ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/shared/colours"}
 FILLED = {"label": "crm", "name": "dlv_1", "key_name": "default", "rest": "notes"}
 """What stands for each argument of a path but the instance's; a new one has to be put in here."""

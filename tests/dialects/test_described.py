@@ -67,6 +67,8 @@ GOOD: list[tuple[str, Any]] = [
     ),
     ("SetRequest", {"url": "vazio", "enabled": False}),
     ("SetRequest", {"webhook": URL, "events": ["call"]}),
+    ("SetRequest", {"webhook": URL, "url": "x"}),
+    ("SetRequest", {"webhook": "vazio", "enabled": False}),
     ("SetRequest", {"webhook": None, "url": URL}),
     *with_url(
         {"events": []},
@@ -80,6 +82,7 @@ GOOD: list[tuple[str, Any]] = [
         {"timeout": None, "retry": None, "secret": None, "ordering": None, "concurrency": None},
         {"retry": {"schedule": ["1s", "0", 0], "maxAge": "1.5h", "disableAfter": None}},
         {"plugins": {"signed": {}}},
+        {"concurrency": 5.0},
         {"odd": 1},
     ),
     ("RotateRequest", None),
@@ -87,7 +90,8 @@ GOOD: list[tuple[str, Any]] = [
     ("CreateRequest", {"instanceName": "loja1", "token": "", "integration": "EVOLUTION"}),
     ("CreateRequest", {"instanceName": "loja1", "integration": "simulator", "webhook": {"url": URL}}),
     ("CreateRequest", {"instanceName": "loja1", "webhook": URL, "events": ["call"]}),
-    ("SendTextRequest", {"number": 5511, "text": "Oi"}),
+    ("CreateRequest", {"instanceName": "loja1", "events": 1}),
+    ("SendTextRequest", {"number": 5511.0, "text": "Oi"}),
     ("SendTextRequest", {"number": "5511", "textMessage": {"text": "Oi"}}),
     ("SendTextRequest", {"number": "5511", "text": "x" * 65_536}),
     *(("ReplayRequest", body) for body in each("since", "2h", "2026-11-20T12:00:00Z")),
@@ -102,10 +106,12 @@ BAD: list[tuple[str, Any]] = [
     *((name, {}) for name in PARSERS if name != "RotateRequest"),
     *(("SetRequest", body) for body in each("url", None, 1, "", "ftp://x", URL + "/" * 2048)),
     ("SetRequest", {"webhook": {}}),
+    ("SetRequest", {"webhook": "vazio", "url": URL}),
     ("SetRequest", {"webhook": 1, "url": URL}),
     ("SetRequest", {"url": "x" * 2049, "enabled": False}),
     *with_url(
         *each("events", "call", ["odd"], [1], {}),
+        {"byEvents": True, "webhook_by_events": 1},
         *({name: "yes"} for name in ("enabled", "byEvents", "webhookBase64")),
         *each("headers", [], {"a b": ""}, {"a": 1}, {"a": "b\n"}, {"": "x"}),
         {"headers": {f"x-{number}": "" for number in range(33)}},
@@ -131,6 +137,8 @@ BAD: list[tuple[str, Any]] = [
     *(("EmitRequest", body) for body in ({"event": "call"}, {"data": 1}, [1], EVENT | {"event": "odd"})),
     *(("EmitRequest", EVENT | {"id": given}) for given in ("", "a b", "x" * 256, 1)),
     ("EmitRequest", EVENT | {"sender": "x" * 2049}),
+    ("EmitRequest", EVENT | {"date_time": "1969-12-31T23:59:59Z"}),
+    ("CreateRequest", {"instanceName": "loja1", "webhook": URL, "events": 1}),
 ]
 
 

@@ -140,3 +140,11 @@ def test_a_text_has_a_limit() -> None:
     assert parse_text_message({"number": "1", "text": "x" * 65_536})
     with pytest.raises(Invalid):
         parse_text_message({"number": "1", "text": "x" * 65_537})
+
+
+def test_an_odd_name_of_an_unknown_field_is_only_shown_otherwise() -> None:
+    odd = "\U000ee095" + "x" * 100
+    assert creation(**{odd: 1}).warnings == [
+        f"\\U000ee095{'x' * 54}… is no field that hookgw knows; it was ignored."
+    ]
+    assert creation(integration="simulator", **{odd: 1}).options == {odd: 1}

@@ -21,12 +21,14 @@ class Parameter(msgspec.Struct, frozen=True):
         meaning: a sentence.
         schema: JSON Schema of it.
         place: ``query`` or ``header``.
+        may_be_empty: whether nothing after the ``=`` means the same as leaving it out.
     """
 
     name: str
     meaning: str
     schema: Mapping[str, Any]
     place: str = "query"
+    may_be_empty: bool = False
 
 
 class Body(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from hookgw.api import answers
 from hookgw.api.contract.components import schemas_of
 from hookgw.api.contract.declaring import JSON, Body, Operation, Other
 from hookgw.api.contract.failures import ERRORS, failure_responses
+from hookgw.api.contract.links import links_of
 from hookgw.dialects.described import COMPONENTS, NAME_SCHEMA
 
 INTRODUCTION = """\
@@ -175,6 +176,7 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
 def _other_parameters(told: Operation) -> list[dict[str, Any]]:
     return [
         {"name": one.name, "in": one.place, "description": one.meaning, "schema": one.schema}
+        | ({"allowEmptyValue": True} if one.may_be_empty else {})
         for one in told.query
     ]
 
@@ -195,6 +197,8 @@ def _responses(route: Route, types: _Types) -> dict[str, Any]:
         made[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER}
         if content:
             made[str(status)]["content"] = content
+        if links := links_of(_operation_id(route), str(status)):
+            made[str(status)]["links"] = links
     for status in sorted(failures_of(route)):
         made[str(status)] = {"$ref": f"#/components/responses/{ERRORS[status].name}"}
     if not route.operation.answers:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from quart import Blueprint, Response
+from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
+from hookgw._version import __version__
 from hookgw.api.auth import is_open
-from hookgw.api.contract.declaring import JSON, describes, operation_of, undeclared
-from hookgw.api.contract.document import Names, Route, build_document
+from hookgw.api.contract.declaring import JSON, Other, describes, operation_of, undeclared
+from hookgw.api.contract.document import INTRODUCTION, Names, Route, build_document
+from hookgw.api.contract.page import groups_of, shapes_of
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
 
 TAG = "Operation"
+STYLE = (Path(__file__).parent / "templates" / "docs.css").read_text(encoding="utf-8")
 
 
 class ContractRoutes:
@@ -29,17 +35,39 @@ class ContractRoutes:
     def __init__(self, app: QuartTrio, gateway: Gateway) -> None:
         self._app = app
         self._gateway = gateway
+        self._page: str | None = None
 
     def blueprint(self) -> Blueprint:
         """The routes."""
-        blueprint = Blueprint("contract", __name__)
+        blueprint = Blueprint("contract", __name__, template_folder="templates")
         blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
+        blueprint.add_url_rule("/docs", view_func=self.docs)
         return blueprint
 
     @describes(TAG, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
     async def openapi(self) -> Response:
         """This document. No key."""
         return Response(self._encoded, content_type=JSON)
+
+    @describes(TAG, {200: Other("text/html", "A page.")})
+    async def docs(self) -> Response:
+        """This document as a page to read. No key."""
+        if self._page is None:
+            self._page = await self._rendered()
+        return Response(self._page, headers=page_headers(), content_type="text/html; charset=utf-8")
+
+    async def _rendered(self) -> str:
+        server = self._gateway.settings.server
+        return await render_template(
+            "docs.html",
+            style=STYLE,
+            version=__version__,
+            introduction=INTRODUCTION.strip().split("\n\n"),
+            base=server.base_path,
+            address=server.public_url or f"http://127.0.0.1:8080{server.base_path}",
+            groups=groups_of(self.document),
+            shapes=shapes_of(self.document),
+        )
 
     @cached_property
     def document(self) -> dict[str, Any]:
@@ -61,6 +89,17 @@ class ContractRoutes:
             connectors=self._gateway.connectors,
             plugins=[one.name for one in checkers],
         )
+
+
+def page_headers() -> dict[str, str]:
+    """The headers of the page: nothing is loaded, run or framed; only its own style counts."""
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    return {
+        "content-security-policy": f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'",
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+    }
 
 
 def routes_of(app: QuartTrio) -> Iterator[Route]:

@@ -87,6 +87,7 @@ async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None
 
 async def test_every_schema_is_one_and_every_component_is_used(document: dict[str, Any]) -> None:
     for name, schema in document["components"]["schemas"].items():
+        assert schema.get("description"), name
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert f"#/components/schemas/{name}" in set(refs(document)), name
 
@@ -94,10 +95,7 @@ async def test_every_schema_is_one_and_every_component_is_used(document: dict[st
 async def test_every_field_of_an_answer_has_a_meaning(document: dict[str, Any]) -> None:
     for name, schema in document["components"]["schemas"].items():
         for field, described in schema.get("properties", {}).items():
-            assert "description" in described or "$ref" in described, (
-                name,
-                field,
-            )
+            assert described.get("description"), (name, field)
 
 
 async def test_every_example_is_taken(app: Application, client: httpx.AsyncClient, gateway: Gateway) -> None:

@@ -1,0 +1,56 @@
+"""Runs schemathesis against a running gateway, and ends with its exit code: 0 where it found nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.gateway_process import KEY, Server, receiving, serving
+
+HERE = Path(__file__).parent
+
+
+def main(arguments: list[str]) -> int:
+    """Run it, with further options of ``schemathesis run``."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with receiving(folder) as receiver, serving(folder, **settings(receiver.root)) as server:
+            fill(server, receiver.root)
+            env = os.environ | {
+                "PYTHONPATH": str(HERE.parents[1]),
+                "HOOKGW_CONTRACT_RECEIVER": receiver.root,
+                "HOOKGW_CONTRACT_KEY": KEY,
+                "SCHEMATHESIS_HOOKS": "tests.contract.hooks",
+            }
+            program = [sys.executable, "-m", "schemathesis.cli"]
+            config = ["--config-file", str(HERE / "schemathesis.toml")]
+            command = [*program, *config, "run", f"{server.url}/openapi.json", *arguments]
+            return subprocess.run(command, cwd=folder, env=env, check=False).returncode
+
+
+def settings(receiver: str) -> dict[str, dict[str, object]]:
+    """What every route needs to have something to answer.
+
+    Plugins that check their options of registrations stay out: no schema says what each takes.
+    """
+    return {
+        "operations": {"url": f"{receiver}/operations"},
+        "plugins": {"disabled": ["evolution_envelope", "message_filters"]},
+    }
+
+
+def fill(server: Server, receiver: str) -> None:
+    """Make what requests may name: an instance with a connector and one without, each with deliveries."""
+    server.post("/instance/create", {"instanceName": "loja1", "integration": "simulator"}, status=201)
+    server.get("/instance/connect/loja1")
+    for instance in ("loja1", "loja2"):
+        for label in ("default", "crm"):
+            server.post(f"/webhook/set/{instance}/{label}", {"url": f"{receiver}/{label}"}, status=201)
+        server.emit(instance, "MESSAGES_UPSERT", id="msg_1")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
