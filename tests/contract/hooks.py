@@ -12,25 +12,27 @@ from hypothesis import strategies as st
 RECEIVER = os.environ["HOOKGW_CONTRACT_RECEIVER"]
 """Where what is delivered arrives."""
 
-# Most strings that look like URLs name no host that there could be.
-schemathesis.openapi.format(
-    "uri", st.text("abcdefgh0123456789-_~/?=&%", max_size=40).map(lambda path: f"{RECEIVER}/{path}")
-)
-# Every duration here lies between the bounds of every field.
-schemathesis.openapi.format("duration-with-unit", st.sampled_from(["1s", "1.5 M", "30s", "1000ms", "5m"]))
 
-
-@schemathesis.serializer("application/x-ndjson")
-def lines(_: object, value: object) -> bytes:
-    """Events are written one a line; what is no list is one line."""
+def lines(_: object, value: Any) -> bytes:
+    """Events one a line; what is no list is one line."""
     items = value if isinstance(value, list) else [value]
     return b"".join(json.dumps(item).encode() + b"\n" for item in items)
 
 
-@schemathesis.hook.apply_to(name="POST /event/emit/{instance}")
 def filter_case(_: object, case: Any) -> bool:
     """An Idempotency-Key is the id of a single event that has none of its own; otherwise it is 400."""
     if not any(name.lower() == "idempotency-key" for name in case.headers or ()):
         return True
     items = case.body if isinstance(case.body, list) else [case.body]
     return len(items) == 1 and isinstance(items[0], dict) and items[0].get("id") is None
+
+
+# Most strings that look like URLs name no host that there could be.
+schemathesis.openapi.format(
+    "uri", st.text("abcdefgh0123456789-_~/?=&%", max_size=40).map(lambda path: f"{RECEIVER}/{path}")
+)
+# Every duration here lies between the bounds of every field.
+schemathesis.openapi.format("duration-with-unit", st.sampled_from(["1s", "1.5 M", "30s", "1000ms", "5m"]))
+schemathesis.serializer("application/x-ndjson")(lines)
+hook: Any = schemathesis.hook
+hook.apply_to(name="POST /event/emit/{instance}")(filter_case)

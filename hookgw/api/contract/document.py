@@ -28,7 +28,7 @@ _DELIVERY_NAME = {"type": "string", "examples": ["dlv_17"]}
 _PATH = {
     "instance": ("instance", NAME_SCHEMA | {"examples": ["loja1"]}, "The name of the instance."),
     "label": ("label", NAME_SCHEMA | {"examples": ["crm"]}, "The label of the registration."),
-    "key_name": ("key_name", NAME_SCHEMA | {"examples": ["default"]}, "The name of the key."),
+    "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """What stands in paths: the name in the document, the schema, the meaning."""
