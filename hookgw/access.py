@@ -16,11 +16,14 @@ from contextlib import contextmanager
 import msgspec
 
 from hookgw.errors import Forbidden
+from hookgw.rates import Bucket, Rates
 
 DEFAULT_KEY = "default"
 """The name of the key that comes with an instance, and of the global key that is made at the first start."""
 CONFIGURED_KEY = "configuration"
 """The name of the global key of the settings; no other key can have it."""
+SOURCES_OF_A_KEY = 16
+"""How many places are remembered of one key."""
 WEAK = 16
 """A key of fewer characters, chosen by somebody, is worth a warning."""
 
@@ -81,13 +84,23 @@ class Holder:
     Attributes:
         principal: what the key opens.
         key: what is kept of it.
+        bucket: limits its requests, if anything does.
+        sources: from where it was used lately, see :func:`hookgw.sources.source_of`; kept in memory alone.
     """
 
-    __slots__ = ("key", "principal")
+    __slots__ = ("bucket", "key", "principal", "sources")
 
-    def __init__(self, principal: Principal, key: Key) -> None:
+    def __init__(self, principal: Principal, key: Key, bucket: Bucket | None) -> None:
         self.principal = principal
         self.key = key
+        self.bucket = bucket
+        self.sources: dict[str, None] = {}
+
+    def remember(self, source: str) -> None:
+        """Take note that it was used from there; of too many sources the one known longest is forgotten."""
+        if len(self.sources) >= SOURCES_OF_A_KEY:
+            del self.sources[next(iter(self.sources))]
+        self.sources[source] = None
 
 
 def new_key() -> str:
@@ -101,11 +114,13 @@ class Keyring:
     Args:
         salt: random bytes of the installation, kept with its data.
         now: the time by which keys expire, in seconds since the epoch.
+        rates: limits the requests of each key.
     """
 
-    def __init__(self, salt: bytes, now: Callable[[], float]) -> None:
+    def __init__(self, salt: bytes, now: Callable[[], float], rates: Rates) -> None:
         self._salted = hmac.new(salt, digestmod=hashlib.sha256)
         self._now = now
+        self._rates = rates
         self._holders: dict[str, Holder] = {}
         self._claimed: set[str] = set()
 
@@ -117,12 +132,16 @@ class Keyring:
 
     def add_global(self, key: Key) -> None:
         """Let a key do everything, even where an instance has the same one."""
-        self._holders[key.hash] = Holder(GLOBAL, key)
+        self._holders[key.hash] = self._holder(GLOBAL, key)
 
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
         """Let keys do what concerns the instance; what somebody has already stays his."""
         for key in keys:
-            self._holders.setdefault(key.hash, Holder(Principal(instance), key))
+            if key.hash not in self._holders:
+                self._holders[key.hash] = self._holder(Principal(instance), key)
+
+    def _holder(self, principal: Principal, key: Key) -> Holder:
+        return Holder(principal, key, self._rates.bucket(principal.instance, key.origin or key.name))
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
         """Forget keys of an instance, or global ones (``None``); what is somebody else's stays."""

@@ -87,6 +87,19 @@ class Unavailable(HookgwError):
         self.retry_after = retry_after
 
 
+class TooManyRequests(HookgwError):
+    """Too many requests, or too many wrong keys; nothing of this one was looked at.
+
+    ``retry_after`` is in seconds.
+    """
+
+    status = HTTPStatus.TOO_MANY_REQUESTS
+
+    def __init__(self, *messages: str, retry_after: float) -> None:
+        super().__init__(*messages)
+        self.retry_after = retry_after
+
+
 class StorageUnavailable(Unavailable):
     """The disk refused a write (full, read-only, failing); the message names the file."""
 

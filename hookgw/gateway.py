@@ -75,9 +75,9 @@ class Gateway(Wiring):
         holder = self._keyring.find(key)
         return None if holder is None else holder.principal
 
-    def find_holder(self, key: str | None) -> Holder | None:
-        """Who holds a key; ``None`` for nobody."""
-        return self._keyring.find(key)
+    def admit(self, key: str | None, address: str | None) -> Holder | None:
+        """Whose key a request from an address has; see :meth:`hookgw.entrance.Entrance.admit`."""
+        return self._entrance.admit(key, address)
 
     def keys(self, scope: str | None) -> list[Key]:
         """The keys of an instance, or the global ones; see :meth:`hookgw.key_changes.KeyChanges.list`."""

@@ -10,6 +10,7 @@ import structlog
 from hookgw.access import CONFIGURED_KEY, DEFAULT_KEY, WEAK, Key, Keyring, new_key
 from hookgw.clock import Clock
 from hookgw.errors import StorageUnavailable
+from hookgw.rates import Rates
 from hookgw.registrations import Instance
 from hookgw.settings import AuthSettings
 from hookgw.store import Store
@@ -70,7 +71,8 @@ async def open_keyring(
     if not isinstance(salt, str):
         salt = new_key()
         await store.put_value(_SALT, salt)
-    keyring = Keyring(salt.encode(), clock.steady)
+    rates = Rates(settings.instance_key_rate, settings.global_key_rate, clock.steady)
+    keyring = Keyring(salt.encode(), clock.steady, rates)
     for instance in instances:
         keyring.add_instance(instance.name, instance.keys)
     configured = _configured(settings, keyring)

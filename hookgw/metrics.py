@@ -46,6 +46,8 @@ DELIVERY_SECONDS = (
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 COMMIT_ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
+REQUEST_LIMITS = ("failed_attempts", "key_rate")
+"""What refuses requests: the limit of wrong keys of an address, or that of the requests of a key."""
 
 Counts = Iterable[tuple[str | tuple[str, str], int]]
 """A count for each value of a label, or for each pair of values of two."""
@@ -116,6 +118,7 @@ class Metrics:
         self.disk_failure: StorageUnavailable | None = None
         self._plugin_failures: Counter[tuple[str, str]] = Counter()
         self._requests: Counter[tuple[str, str]] = Counter()
+        self._limited = dict.fromkeys(REQUEST_LIMITS, 0)
         self._backlog_bytes: Callable[[], int] = int
         self._lanes: Callable[[], Iterable[LaneFigures]] = tuple
         self._now: Callable[[], float] = float
@@ -178,6 +181,10 @@ class Metrics:
         """
         self._requests[route, f"{status // 100}xx"] += 1
 
+    def limited(self, limit: str) -> None:
+        """A request was refused by one of :data:`REQUEST_LIMITS`."""
+        self._limited[limit] += 1
+
     def watch_lanes(self, lanes: Callable[[], Iterable[LaneFigures]], now: Callable[[], float]) -> None:
         """Take the figures of the lanes from here, whenever the metrics are asked for.
 
@@ -229,6 +236,12 @@ class Metrics:
             "Requests answered, by route and status.",
             ["route", "status"],
             self._requests.items(),
+        )
+        yield _counter(
+            "hookgw_http_requests_limited",
+            "Requests refused with 429, by limit.",
+            ["limit"],
+            self._limited.items(),
         )
         info = GaugeMetricFamily("hookgw_info", "The version that runs.", labels=["version"])
         info.add_metric([__version__], 1)

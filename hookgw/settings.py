@@ -63,6 +63,14 @@ class AuthSettings(Section, frozen=True, kw_only=True):
 
     global_key: str | None = None
     """The global key; null or empty: one is made at the first start, shown once and kept hashed."""
+    instance_key_rate: int = 1000
+    """The most requests a second with one instance key; twice as many may come at once. 0: no limit."""
+    global_key_rate: int = 0
+    """The most requests a second with one global key, likewise; 0: no limit."""
+    failed_attempts: int = 20
+    """How many wrong keys an address may show in a window; then it gets 429. 0: any number."""
+    failed_window: Duration = Duration(60)
+    """How long that window is, from the first wrong key."""
 
 
 class StorageSettings(Section, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from hookgw.dispatch.courier import Courier
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.services import LaneServices
 from hookgw.egress import Egress
+from hookgw.entrance import Entrance
 from hookgw.events import Catalog
 from hookgw.global_webhooks import read_global_webhooks
 from hookgw.instances import Instances
@@ -130,6 +131,7 @@ class Wiring:
         self._keyring, global_keys = await open_keyring(
             self.store, self.settings.auth, self._registry.instances(), show_key, self.clock
         )
+        self._entrance = Entrance(self._keyring, self.settings.auth, self.clock.steady, self.metrics.limited)
         self._key_changes = KeyChanges(self._keyring, self._registry, global_keys, self.clock)
         self._instances = Instances(
             self._registry, self._keyring, self._connections, self._keeper, self.clock

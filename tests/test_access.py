@@ -6,6 +6,7 @@ import pytest
 
 from hookgw.access import GLOBAL, Key, Keyring, Principal, new_key
 from hookgw.errors import Forbidden
+from hookgw.rates import Rates
 
 NOW = 1_000.0
 
@@ -15,7 +16,7 @@ class Ring(Keyring):
 
     def __init__(self, salt: bytes = b"salt") -> None:
         self.time = NOW
-        super().__init__(salt, lambda: self.time)
+        super().__init__(salt, lambda: self.time, Rates(0, 0, float))
 
     def key(self, key: str, expires_at: float | None = None) -> Key:
         return Key(name=key, hash=self.hash(key), expires_at=expires_at)

@@ -30,7 +30,7 @@ async def gateway(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> Gatewa
 
 
 def holder(gateway: Gateway, key: str) -> Holder:
-    found = gateway.find_holder(key)
+    found = gateway.admit(key, None)
     assert found is not None
     return found
 

@@ -12,13 +12,14 @@ from hookgw.access import CONFIGURED_KEY, DEFAULT_KEY, Key, Keyring, Principal
 from hookgw.clock import Clock
 from hookgw.errors import StorageUnavailable
 from hookgw.keys import GlobalKeys, open_keyring
+from hookgw.rates import Rates
 from hookgw.registrations import Instance
 from hookgw.settings import AuthSettings
 from hookgw.store import open_store
 
 SALT = "the-salt"
 OLD_KEY = "the-key-that-an-earlier-version-made"
-OLD_HASH = Keyring(SALT.encode(), float).hash(OLD_KEY)
+OLD_HASH = Keyring(SALT.encode(), float, Rates(0, 0, float)).hash(OLD_KEY)
 
 
 async def opened(

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hookgw._version import __version__
 from hookgw.deliveries import LaneState, Outcome
 from hookgw.errors import PluginFailed, StorageUnavailable
-from hookgw.metrics import COMMIT_ROWS, DELIVERY_SECONDS, Histogram, Metrics
+from hookgw.metrics import COMMIT_ROWS, DELIVERY_SECONDS, REQUEST_LIMITS, Histogram, Metrics
 
 
 class Lane(msgspec.Struct):
@@ -56,6 +56,8 @@ def test_what_is_bounded_is_there_from_the_start(metrics: Metrics) -> None:
         assert value(metrics, "hookgw_lanes", state=state) == 0
         assert value(metrics, "hookgw_backlog_deliveries", lane_state=state) == 0
         assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state=state) == 0
+    for limit in REQUEST_LIMITS:
+        assert value(metrics, "hookgw_http_requests_limited_total", limit=limit) == 0
     assert value(metrics, "hookgw_events_duplicate_total") == 0
     assert value(metrics, "hookgw_info", version=__version__) == 1
 

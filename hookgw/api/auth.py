@@ -44,7 +44,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         scope[ROUTE] = rule.rule if rule is not None else None
         if is_open(rule.rule if rule is not None else request.path):
             return
-        holder = g.holder = authenticate(gateway, request.headers)
+        holder = g.holder = authenticate(gateway, request.headers, scope)
         named = request.view_args or {}
         if "instance" in named:
             check_reach(holder.principal, named["instance"], named.get("label"))
@@ -61,13 +61,20 @@ def _is_shared(rule: str) -> bool:
     return rule in SHARED_PATHS or rule.startswith(SHARED_BELOW)
 
 
-def authenticate(gateway: Gateway, headers: Headers) -> Holder:
+def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> Holder:
     """Whose key a request has.
+
+    Args:
+        gateway: knows the keys.
+        headers: the request's.
+        scope: the request's; its ``client`` says where it comes from.
 
     Raises:
         Unauthorized: it has none, or one that nobody knows.
+        TooManyRequests: see :meth:`hookgw.entrance.Entrance.admit`.
     """
-    holder = gateway.find_holder(_given_key(headers))
+    client = scope["client"]
+    holder = gateway.admit(_given_key(headers), client[0] if client else None)
     if holder is None:
         raise Unauthorized("Send a valid key in the apikey header.")
     return holder

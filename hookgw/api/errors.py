@@ -18,7 +18,7 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw.api.answers import Error, Messages
-from hookgw.errors import HookgwError, Unauthorized, Unavailable
+from hookgw.errors import HookgwError, TooManyRequests, Unauthorized, Unavailable
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -57,7 +57,7 @@ def answer_to(error: Exception, method: str, path: str) -> Answer:
     headers = {}
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | TooManyRequests):
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)

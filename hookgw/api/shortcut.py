@@ -47,7 +47,7 @@ class Shortcut:
         headers = FirstHeaders(scope["headers"])
         try:
             instance = scope["path"][len(EMIT_PATH) :]
-            check_reach(authenticate(self._gateway, headers).principal, instance)
+            check_reach(authenticate(self._gateway, headers, scope).principal, instance)
             body = await self._emitting.emit(instance, headers, exchange.chunks())
             answer = Answer(EMITTED, body)
         except Gone:

@@ -27,7 +27,7 @@ def server_settings() -> ServerSettings:
 def settings(tmp_path: Path, server_settings: ServerSettings) -> Settings:
     return Settings(
         server=server_settings,
-        auth=AuthSettings(global_key=KEY),
+        auth=AuthSettings(global_key=KEY, failed_attempts=0),
         storage=StorageSettings(path=str(tmp_path / "hookgw.db")),
         delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
     )

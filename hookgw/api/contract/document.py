@@ -220,7 +220,7 @@ def failures_of(route: Route) -> frozenset[int]:
     if not route.is_open:
         statuses |= {401}
     if route.operation.answers and not route.is_open:
-        statuses |= {503}  # a route of a plugin may have its own
+        statuses |= {429, 503}  # a route of a plugin may have its own
     if "<instance>" in route.path:
         statuses |= {403, 404}
     if route.operation.body is not None:

@@ -42,6 +42,11 @@ ERRORS: dict[int, Failure] = {
     409: Failure("Conflict", "The state of what is named does not allow it now."),
     413: Failure("ContentTooLarge", "The body is over its limit, or a batch over one of the backlog's."),
     415: Failure("UnsupportedMediaType", "The body has another content type, or none."),
+    429: Failure(
+        "TooManyRequests",
+        "The key makes too many requests, or its address showed too many wrong ones.",
+        _WHEN,
+    ),
     431: Failure("RequestHeaderFieldsTooLarge", "The head of the request is over its limit."),
     500: Failure("InternalServerError", "A bug, or a plugin that failed; the log says more."),
     502: Failure("BadGateway", "The messaging network refused; the message is its reason."),
