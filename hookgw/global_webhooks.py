@@ -18,7 +18,8 @@ from hookgw.dialects.registrations import parse_registration
 from hookgw.errors import ConfigError, Invalid
 from hookgw.events import Catalog
 from hookgw.instances import check_name
-from hookgw.registrations import GLOBAL_INSTANCE, Registration, Secret, lanes_of, new_secret
+from hookgw.registrations import GLOBAL_INSTANCE, Registration, Secret, lanes_of
+from hookgw.signing_keys import signature_of
 from hookgw.store import Store
 from hookgw.userinfo import without_user
 
@@ -41,28 +42,32 @@ async def read_global_webhooks(
     Raises:
         ConfigError: a block breaks a rule; every problem is named with its place.
     """
-    found: dict[str, Registration] = {}
+    found: dict[str, tuple[Registration, bool]] = {}
     problems: list[str] = []
     for index, block in enumerate(blocks):
         place = f"global_webhooks[{index}]"
         try:
-            registration = _read(block, catalog)
+            registration, has_secret = _read(block, catalog)
             check_options(registration)
         except Invalid as error:
             problems += (f"{place}.{message}" for message in error.messages)
             continue
         if registration.label in found:
             problems.append(f"{place}.label: {registration.label!r} is there twice; give each its own.")
-        found[registration.label] = registration
+        found[registration.label] = registration, has_secret
     if problems:
         raise ConfigError(*problems)
-    ready = [await _with_secret(registration, store) for registration in found.values()]
+    ready = [
+        registration if has_secret else await _with_kept_secret(registration, store)
+        for registration, has_secret in found.values()
+    ]
     for registration in ready:
         await _move_pending(registration, store)
     return tuple(ready)
 
 
-def _read(block: dict[str, Any], catalog: Catalog) -> Registration:
+def _read(block: dict[str, Any], catalog: Catalog) -> tuple[Registration, bool]:
+    """The registration of a block, and whether the block gives its secret."""
     change, warnings = parse_registration({k: v for k, v in block.items() if k != "label"}, catalog)
     if warnings:  # what a caller is merely told of stops the start here, so nothing "was ignored"
         raise Invalid(*(f"{warning.removesuffix('; it was ignored.')}." for warning in warnings))
@@ -70,20 +75,17 @@ def _read(block: dict[str, Any], catalog: Catalog) -> Registration:
         block.get("label", f"webhook-{zlib.crc32(without_user(change.url).encode()):08x}"), "label"
     )
     fresh = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
-    given = () if change.secret is msgspec.UNSET else fresh.secrets
-    return msgspec.structs.replace(fresh, id=f"global_{label}", secrets=given)
+    return msgspec.structs.replace(fresh, id=f"global_{label}"), change.secret is not msgspec.UNSET
 
 
-async def _with_secret(registration: Registration, store: Store) -> Registration:
-    """The registration with the secret it was given, or with the one that was made for it once."""
-    if registration.secrets:
-        return registration
+async def _with_kept_secret(registration: Registration, store: Store) -> Registration:
+    """The registration with the secret that was made for it once, if that signs as it is to."""
     key = f"global_webhooks.{registration.label}.secret"
     kept = await store.get_value(key)
-    if not isinstance(kept, str):
-        kept = new_secret().value
-        await store.put_value(key, kept)
-    return msgspec.structs.replace(registration, secrets=(Secret(kept),))
+    if isinstance(kept, str) and signature_of(kept) is registration.signature:
+        return msgspec.structs.replace(registration, secrets=(Secret(kept),))
+    await store.put_value(key, registration.secrets[0].value)
+    return registration
 
 
 async def _move_pending(registration: Registration, store: Store) -> None:

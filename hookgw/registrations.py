@@ -5,9 +5,9 @@ The dialects in which callers write them are read in :mod:`hookgw.dialects`.
 
 from __future__ import annotations
 
-import base64
 import secrets
 import zlib
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -15,9 +15,14 @@ import msgspec
 
 from hookgw.access import DEFAULT_KEY, Key
 from hookgw.events import Event
+from hookgw.signing_keys import Signature, make_secret, signature_of
 from hookgw.userinfo import without_user
 
 DEFAULT_LABEL = "default"
+DEFAULT_GRACE = 86400.0
+"""For how long an old secret goes on signing beside a new one, in seconds, if nothing else is said."""
+MOST_OLD_SECRETS = 3
+"""That sign beside the newest one of a registration: each makes the header of every delivery longer."""
 GLOBAL_INSTANCE = "*"
 """The instance of a registration that hears every instance; no instance can have this name."""
 
@@ -34,7 +39,7 @@ class Secret(msgspec.Struct, frozen=True):
     """A signing secret in the form of Standard Webhooks.
 
     Attributes:
-        value: ``whsec_`` and the base64 of 24 to 64 bytes.
+        value: ``whsec_…``, or ``whsk_…`` for ed25519; see :mod:`hookgw.signing_keys`.
         expires_at: seconds since the epoch; ``None`` while it is the newest.
     """
 
@@ -42,13 +47,26 @@ class Secret(msgspec.Struct, frozen=True):
     expires_at: float | None = None
 
     @property
-    def key(self) -> bytes:
-        return base64.b64decode(self.value.removeprefix("whsec_"))
+    def signature(self) -> Signature:
+        """How it signs."""
+        return signature_of(self.value)
 
 
-def new_secret() -> Secret:
-    """A fresh secret of 32 random bytes."""
-    return Secret("whsec_" + base64.b64encode(secrets.token_bytes(32)).decode())
+def new_secret(signature: Signature = Signature.V1) -> Secret:
+    """A fresh secret."""
+    return Secret(make_secret(signature))
+
+
+def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret]:
+    """Secrets in force, the newest first, as they are once there is a newer one.
+
+    One that is in its grace already keeps its end, where that is sooner. At most
+    :data:`MOST_OLD_SECRETS` are kept.
+    """
+    if grace <= 0:
+        return []
+    ends = [(s, now + grace if s.expires_at is None else min(now + grace, s.expires_at)) for s in secrets]
+    return [msgspec.structs.replace(s, expires_at=end) for s, end in ends[:MOST_OLD_SECRETS]]
 
 
 class RetryOptions(msgspec.Struct, frozen=True):
@@ -108,6 +126,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         """The URL without user and password: what names its lanes, and what others may see."""
         return without_user(self.url)
 
+    @property
+    def signature(self) -> Signature:
+        """How its deliveries are signed: as its newest secret signs."""
+        return self.secrets[0].signature if self.secrets else Signature.V1
+
     def wants(self, kind: str) -> bool:
         """Whether events of that kind go to it."""
         return self.enabled and (not self.events or kind in self.events)
@@ -162,6 +185,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
     base64: bool | msgspec.UnsetType = msgspec.UNSET
     headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     secret: Secret | msgspec.UnsetType = msgspec.UNSET
+    signature: Signature | msgspec.UnsetType = msgspec.UNSET
     ordering: Ordering | msgspec.UnsetType = msgspec.UNSET
     concurrency: int | msgspec.UnsetType = msgspec.UNSET
     timeout: float | msgspec.UnsetType | None = msgspec.UNSET
@@ -184,10 +208,9 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
             )
             if (value := getattr(self, name)) is not msgspec.UNSET
         }
-        if self.secret is not msgspec.UNSET:
-            given["secrets"] = (self.secret,)
-        elif old is None:
-            given["secrets"] = (new_secret(),)
+        secrets = self._secrets(old, now)
+        if secrets:
+            given["secrets"] = secrets
         base = old or Registration(
             id=new_registration_id(), instance=instance, label=label, url=self.url, created_at=now
         )
@@ -201,6 +224,17 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
             updated_at=now,
             **given,
         )
+
+    def _secrets(self, old: Registration | None, now: float) -> tuple[Secret, ...]:
+        """The new secrets; none where the stored ones stay. Another way to sign is a rotation."""
+        if self.secret is not msgspec.UNSET:
+            return (self.secret,)
+        wanted = Signature.V1 if self.signature is msgspec.UNSET else self.signature
+        if old is None:
+            return (new_secret(wanted),)
+        if self.signature is msgspec.UNSET or wanted is old.signature:
+            return ()
+        return (new_secret(wanted), *in_grace(old.secrets_in_force(now), now, DEFAULT_GRACE))
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -15,14 +15,12 @@ from hookgw.errors import Conflict, Invalid, NotFound, PluginFailed
 from hookgw.events import Catalog, Event, new_event_id
 from hookgw.keeper import Keeper
 from hookgw.plugins.calling import Hooks
-from hookgw.registrations import Registration, RegistrationChange, Secret, new_secret
+from hookgw.registrations import Registration, RegistrationChange, in_grace, new_secret
 from hookgw.registry import Registry
 from hookgw.settings import DeliverySettings
 
 MOST_REGISTRATIONS = 16
 """Of one instance."""
-MOST_OLD_SECRETS = 3
-"""That sign beside the newest one of a registration: each makes the header of every delivery longer."""
 _USUAL_KIND = "MESSAGES_UPSERT"
 
 
@@ -98,16 +96,16 @@ class Webhooks:
 
         Args:
             instance, label: the registration.
-            grace: for how long the old ones still sign at most, in seconds; 0 ends them at once. One
-                that is in its grace already keeps its end, where that is sooner. At most
-                :data:`MOST_OLD_SECRETS` are kept, the newest.
+            grace: for how long the old ones still sign at most, in seconds; 0 ends them at once. See
+                :func:`hookgw.registrations.in_grace`.
 
         Raises:
             NotFound: there is no such registration.
         """
         async with self._registry.changing(instance):
             registration, now = self.find(instance, label), self._clock.wall()
-            secrets = (new_secret(), *_in_grace(registration.secrets_in_force(now), now, grace))
+            old = in_grace(registration.secrets_in_force(now), now, grace)
+            secrets = (new_secret(registration.signature), *old)
             changed = msgspec.structs.replace(registration, secrets=secrets, updated_at=now)
             await self._registry.put(changed)
             return changed
@@ -173,11 +171,3 @@ class Webhooks:
         if registration is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
         return registration
-
-
-def _in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret]:
-    """Secrets in force, the newest first, as they are once there is a newer one."""
-    if grace <= 0:
-        return []
-    ends = [(s, now + grace if s.expires_at is None else min(now + grace, s.expires_at)) for s in secrets]
-    return [msgspec.structs.replace(s, expires_at=end) for s, end in ends[:MOST_OLD_SECRETS]]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hookgw.events import Event
 from hookgw.registrations import (
+    DEFAULT_GRACE,
     Instance,
     Ordering,
     Registration,
@@ -23,6 +24,7 @@ from hookgw.registrations import (
     new_registration_id,
     new_secret,
 )
+from hookgw.signing_keys import Signature
 
 URL = "https://example.org/hook"
 NOW = 1_700_000_000.0
@@ -58,8 +60,7 @@ class TestSecrets:
     def test_a_fresh_secret_has_the_form_of_standard_webhooks(self) -> None:
         secret = new_secret()
         assert secret.value.startswith("whsec_")
-        assert len(secret.key) == 32
-        assert base64.b64encode(secret.key).decode() == secret.value.removeprefix("whsec_")
+        assert len(base64.b64decode(secret.value.removeprefix("whsec_"), validate=True)) == 32
         assert secret.expires_at is None
         assert new_secret() != secret
 
@@ -154,7 +155,7 @@ class TestChange:
         )
         made = change.apply(None, instance="loja1", label="default", now=NOW)
         assert made.secrets == (Secret("whsec_bmV3"),)
-        for name in msgspec.structs.asdict(change).keys() - {"secret"}:
+        for name in msgspec.structs.asdict(change).keys() - {"secret", "signature"}:
             assert getattr(made, name) == getattr(change, name), name
 
     def test_url_enabled_and_events_are_replaced_and_the_rest_stays(self) -> None:
@@ -205,3 +206,29 @@ def test_ids_of_registrations_are_different() -> None:
 @pytest.mark.parametrize("record", [registration(), Instance(name="loja1", id="0b5c")])
 def test_records_survive_being_stored_as_json(record: Registration | Instance) -> None:
     assert msgspec.json.decode(msgspec.json.encode(record), type=type(record)) == record
+
+
+class TestSignature:
+    def test_a_new_registration_signs_as_it_is_asked_to(self) -> None:
+        for signature in Signature:
+            change = RegistrationChange(url=URL, signature=signature)
+            made = change.apply(None, instance="loja1", label="default", now=NOW)
+            assert made.signature is signature
+            assert [s.signature for s in made.secrets] == [signature]
+
+    def test_without_secrets_it_is_v1(self) -> None:
+        assert msgspec.structs.replace(registration(), secrets=()).signature is Signature.V1
+
+    def test_another_signature_is_a_rotation_with_a_grace(self) -> None:
+        gone = Secret("whsec_YQ==", NOW - 1)
+        old = msgspec.structs.replace(registration(), secrets=(Secret("whsec_bmV3"), gone))
+        change = RegistrationChange(url=URL, signature=Signature.V1A)
+        new = change.apply(old, instance="loja1", label="default", now=NOW)
+        assert new.signature is Signature.V1A
+        assert new.secrets[1:] == (Secret("whsec_bmV3", NOW + DEFAULT_GRACE),)
+        assert change.apply(new, instance="loja1", label="default", now=NOW).secrets == new.secrets
+
+    def test_without_a_word_the_signature_stays(self) -> None:
+        old = msgspec.structs.replace(registration(), secrets=(new_secret(Signature.V1A),))
+        kept = RegistrationChange(url=URL).apply(old, instance="loja1", label="default", now=NOW)
+        assert kept.secrets == old.secrets

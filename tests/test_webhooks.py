@@ -12,13 +12,14 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
+from hookgw import registrations
 from hookgw.deliveries import DeliveryState, Outcome
 from hookgw.delivery.signing import SignatureInvalid
 from hookgw.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.registrations import Registration, RegistrationChange, Secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
-from hookgw.webhooks import MOST_OLD_SECRETS, MOST_REGISTRATIONS
+from hookgw.webhooks import MOST_REGISTRATIONS
 
 DAY = 86_400.0
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -231,7 +232,7 @@ async def test_the_kept_secrets_are_bounded(hookgw_gateway: GatewayKit, hookgw_c
     for _ in range(10):
         rotated = await hookgw_gateway.gateway.rotate_secret("shop", "default", DAY)
         made.insert(0, rotated.secrets[0].value)
-    assert [s.value for s in rotated.secrets] == made[: MOST_OLD_SECRETS + 1]
+    assert [s.value for s in rotated.secrets] == made[: registrations.MOST_OLD_SECRETS + 1]
 
 
 async def test_rotating_at_once_loses_no_secret(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:

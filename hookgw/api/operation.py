@@ -10,6 +10,7 @@ from quart import Blueprint, Response
 from hookgw.api import answers
 from hookgw.api.bodies import json_response
 from hookgw.api.contract.declaring import Other, describes
+from hookgw.api.presenting import present_secret
 from hookgw.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -56,4 +57,4 @@ class OperationRoutes:
     @describes(TAG, {200: answers.Secret}, errors=(403, 404))
     async def operations_secret(self) -> Response:
         """What signs operational events. Global key."""
-        return json_response(answers.Secret(self._gateway.operations_registration().secrets[0].value))
+        return json_response(present_secret(self._gateway.operations_registration()))

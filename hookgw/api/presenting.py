@@ -13,6 +13,7 @@ from hookgw.connectors import ConnectionState, QRCode
 from hookgw.deliveries import Attempt, DeliveryState
 from hookgw.events import Catalog, Event, EventKind
 from hookgw.registrations import Instance, Registration, RetryOptions
+from hookgw.signing_keys import Signature, public_key_of
 from hookgw.store import DeliveryReport, DeliverySummary
 from hookgw.units import Duration
 from hookgw.userinfo import MASK, with_masked_user
@@ -44,6 +45,7 @@ def present_registration(
         webhook_by_events=registration.by_events,
         webhook_base64=registration.base64,
         headers=dict.fromkeys(registration.headers, MASK),
+        signature=registration.signature,
         ordering=registration.ordering,
         concurrency=registration.concurrency,
         timeout=present_duration(registration.timeout),
@@ -56,6 +58,14 @@ def present_registration(
         state_reason=None if registration.enabled else reason,
         warnings=warnings,
     )
+
+
+def present_secret(registration: Registration) -> answers.Secret:
+    """What verifies its deliveries: the newest secret, or the public half of the newest ed25519 key."""
+    newest = registration.secrets[0]
+    if newest.signature is Signature.V1A:
+        return answers.Secret(public_key=public_key_of(newest.value))
+    return answers.Secret(secret=newest.value)
 
 
 def _retry(retry: RetryOptions) -> answers.Retry:

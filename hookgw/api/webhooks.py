@@ -11,10 +11,17 @@ from hookgw.api import answers
 from hookgw.api.auth import principal_here
 from hookgw.api.bodies import json_response, read_json, read_optional_json
 from hookgw.api.contract.declaring import describes, json_body
-from hookgw.api.presenting import present_attempt, present_done, present_lane, present_registration
+from hookgw.api.presenting import (
+    present_attempt,
+    present_done,
+    present_lane,
+    present_registration,
+    present_secret,
+)
 from hookgw.dialects import parse_grace, parse_registration, unmask_headers, unmask_url
-from hookgw.errors import NotFound
+from hookgw.errors import Conflict, NotFound
 from hookgw.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.signing_keys import Signature, public_key_of
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
@@ -55,6 +62,7 @@ class WebhookRoutes:
             ("GET", "find", self.find),
             ("DELETE", "delete", self.delete),
             ("GET", "secret", self.secret),
+            ("GET", "publicKey", self.public_key),
             ("POST", "rotateSecret", self.rotate_secret),
             ("POST", "test", self.test),
             ("POST", "resume", self.resume),
@@ -102,15 +110,25 @@ class WebhookRoutes:
 
     @describes(TAG, {200: answers.Secret})
     async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """The newest signing secret."""
-        return _secret(self._stored(instance, label))
+        """The newest signing secret; with signatures v1a, the public key: the private one is never shown."""
+        return json_response(present_secret(self._stored(instance, label)))
+
+    @describes(TAG, {200: answers.PublicKey}, errors=(409,))
+    async def public_key(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """The newest public key of a registration with signatures v1a."""
+        newest = self._stored(instance, label).secrets[0]
+        if newest.signature is not Signature.V1A:
+            raise Conflict(
+                "The registration signs with v1, which has no public key; set signature v1a first."
+            )
+        return json_response(answers.PublicKey(public_key_of(newest.value)))
 
     @describes(TAG, {200: answers.Secret}, body=ROTATE_BODY, errors=(503,))
     async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Make a new signing secret; the old one goes on signing beside it for a while."""
         self._stored(instance, label)
         grace, _ = parse_grace(await read_optional_json(self._limit))
-        return _secret(await self._gateway.rotate_secret(instance, label, grace))
+        return json_response(present_secret(await self._gateway.rotate_secret(instance, label, grace)))
 
     @describes(TAG, {200: answers.Attempt}, errors=(409, 503))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
@@ -136,7 +154,3 @@ class WebhookRoutes:
     def _present(self, stored: Registration, warnings: list[str]) -> answers.Registration:
         instance = self._gateway.instance(stored.instance)
         return present_registration(stored, instance.id, self._gateway.catalog, warnings)
-
-
-def _secret(stored: Registration) -> Response:
-    return json_response(answers.Secret(stored.secrets[0].value))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hookgw.delivery.signing import SignatureInvalid, verify
+from hookgw.signing_keys import VerifyingKey
 from hookgw.testing.received import Received
 
 TEXT_KEYS = ("conversation", "text", "caption")
@@ -37,12 +38,12 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def read_arrival(request: Received, keys: Sequence[bytes], now: float) -> Arrival:
+def read_arrival(request: Received, keys: Sequence[VerifyingKey], now: float) -> Arrival:
     """Read and verify a request.
 
     Args:
         request: any request, also one that hookgw did not send.
-        keys: the decoded secrets of those that may have signed it.
+        keys: of those that may have signed it, as :func:`hookgw.signing_keys.verifying_key` gives them.
         now: seconds since the epoch; a timestamp may be five minutes off.
     """
     problem = _problem(request, keys, now) if keys else None
@@ -57,7 +58,7 @@ def read_arrival(request: Received, keys: Sequence[bytes], now: float) -> Arriva
     )
 
 
-def _problem(request: Received, keys: Sequence[bytes], now: float) -> str | None:
+def _problem(request: Received, keys: Sequence[VerifyingKey], now: float) -> str | None:
     try:
         verify(keys, dict(request.headers), request.body, now=now)
     except SignatureInvalid as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ import click
 import msgspec
 
 from hookgw.clock import parse_rfc3339, rfc3339
+from hookgw.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
 from hookgw.units import parse_duration
 
 SHORTEST_INTERVAL = 0.1
@@ -59,18 +59,19 @@ def read_headers(
     return headers or None
 
 
-def read_secrets(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Signing secrets in the form of Standard Webhooks, as keys."""
-    return tuple(map(_key, values))
-
-
-def _key(secret: str) -> bytes:
+def read_secrets(
+    _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> tuple[VerifyingKey, ...]:
+    """Signing secrets, or public keys (``--public-key``), in the form of Standard Webhooks, as keys."""
+    is_public = param.name == "public_keys"
+    prefix, command = (PUBLIC, "public-key") if is_public else (SYMMETRIC, "secret")
     try:
-        if secret.startswith("whsec_"):
-            return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+        if all(value.startswith(prefix) for value in values):
+            return tuple(map(verifying_key, values))
     except ValueError:
         pass
-    raise click.BadParameter("a secret is whsec_ and base64; `hookgw webhook secret INSTANCE` prints it.")
+    what = "a public key" if is_public else "a secret"
+    raise click.BadParameter(f"{what} is {prefix} and base64; `hookgw webhook {command} INSTANCE` prints it.")
 
 
 def read_moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:

@@ -20,6 +20,7 @@ from hookgw.cli.output import printable
 from hookgw.cli.running import cancel_on_signal, run_to_end
 from hookgw.clock import rfc3339
 from hookgw.errors import StartError
+from hookgw.signing_keys import VerifyingKey
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import open_receiver
@@ -42,6 +43,14 @@ TEXT_LENGTH = 80
     help="whsec_…, to verify with; repeatable. Also HOOKGW_SECRET.",
 )
 @click.option(
+    "--public-key",
+    "public_keys",
+    multiple=True,
+    envvar="HOOKGW_PUBLIC_KEY",
+    callback=read_secrets,
+    help="whpk_…, to verify v1a signatures with; repeatable. Also HOOKGW_PUBLIC_KEY.",
+)
+@click.option(
     "--status", type=click.IntRange(200, 599), default=200, show_default=True, help="What to answer."
 )
 @click.option(
@@ -53,15 +62,22 @@ TEXT_LENGTH = 80
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 def listen(
-    host: str, port: int, keys: tuple[bytes, ...], status: int, fail_rate: float, as_json: bool
+    host: str,
+    port: int,
+    keys: tuple[VerifyingKey, ...],
+    public_keys: tuple[VerifyingKey, ...],
+    status: int,
+    fail_rate: float,
+    as_json: bool,
 ) -> None:
     """Print what arrives, verified, until Ctrl-C.
 
-    With --secret, a request whose signature does not fit is answered with 401. hookgw refuses loopback
-    addresses unless it is told otherwise: to have events posted here, start it as
+    With --secret or --public-key, a request whose signature does not fit is answered with 401. hookgw
+    refuses loopback addresses unless it is told otherwise: to have events posted here, start it as
     HOOKGW_DELIVERY__ALLOW_NETWORKS='["127.0.0.0/8"]' hookgw serve
     """
-    run_to_end(run, host, port, Listener(keys=keys, status=status, fail_rate=fail_rate, as_json=as_json))
+    listener = Listener(keys=keys + public_keys, status=status, fail_rate=fail_rate, as_json=as_json)
+    run_to_end(run, host, port, listener)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +92,7 @@ class Listener:
         chance: gives a number from 0 up to 1.
     """
 
-    keys: tuple[bytes, ...] = ()
+    keys: tuple[VerifyingKey, ...] = ()
     status: int = 200
     fail_rate: float = 0.0
     as_json: bool = False

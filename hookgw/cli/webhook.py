@@ -22,6 +22,7 @@ SHOWN = {
     "webhookByEvents": "kind in path",
     "webhookBase64": "base64",
     "headers": "headers",
+    "signature": "signature",
     "ordering": "ordering",
     "concurrency": "concurrency",
     "timeout": "timeout",
@@ -64,7 +65,8 @@ def _path(verb: str, instance: str, label: str | None) -> tuple[str, ...]:
     callback=read_headers,
     help="Sent with every delivery; repeatable.",
 )
-@click.option("--secret", help="whsec_ and base64 of 24 to 64 bytes.  [default: generated]")
+@click.option("--secret", help="whsec_…, or whsk_… for v1a.  [default: generated]")
+@click.option("--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519.  [default: v1]")
 @click.option("--ordering", type=click.Choice(["url", "chat", "none"]), help="How much order is kept.")
 @click.option("--concurrency", type=click.IntRange(1), help="Deliveries in parallel, for chat and none.")
 @click.option("--timeout", metavar="DURATION", help="Of a whole attempt, for example 10s.")
@@ -139,8 +141,18 @@ def test(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 @server_options
 @json_option
 def secret(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Print the secret that signs the deliveries."""
+    """Print the secret that signs the deliveries; with v1a, the public key that verifies them."""
     _show_secret(client.call("GET", *_path("secret", instance, label)), as_json)
+
+
+@webhook.command("public-key")
+@click.argument("instance")
+@label_option
+@server_options
+@json_option
+def public_key(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Print the public key that verifies the deliveries, where they are signed with v1a."""
+    _show_secret(client.call("GET", *_path("publicKey", instance, label)), as_json)
 
 
 @webhook.command("rotate-secret")
@@ -152,7 +164,7 @@ def secret(client: Client, instance: str, label: str | None, as_json: bool) -> N
 @server_options
 @json_option
 def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:
-    """Make a new secret and print it; the old one goes on signing for a while."""
+    """Make a new secret and print it (with v1a, its public key); the old one goes on signing for a while."""
     body = {"grace": grace} if grace else {}
     _show_secret(client.call("POST", *_path("rotateSecret", instance, label), body=body), as_json)
 
@@ -171,7 +183,7 @@ def _show_secret(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         show_json(answer)
     else:
-        click.echo(answer["secret"])
+        click.echo(answer.get("secret") or answer["publicKey"])
 
 
 def _named(label: str | None) -> str:

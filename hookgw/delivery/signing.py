@@ -1,4 +1,4 @@
-"""Signatures by Standard Webhooks, version 1 (symmetric). No I/O.
+"""Signatures by Standard Webhooks: ``v1`` (HMAC-SHA256) and ``v1a`` (ed25519). No I/O.
 
 See https://github.com/standard-webhooks/standard-webhooks, "Signature scheme".
 """
@@ -11,9 +11,14 @@ import hmac
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from hookgw.signing_keys import SigningKey, VerifyingKey
+
 _INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
 
+_V1A = b"v1a,"
+MOST_SIGNATURES = 16
+"""Of one request that are looked at."""
 TOLERANCE = 300.0
 """Seconds that a timestamp may lie in the past or in the future, as the specification has it."""
 
@@ -22,24 +27,25 @@ class SignatureInvalid(ValueError):
     """A request is not signed with any of the keys, or not now; the message says which."""
 
 
-def sign(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+def sign(keys: Sequence[SigningKey], message_id: str, timestamp: int, body: bytes) -> str:
     """The value of ``webhook-signature``.
 
     Args:
-        keys: the raw keys in force (the decoded part behind ``whsec_``), the newest first.
+        keys: those in force, the newest first, as :func:`hookgw.signing_keys.signing_key` gives them.
         message_id: the value of ``webhook-id``; it has no ``.`` in it.
         timestamp: the value of ``webhook-timestamp``: whole Unix seconds of this attempt.
         body: the bytes that are sent.
 
     Returns:
-        ``v1,<base64 of the HMAC-SHA256>`` for each key, in their order, separated by one space.
+        ``v1,<base64 of the HMAC-SHA256>`` or ``v1a,<base64 of the ed25519 signature>`` for each key, in
+        their order, separated by one space.
     """
-    content = b"%b.%d.%b" % (message_id.encode(), timestamp, body)
+    content = _content(message_id, timestamp, body)
     return " ".join([_signature(key, content) for key in keys])
 
 
 def verify(
-    keys: Sequence[bytes],
+    keys: Sequence[VerifyingKey],
     headers: Mapping[str, str],
     body: bytes,
     *,
@@ -49,7 +55,7 @@ def verify(
     """Check a request as a receiver does.
 
     Args:
-        keys: the raw keys that are accepted.
+        keys: those that are accepted, as :func:`hookgw.signing_keys.verifying_key` gives them.
         headers: the request's headers, their names in lower case.
         body: its bytes, as they came.
         now: seconds since the epoch.
@@ -69,13 +75,35 @@ def verify(
         raise SignatureInvalid(
             f"webhook-timestamp is {abs(age):.0f} s in the {'past' if age > 0 else 'future'}."
         )
-    expected = sign(keys, message_id, int(timestamp), body).split(" ")
-    given = [text.encode() for text in signatures.split(" ")]
-    if not any(hmac.compare_digest(wanted.encode(), text) for wanted in expected for text in given):
+    content = _content(message_id, int(timestamp), body)
+    given = [text.encode() for text in signatures.split(" ", MOST_SIGNATURES)[:MOST_SIGNATURES]]
+    if not any(_fits(key, content, text) for key in keys for text in given):
         raise SignatureInvalid("webhook-signature holds no signature of this body by a known secret.")
 
 
-def _signature(key: bytes, content: bytes) -> str:
+def _content(message_id: str, timestamp: int, body: bytes) -> bytes:
+    return b"%b.%d.%b" % (message_id.encode(), timestamp, body)
+
+
+def _fits(key: VerifyingKey, content: bytes, given: bytes) -> bool:
+    if isinstance(key, bytes):
+        return hmac.compare_digest(_hmac(key, content).encode(), given)
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key.verify(base64.b64decode(given.removeprefix(_V1A), validate=True), content)
+    except (InvalidSignature, ValueError):
+        return False
+    return given.startswith(_V1A)
+
+
+def _signature(key: SigningKey, content: bytes) -> str:
+    if isinstance(key, bytes):
+        return _hmac(key, content)
+    return "v1a," + base64.b64encode(key.sign(content)).decode("ascii")
+
+
+def _hmac(key: bytes, content: bytes) -> str:
     """HMAC-SHA256 (RFC 2104) by hash states that have taken in the key already.
 
     ``hmac.digest`` costs nearly twice as much and, which is worse, gives up Python's lock each time,

@@ -6,8 +6,6 @@ or snake case, or mix all of that. ``docs/http.md`` lists what is taken.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
 import msgspec
@@ -31,14 +29,14 @@ from hookgw.dialects.fields import (
 from hookgw.dialects.headers import check_headers
 from hookgw.errors import Invalid
 from hookgw.events import Catalog, EventKind
-from hookgw.registrations import Ordering, RegistrationChange, RetryOptions, Secret
+from hookgw.registrations import DEFAULT_GRACE, Ordering, RegistrationChange, RetryOptions, Secret
 from hookgw.settings import DAY
+from hookgw.signing_keys import PRIVATE, SYMMETRIC, Signature, check_secret_form
 
 MAX_URL = 2048
 MAX_CONCURRENCY = 64
 MAX_SCHEDULE = 100
 MAX_GRACE = 30 * DAY
-DEFAULT_GRACE = float(DAY)
 
 READ_ONLY = (
     "id",
@@ -85,6 +83,7 @@ def _layers(body: dict[str, Any]) -> Fields:
 def read_change(fields: Fields, catalog: Catalog) -> RegistrationChange:
     """The change that the fields ask for; what is wrong stays with the fields until they are finished."""
     enabled = fields.read(as_bool, True, "enabled")
+    secret = _kept(fields, check_secret, "secret")
     return RegistrationChange(
         url=fields.need(check_url if enabled else _any_url, "", "url"),
         enabled=enabled,
@@ -92,7 +91,8 @@ def read_change(fields: Fields, catalog: Catalog) -> RegistrationChange:
         by_events=_kept(fields, as_bool, "byEvents", "webhookByEvents", "webhook_by_events", "by_events"),
         base64=_kept(fields, as_bool, "base64", "webhookBase64", "webhook_base64"),
         headers=_kept(fields, check_headers, "headers"),
-        secret=_kept(fields, check_secret, "secret"),
+        secret=secret,
+        signature=_signature(fields, secret),
         ordering=_kept(fields, _ordering, "ordering"),
         concurrency=_kept(fields, whole_number(1, MAX_CONCURRENCY), "concurrency"),
         timeout=_timeout(fields),
@@ -152,17 +152,28 @@ def _heard(kind: EventKind, where: str) -> str:
 
 
 def check_secret(value: Any, where: str) -> Secret:
-    """A signing secret as Standard Webhooks writes it: ``whsec_`` and the base64 of 24 to 64 bytes."""
+    """A signing secret as Standard Webhooks writes it: ``whsec_…``, or ``whsk_…`` for ed25519."""
     text = as_text(value, where)
     try:
-        if not text.startswith("whsec_"):
-            raise ValueError
-        size = len(base64.b64decode(text.removeprefix("whsec_").encode("ascii"), validate=True))
-    except (ValueError, binascii.Error):
-        raise Invalid(f"{where} must be whsec_ followed by the base64 of 24 to 64 bytes.") from None
-    if not 24 <= size <= 64:
-        raise Invalid(f"{where} holds {size} bytes; 24 to 64 are taken.")
+        check_secret_form(text)
+    except ValueError as error:
+        raise Invalid(f"{where} {error}") from None
     return Secret(text)
+
+
+def _signature(fields: Fields, secret: Secret | msgspec.UnsetType) -> Signature | msgspec.UnsetType:
+    """How to sign; a secret that is given must be one for it."""
+
+    def check(value: Any, where: str) -> Signature:
+        signature = Signature(one_of([signature.value for signature in Signature])(value, where))
+        if isinstance(secret, Secret) and secret.signature is not signature:
+            wanted = PRIVATE if signature is Signature.V1A else SYMMETRIC
+            raise Invalid(
+                f"{where} is {signature}, and the secret is not for it: give one that begins with {wanted}."
+            )
+        return signature
+
+    return _kept(fields, check, "signature")
 
 
 def _ordering(value: Any, where: str) -> Ordering:

@@ -26,6 +26,7 @@ from hookgw.errors import PluginFailed
 from hookgw.events import Event
 from hookgw.plugins.hookspecs import Outgoing
 from hookgw.registrations import Registration, Secret
+from hookgw.signing_keys import SigningKey, signing_key
 
 _OWN_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 
@@ -60,11 +61,11 @@ class Route(msgspec.Struct, kw_only=True):
     target: Target
     headers: dict[str, str]
     heads: dict[str, tuple[Target, RequestHead]] = {}
-    signing: tuple[tuple[Secret, bytes], ...] = ()
+    signing: tuple[tuple[Secret, SigningKey], ...] = ()
     sent_secrets: tuple[bytes, ...] = ()
 
-    def keys(self, now: float) -> list[bytes]:
-        """The raw signing keys in force, the newest first."""
+    def keys(self, now: float) -> list[SigningKey]:
+        """The signing keys in force, the newest first."""
         return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
     def head(self, kind: str) -> tuple[Target, RequestHead]:
@@ -86,7 +87,7 @@ def route_for(registration: Registration) -> Route:
         target=target,
         sent_secrets=secrets_sent(registration, target),
         headers={**_OWN_HEADERS, **headers},
-        signing=tuple((secret, secret.key) for secret in registration.secrets),
+        signing=tuple((secret, signing_key(secret.value)) for secret in registration.secrets),
     )
 
 

@@ -17,7 +17,7 @@ import h11
 import trio
 
 from hookgw.delivery.signing import verify
-from hookgw.registrations import Secret
+from hookgw.signing_keys import verifying_key
 from hookgw.testing.answers import Answer, Step, answer
 from hookgw.testing.received import Received
 from hookgw.testing.wire import Peer, Wire
@@ -148,22 +148,23 @@ class Receiver:
         return self.requests[:count]
 
     def verify(self, request: Received, secret: str, *, now: float | None = None) -> None:
-        """Check a request's signature as a receiver does (Standard Webhooks, version 1).
+        """Check a request's signature as a receiver does (Standard Webhooks, ``v1`` and ``v1a``).
 
         Args:
             request: one of :attr:`requests`.
-            secret: ``whsec_…``, as the registration has it.
+            secret: ``whsec_…`` or ``whsk_…``, as the registration has it, or the public key, ``whpk_…``.
             now: seconds since the epoch, from which the request may be five minutes off. By default
                 the request's own timestamp: under a mock clock the machine's time means nothing.
 
         Raises:
             SignatureInvalid: a header is missing or malformed, the time is too far off, or no
                 signature is this secret's.
+            ValueError: the secret is malformed.
         """
         headers = dict(request.headers)
         if now is None:
             now = float(headers.get("webhook-timestamp", 0))
-        verify([Secret(secret).key], headers, request.body, now=now)
+        verify([verifying_key(secret)], headers, request.body, now=now)
 
     async def stop_listening(self) -> None:
         """Close the port and every connection; returns once new ones are refused."""

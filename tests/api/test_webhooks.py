@@ -36,6 +36,7 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
             "webhookByEvents",
             "webhookBase64",
             "headers",
+            "signature",
         ),
         *("ordering", "concurrency", "timeout", "retry", "plugins", "createdAt", "updatedAt", "instanceId"),
         *("state", "stateReason", "warnings"),
@@ -256,3 +257,45 @@ async def test_user_and_password_of_the_url_are_masked_and_can_be_sent_back(
     other = await client.post("/webhook/set/loja1", json={"url": "https://********@other.test/"})
     assert other.status_code == 400
     assert "masked" in other.json()["response"]["message"][0]
+
+
+PRIVATE_KEY = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+PUBLIC_KEY = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+
+
+@pytest.mark.parametrize("path", ["loja1", "loja1/crm"])
+async def test_the_public_key_is_told_and_the_private_one_is_not(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    answer = await set_webhook(client, path, secret=PRIVATE_KEY)
+    assert answer["signature"] == "v1a"
+    for name in ("publicKey", "secret"):
+        found = await client.get(f"/webhook/{name}/{path}")
+        assert (found.status_code, found.json()) == (200, {"publicKey": PUBLIC_KEY})
+    rotated = (await client.post(f"/webhook/rotateSecret/{path}")).json()
+    assert list(rotated) == ["publicKey"]
+    assert rotated["publicKey"] != PUBLIC_KEY
+    assert (await client.get(f"/webhook/publicKey/{path}")).json() == rotated
+
+
+async def test_a_shared_secret_has_no_public_key(client: httpx.AsyncClient) -> None:
+    await set_webhook(client)
+    refused = await client.get("/webhook/publicKey/loja1")
+    assert refused.status_code == 409
+    assert "signature v1a" in refused.json()["response"]["message"][0]
+    assert (await client.get("/webhook/publicKey/loja1/none")).status_code == 404
+
+
+async def test_deliveries_are_signed_with_both_keys_after_a_change(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    await set_webhook(client, url=hookgw_receiver.url)
+    secret = (await client.get("/webhook/secret/loja1")).json()["secret"]
+    await set_webhook(client, url=hookgw_receiver.url, signature="v1a")
+    public_key = (await client.get("/webhook/publicKey/loja1")).json()["publicKey"]
+    assert (await client.post("/webhook/test/loja1")).json()["outcome"] == "delivered"
+    (request,) = hookgw_receiver.requests
+    for key in (secret, public_key):
+        hookgw_receiver.verify(request, key)
+    signatures = (request.header("webhook-signature") or "").split(" ")
+    assert [text.partition(",")[0] for text in signatures] == ["v1a", "v1"]

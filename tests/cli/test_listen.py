@@ -19,6 +19,7 @@ from hookgw.cli.arrival import SEARCHED, first_text, read_arrival
 from hookgw.cli.listen import Listener, run
 from hookgw.delivery.signing import sign
 from hookgw.errors import StartError
+from hookgw.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
 from hookgw.testing.answers import answer
 from hookgw.testing.received import Received
 
@@ -76,6 +77,16 @@ def test_what_is_not_genuine_says_why(request_: Received, problem: str) -> None:
     arrival = read_arrival(request_, [KEY], NOW)
     assert arrival.verified is False
     assert problem in (arrival.problem or "")
+
+
+def test_a_public_key_verifies() -> None:
+    private = make_secret(Signature.V1A)
+    content = request_of("x").body
+    signed = sign([signing_key(private)], "msg_1", int(NOW), content)
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(int(NOW)), "webhook-signature": signed}
+    request = request_of(body=content, headers=headers)
+    for key, verified in ((public_key_of(private), True), (public_key_of(make_secret(Signature.V1A)), False)):
+        assert read_arrival(request, [verifying_key(key)], NOW).verified is verified
 
 
 def test_without_a_key_nothing_is_claimed() -> None:
@@ -222,6 +233,10 @@ def test_a_port_in_use_is_told() -> None:
         ["--fail-rate", "1.1"],
         ["--port", "65536"],
         ["--secret", "x"],
+        ["--secret", "whsec_"],
+        ["--secret", "whpk_AAAA"],
+        ["--public-key", "whsec_AAAA"],
+        ["--public-key", "whpk_AAAA"],
     ],
 )
 async def test_misuse_ends_with_2(invoke: Invoke, args: list[str]) -> None:

@@ -47,6 +47,7 @@ OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
     (["--base64"], {"base64": True}),
     (["--header", "X-A: b: c", "--header", "x-d:e"], {"headers": {"X-A": "b: c", "x-d": "e"}}),
     (["--secret", "whsec_AAAA"], {"secret": "whsec_AAAA"}),
+    (["--signature", "v1a"], {"signature": "v1a"}),
     (["--ordering", "chat", "--concurrency", "4"], {"ordering": "chat", "concurrency": 4}),
     (["--timeout", "10s"], {"timeout": "10s"}),
     (["--retry", '{"schedule": ["1s"]}'], {"retry": {"schedule": ["1s"]}}),
@@ -72,6 +73,7 @@ async def test_each_option_of_set_is_a_field(
         (["delete", "loja1"], "DELETE", "/webhook/delete/loja1"),
         (["test", "loja1"], "POST", "/webhook/test/loja1"),
         (["secret", "loja1"], "GET", "/webhook/secret/loja1"),
+        (["public-key", "loja1"], "GET", "/webhook/publicKey/loja1"),
         (["rotate-secret", "loja1"], "POST", "/webhook/rotateSecret/loja1"),
         (["resume", "loja1"], "POST", "/webhook/resume/loja1"),
     ],
@@ -119,6 +121,12 @@ async def test_a_test_that_was_not_delivered_ends_with_1(invoke: Invoke, server:
     result = await invoke("webhook", "test", "loja1", "--json")
     assert result.stderr == "Error: The outcome was failed.\n"
     assert json.loads(result.stdout)["status"] == 404
+
+
+@pytest.mark.parametrize("command", ["secret", "public-key", "rotate-secret"])
+async def test_a_public_key_is_printed_alone(invoke: Invoke, server: Receiver, command: str) -> None:
+    server.default = says({"publicKey": "whpk_abc"})
+    assert (await invoke("webhook", command, "loja1")).stdout == "whpk_abc\n"
 
 
 async def test_a_secret_is_printed_alone(invoke: Invoke, server: Receiver) -> None:

@@ -6,6 +6,7 @@ import base64
 import hmac
 import json
 import time
+from collections.abc import Sequence
 
 import pytest
 import standardwebhooks
@@ -13,7 +14,8 @@ import svix
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.delivery.signing import TOLERANCE, SignatureInvalid, sign, verify
+from hookgw.delivery.signing import MOST_SIGNATURES, TOLERANCE, SignatureInvalid, sign, verify
+from hookgw.signing_keys import Signature, SigningKey, make_secret, public_key_of, signing_key, verifying_key
 
 KEY = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 BODY = b'{"test": 2432232314}'
@@ -22,7 +24,7 @@ NOW = 1614265330.0
 SIGNATURE = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def headers(keys: list[bytes], body: bytes = BODY, timestamp: float = NOW) -> dict[str, str]:
+def headers(keys: Sequence[SigningKey], body: bytes = BODY, timestamp: float = NOW) -> dict[str, str]:
     return {
         "webhook-id": MESSAGE_ID,
         "webhook-timestamp": str(int(timestamp)),
@@ -94,3 +96,69 @@ def test_another_body_or_key_does_not_verify() -> None:
 def test_the_signature_is_an_hmac_whatever_the_length_of_the_key(key: bytes, content: bytes) -> None:
     expected = hmac.digest(key, b"m.1." + content, "sha256")
     assert sign([key], "m", 1, content) == "v1," + base64.b64encode(expected).decode()
+
+
+PRIVATE_KEY = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+ASYMMETRIC = "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
+
+
+def test_the_published_vector_of_ed25519() -> None:
+    """Of the reference libraries' own tests (standard-webhooks/libraries)."""
+    assert sign([signing_key(PRIVATE_KEY)], MESSAGE_ID, int(NOW), BODY) == ASYMMETRIC
+    signed = headers([]) | {"webhook-signature": ASYMMETRIC}
+    for key in (PRIVATE_KEY, public_key_of(PRIVATE_KEY)):
+        verify([verifying_key(key)], signed, BODY, now=NOW)
+
+
+def test_both_kinds_in_one_header() -> None:
+    both = sign([signing_key(PRIVATE_KEY), KEY], MESSAGE_ID, int(NOW), BODY)
+    assert both == f"{ASYMMETRIC} {SIGNATURE}"
+    signed = headers([]) | {"webhook-signature": both}
+    verify([KEY], signed, BODY, now=NOW)
+    verify([verifying_key(public_key_of(PRIVATE_KEY))], signed, BODY, now=NOW)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        ASYMMETRIC.replace("v1a,", "v1,"),
+        ASYMMETRIC.removeprefix("v1a,"),
+        ASYMMETRIC[:-8],
+        "v1a,",
+        "v1a,é",
+        "v1a," + base64.b64encode(bytes(64)).decode(),
+        SIGNATURE,
+    ],
+)
+def test_what_is_no_signature_of_the_public_key(signature: str) -> None:
+    with pytest.raises(SignatureInvalid, match="no signature of this body"):
+        verify(
+            [verifying_key(PRIVATE_KEY)],
+            headers([]) | {"webhook-signature": signature},
+            BODY,
+            now=NOW,
+        )
+
+
+@pytest.mark.parametrize(("body", "away"), [(BODY + b" ", 0), (BODY, 1)])
+def test_another_body_or_time_does_not_verify_with_the_public_key(body: bytes, away: int) -> None:
+    signed = headers([]) | {"webhook-signature": ASYMMETRIC, "webhook-timestamp": str(int(NOW) + away)}
+    with pytest.raises(SignatureInvalid):
+        verify([verifying_key(PRIVATE_KEY)], signed, body, now=NOW)
+
+
+def test_a_bounded_number_of_signatures_is_looked_at() -> None:
+    for others, fits in ((MOST_SIGNATURES - 1, True), (MOST_SIGNATURES, False)):
+        signed = headers([]) | {"webhook-signature": "v1,x " * others + SIGNATURE}
+        if fits:
+            verify([KEY], signed, BODY, now=NOW)
+        else:
+            with pytest.raises(SignatureInvalid):
+                verify([KEY], signed, BODY, now=NOW)
+
+
+@given(st.binary(max_size=300))
+def test_fresh_keys_sign_and_verify(body: bytes) -> None:
+    for signature in Signature:
+        secret = make_secret(signature)
+        verify([verifying_key(secret)], headers([signing_key(secret)], body), body, now=NOW)

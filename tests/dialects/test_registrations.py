@@ -13,6 +13,7 @@ from hookgw.dialects.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grac
 from hookgw.errors import Invalid
 from hookgw.events import Catalog, EventKind
 from hookgw.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
+from hookgw.signing_keys import Signature, make_secret
 from hookgw.userinfo import MASK, with_masked_user
 
 CATALOG = Catalog(
@@ -20,6 +21,7 @@ CATALOG = Catalog(
     for name in ("MESSAGES_UPSERT", "MESSAGES_UPDATE", "CONNECTION_UPDATE", "QRCODE_UPDATED")
 )
 URL = "https://example.com/hook"
+NO_SECRET = "secret must be whsec_ followed by the base64 of 24 to 64 bytes."
 
 
 def change_of(body: Any) -> RegistrationChange:
@@ -258,15 +260,21 @@ def test_secrets_of_24_to_64_bytes_are_taken(size: int) -> None:
 @pytest.mark.parametrize(
     ("secret", "problem"),
     [
-        ("whsec_" + base64.b64encode(bytes(23)).decode(), "secret holds 23 bytes; 24 to 64 are taken."),
-        ("whsec_" + base64.b64encode(bytes(65)).decode(), "secret holds 65 bytes; 24 to 64 are taken."),
+        (
+            "whsec_" + base64.b64encode(bytes(23)).decode(),
+            NO_SECRET,
+        ),
+        (
+            "whsec_" + base64.b64encode(bytes(65)).decode(),
+            NO_SECRET,
+        ),
         (
             base64.b64encode(bytes(32)).decode(),
-            "secret must be whsec_ followed by the base64 of 24 to 64 bytes.",
+            NO_SECRET,
         ),
-        ("whsec_" + "é" * 32, "secret must be whsec_ followed by the base64 of 24 to 64 bytes."),
-        ("whsec_" + "A" * 33, "secret must be whsec_ followed by the base64 of 24 to 64 bytes."),
-        ("whsec_" + "-_" * 16, "secret must be whsec_ followed by the base64 of 24 to 64 bytes."),
+        ("whsec_" + "é" * 32, NO_SECRET),
+        ("whsec_" + "A" * 33, NO_SECRET),
+        ("whsec_" + "-_" * 16, NO_SECRET),
         (5, "secret must be a string, not a number."),
     ],
 )
@@ -406,3 +414,54 @@ def test_an_answer_does_not_outgrow_its_request() -> None:
     with pytest.raises(Invalid) as caught:
         parse_registration({"url": URL, "plugins": many}, CATALOG)
     assert len(caught.value.messages) == MOST_SENTENCES + 1
+
+
+PRIVATE_KEY = make_secret(Signature.V1A)
+NO_PRIVATE_KEY = (
+    "secret must be whsk_ followed by the base64 of 64 bytes: an ed25519 seed and its public key."
+)
+
+
+@pytest.mark.parametrize("more", [{}, {"signature": "v1a"}, {"signature": None}])
+def test_an_ed25519_key_is_a_secret(more: dict[str, Any]) -> None:
+    assert change_of({"url": URL, "secret": PRIVATE_KEY, **more}).secret == Secret(PRIVATE_KEY)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "whsk_",
+        PRIVATE_KEY[:-8],
+        "whsk_" + base64.b64encode(bytes(64)).decode(),
+        "whsk_" + base64.b64encode(bytes(32)).decode(),
+        "whsk_" + "é" * 86,
+    ],
+)
+def test_what_is_no_ed25519_key_is_refused(secret: str) -> None:
+    assert problems_of({"url": URL, "secret": secret}) == (NO_PRIVATE_KEY,)
+
+
+@pytest.mark.parametrize("signature", list(Signature))
+def test_the_signature_can_be_chosen(signature: Signature) -> None:
+    change = change_of({"url": URL, "webhook": {"signature": signature.value, "url": URL}})
+    assert (change.signature, change.secret) == (signature, msgspec.UNSET)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"signature": "v2"}, "signature must be"),
+        ({"signature": 1}, "signature must be"),
+        (
+            {"signature": "v1", "secret": PRIVATE_KEY},
+            "signature is v1, and the secret is not for it: give one that begins with whsec_.",
+        ),
+        (
+            {"signature": "v1a", "secret": "whsec_" + "A" * 32},
+            "signature is v1a, and the secret is not for it: give one that begins with whsk_.",
+        ),
+    ],
+)
+def test_other_signatures_are_refused(fields: dict[str, Any], problem: str) -> None:
+    (found,) = problems_of({"url": URL, **fields})
+    assert found.startswith(problem)

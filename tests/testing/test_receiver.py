@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from hookgw.delivery.signing import SignatureInvalid, sign
 from hookgw.registrations import new_secret
+from hookgw.signing_keys import signing_key
 from hookgw.testing import (
     Answer,
     Close,
@@ -129,7 +130,7 @@ def signed(timestamp: int, body: bytes = b"{}") -> bytes:
         f"Content-Length: {len(body)}",
         "webhook-id: msg_1",
         f"webhook-timestamp: {timestamp}",
-        f"webhook-signature: {sign([SECRET.key], 'msg_1', timestamp, b'{}')}",
+        f"webhook-signature: {sign([signing_key(SECRET.value)], 'msg_1', timestamp, b'{}')}",
     )
     return "\r\n".join((*lines, "", "")).encode() + body
 

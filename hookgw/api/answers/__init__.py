@@ -9,7 +9,7 @@ from hookgw.api.answers.deliveries import Attempt, Delivery, DeliveryPage, Lane,
 from hookgw.api.answers.events import Emitted, Event, Kind
 from hookgw.api.answers.instances import Connection, CreatedInstance, Instance, ListedInstance, NamedState
 from hookgw.api.answers.keys import CreatedKey, Key
-from hookgw.api.answers.registrations import Registration, Retry, Secret
+from hookgw.api.answers.registrations import PublicKey, Registration, Retry, Secret
 
 __all__ = [
     "Attempt",
@@ -31,6 +31,7 @@ __all__ = [
     "ListedInstance",
     "Messages",
     "NamedState",
+    "PublicKey",
     "Registration",
     "Replayed",
     "Report",

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hookgw.api.answers.common import Length, Time
 from hookgw.registrations import Ordering
+from hookgw.signing_keys import Signature
+
+Whpk = Annotated[str, Meta(pattern="^whpk_", examples=["whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="])]
 
 
-class Secret(Struct, frozen=True):
-    """A signing secret, as Standard Webhooks writes it.
+class Secret(Struct, frozen=True, rename="camel"):
+    """What verifies the deliveries, as Standard Webhooks writes it.
 
     Attributes:
-        secret: the newest one.
+        secret: the newest signing secret, with signatures v1.
+        public_key: the newest public key, with v1a: the private key is never shown.
     """
 
-    secret: Annotated[str, Meta(pattern="^whsec_", examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])]
+    secret: (
+        Annotated[str, Meta(pattern="^whsec_", examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])]
+        | UnsetType
+    ) = UNSET
+    public_key: Whpk | UnsetType = UNSET
+
+
+class PublicKey(Struct, frozen=True, rename="camel"):
+    """What verifies signatures v1a, as Standard Webhooks writes it.
+
+    Attributes:
+        public_key: the newest one.
+    """
+
+    public_key: Whpk
 
 
 class Retry(Struct, frozen=True, rename="camel"):
@@ -47,6 +65,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
         webhook_by_events: the kind is added to the URL's path.
         webhook_base64: connectors put media into the event.
         headers: sent with every delivery; values are masked.
+        signature: how deliveries are signed.
         ordering: how much order it wants.
         concurrency: how many deliveries go on at once, without order.
         timeout: of a whole attempt; ``null`` where the gateway's setting holds.
@@ -69,6 +88,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     webhook_by_events: bool
     webhook_base64: bool
     headers: dict[str, str]
+    signature: Signature
     ordering: Ordering
     concurrency: int
     timeout: Length | None

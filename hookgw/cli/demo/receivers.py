@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from hookgw.cli.arrival import Arrival, read_arrival
 from hookgw.cli.demo.ledger import Ledger
+from hookgw.signing_keys import VerifyingKey
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import Receiver, open_receiver
@@ -45,7 +46,7 @@ class DemoReceiver:
         self.ledger = Ledger()
         self.trouble = Trouble.NONE
         self.last: Arrival | None = None
-        self.keys: tuple[bytes, ...] = ()
+        self.keys: tuple[VerifyingKey, ...] = ()
         self._receiver = receiver
         receiver.default = self._choose
 

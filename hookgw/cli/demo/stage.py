@@ -28,6 +28,7 @@ from hookgw.settings import (
     Settings,
     StorageSettings,
 )
+from hookgw.signing_keys import verifying_key
 from hookgw.units import Duration
 
 INSTANCE = "demo"
@@ -63,7 +64,7 @@ class Stage:
         for receiver in self.receivers:
             change = RegistrationChange(url=receiver.url)
             registration, _ = await self.gateway.set_registration(INSTANCE, receiver.name, change)
-            receiver.keys = tuple(secret.key for secret in registration.secrets)
+            receiver.keys = tuple(verifying_key(secret.value) for secret in registration.secrets)
 
     async def play(self, *, once: bool) -> None:
         """Have events, troubles and a picture of them; without ``once``, until cancelled."""

@@ -117,11 +117,11 @@ def sent(example: Example) -> dict[str, Any]:
 async def test_every_example_works(
     app: Application, nursery: trio.Nursery, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
-    """A message needs a connection, and operational events a URL: without one, they are refused."""
+    """A message needs a connection, operational events a URL, a public key ed25519: else they are refused."""
     document = ContractRoutes(app, gateway).document
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"messageSendText": 409, "instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}
-    refused |= {"deliveryFind": 404, "deliveryResend": 404}
+    refused |= {"deliveryFind": 404, "deliveryResend": 404, "webhookPublicKey": 409}
     async with open_client(app, nursery) as stranger:
         for call in (call for group in groups_of(document) for call in group.calls):
             for example in call.examples:

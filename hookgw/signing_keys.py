@@ -1,0 +1,122 @@
+"""Signing secrets in the forms of Standard Webhooks, and the keys in them. No I/O.
+
+``whsec_`` and base64: a secret of 24 to 64 bytes that both sides know (signatures ``v1``, HMAC-SHA256).
+``whsk_`` and base64: an ed25519 key of 64 bytes, the seed and then the public key, that the sender alone
+knows (``v1a``); ``whpk_`` and base64 is its public half of 32 bytes, which verifies. See
+https://github.com/standard-webhooks/standard-webhooks, "Signature scheme", and RFC 8032 for ed25519.
+
+``cryptography`` is imported with the first ed25519 key.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+SigningKey: TypeAlias = "bytes | Ed25519PrivateKey"
+"""What signs: a shared secret, or the private key."""
+VerifyingKey: TypeAlias = "bytes | Ed25519PublicKey"
+"""What verifies: a shared secret, or the public key."""
+
+SYMMETRIC, PRIVATE, PUBLIC = "whsec_", "whsk_", "whpk_"
+SEED_BYTES = 32
+
+
+class Signature(StrEnum):
+    """How a registration's deliveries are signed."""
+
+    V1 = "v1"
+    V1A = "v1a"
+
+
+def signature_of(secret: str) -> Signature:
+    """What a secret signs with: ``v1a`` if it is an ed25519 key."""
+    return Signature.V1A if secret.startswith(PRIVATE) else Signature.V1
+
+
+def make_secret(signature: Signature) -> str:
+    """A fresh secret of 32 random bytes, or a fresh ed25519 key."""
+    seed = secrets.token_bytes(SEED_BYTES)
+    if signature is Signature.V1:
+        return SYMMETRIC + _encode(seed)
+    return PRIVATE + _encode(seed + _private(seed).public_key().public_bytes_raw())
+
+
+def check_secret_form(secret: str) -> None:
+    """Check a secret that somebody gave.
+
+    Raises:
+        ValueError: it is none; the message is what it must be, and repeats nothing of it.
+    """
+    if secret.startswith(PRIVATE):
+        key = _decode(secret, PRIVATE)
+        if len(key) != 64 or _private(key[:SEED_BYTES]).public_key().public_bytes_raw() != key[SEED_BYTES:]:
+            raise ValueError(
+                "must be whsk_ followed by the base64 of 64 bytes: an ed25519 seed and its public key."
+            )
+    elif not 24 <= len(_decode(secret, SYMMETRIC)) <= 64:
+        raise ValueError("must be whsec_ followed by the base64 of 24 to 64 bytes.")
+
+
+def public_key_of(secret: str) -> str:
+    """The public key, ``whpk_…``, of an ed25519 key that was checked."""
+    return PUBLIC + _encode(_decode(secret, PRIVATE)[SEED_BYTES:])
+
+
+def signing_key(secret: str) -> SigningKey:
+    """What signs, of a secret that was checked: the bytes of ``whsec_…``, the key of ``whsk_…``."""
+    if secret.startswith(PRIVATE):
+        return _private(_decode(secret, PRIVATE)[:SEED_BYTES])
+    return _decode(secret, SYMMETRIC)
+
+
+def verifying_key(text: str) -> VerifyingKey:
+    """What verifies: of a secret, ``whsec_…`` or ``whsk_…``, or of a public key, ``whpk_…``.
+
+    Raises:
+        ValueError: it is none of them; the message repeats nothing of it.
+    """
+    if text.startswith(PUBLIC):
+        key = _decode(text, PUBLIC)
+        if len(key) != SEED_BYTES:
+            raise ValueError("a public key is whpk_ followed by the base64 of 32 bytes.")
+        return _public(key)
+    if text.startswith(PRIVATE):
+        check_secret_form(text)
+        return _public(_decode(text, PRIVATE)[SEED_BYTES:])
+    key = _decode(text, SYMMETRIC)
+    if not key:
+        raise ValueError("a secret is whsec_ followed by base64.")
+    return key
+
+
+def _encode(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _decode(text: str, prefix: str) -> bytes:
+    """The bytes behind a prefix; none where the text is malformed."""
+    try:
+        if text.startswith(prefix):
+            return base64.b64decode(text.removeprefix(prefix).encode("ascii"), validate=True)
+    except (ValueError, binascii.Error):
+        pass
+    return b""
+
+
+def _private(seed: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(seed)
+
+
+def _public(key: bytes) -> Ed25519PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(key)
