@@ -20,6 +20,7 @@ from hookgw.background import keep_running
 from hookgw.clock import Clock
 from hookgw.connectors import ConnectionState, QRCode
 from hookgw.deliveries import Attempt
+from hookgw.delivery.resolve import Resolve
 from hookgw.dialects import Replay
 from hookgw.dispatch.services import LaneStatistics
 from hookgw.errors import Forbidden, NotFound, Unavailable
@@ -271,6 +272,7 @@ async def open_gateway(
     clock: Clock | None = None,
     hooks: Hooks | None = None,
     show_key: Callable[[str], None] = lambda _: None,
+    resolve: Resolve | None = None,
 ) -> AsyncIterator[Gateway]:
     """Open a gateway for the length of a block.
 
@@ -281,6 +283,7 @@ async def open_gateway(
         hooks: plugins that are loaded already; by default the settings say which.
         show_key: called with the global key where it is made just now: it is kept hashed, and nobody can
             show it again.
+        resolve: looks names up in the place of the system, for tests.
 
     Yields:
         The gateway, its lanes running. At the end of the block the attempts that are under way have
@@ -307,7 +310,7 @@ async def open_gateway(
         keep_history=settings.storage.retention > 0,
         keys=await trio.to_thread.run_sync(read_master_keys, settings.storage),
     ) as store:
-        gateway = Gateway(settings, store, hooks, metrics, clock)
+        gateway = Gateway(settings, store, hooks, metrics, clock, resolve)
         async with trio.open_nursery() as nursery:
             await gateway.open(nursery, show_key)
             for plugin, run in hooks.background():

@@ -11,6 +11,7 @@ from hookgw.background import keep_pruning
 from hookgw.backlog import Backlog
 from hookgw.clock import Clock
 from hookgw.connections import Connections
+from hookgw.delivery.resolve import Resolve
 from hookgw.dispatch.courier import Courier
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.services import LaneServices
@@ -44,7 +45,13 @@ class Wiring:
     """
 
     def __init__(
-        self, settings: Settings, store: Store, hooks: Hooks, metrics: Metrics, clock: Clock
+        self,
+        settings: Settings,
+        store: Store,
+        hooks: Hooks,
+        metrics: Metrics,
+        clock: Clock,
+        resolve: Resolve | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -53,7 +60,7 @@ class Wiring:
         self.clock = clock
         self.catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
         self._registry = Registry(store)
-        self._egress = Egress(settings.delivery)
+        self._egress = Egress(settings.delivery, resolve)
         self.http = self._egress.http
         self._courier = Courier(
             hooks,

@@ -80,7 +80,7 @@ class AddressGuard:
         refused_ports: Collection[int] = tuple(REFUSED_PORTS),
         is_own: Callable[[Address, int], bool] = lambda _address, _port: False,
     ) -> None:
-        self._allowed = [parse_network(text) for text in allow_networks]
+        self._allowed = [_held_network(parse_network(text)) for text in allow_networks]
         self._refused_ports = refused_ports
         self._is_own = is_own
 
@@ -150,6 +150,13 @@ def held_ipv4(address: Address) -> Address:
     if isinstance(address, IPv6Address) and any(address in network for network in _HOLD_IPV4):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
+
+
+def _held_network(network: Network) -> Network:
+    """The same for a network, so that both are compared in the same form."""
+    if isinstance(network, IPv6Network) and any(network.subnet_of(holding) for holding in _HOLD_IPV4):
+        return IPv4Network((int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96))
+    return network
 
 
 def _reasons(address: Address) -> Iterator[str]:

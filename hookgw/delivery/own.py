@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 from hookgw.delivery.guard import Address, held_ipv4
 
 _USUAL_PORTS = {"http": 80, "https": 443}
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_NOBODYS = {4: ip_address("192.0.2.1"), 6: ip_address("2001:db8::1")}
+"""For documentation alone (RFC 5737, RFC 3849)."""
 
 
 def is_local(address: Address) -> bool:
@@ -21,13 +24,29 @@ def is_local(address: Address) -> bool:
         return True
     if isinstance(address, IPv6Address) and address.is_link_local:
         return True
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    if not _can_bind(address):
+        return False
+    # Where the system lets programs bind to addresses that it does not have, that says nothing.
+    return not _can_bind(_NOBODYS[address.version]) or _is_source(address)
+
+
+def _can_bind(address: Address) -> bool:
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as trial:
+        with socket.socket(_FAMILIES[address.version], socket.SOCK_STREAM) as trial:
             trial.bind((str(address), 0))
     except OSError:
         return False
     return True
+
+
+def _is_source(address: Address) -> bool:
+    """Whether what is sent there would come from the same address; nothing is sent."""
+    try:
+        with socket.socket(_FAMILIES[address.version], socket.SOCK_DGRAM) as trial:
+            trial.connect((str(address), 9))
+            return ip_address(trial.getsockname()[0]) == address
+    except OSError:
+        return False
 
 
 class OwnAddresses:

@@ -99,7 +99,9 @@ class SystemResolver:
             with contextlib.suppress(trio.RunFinishedError):  # nobody is left to hear of it
                 token.run_sync_soon(self._finish, host, lookup, found)
 
-        trio.lowlevel.start_thread_soon(lambda: self._getaddrinfo(host, 0, **options), deliver)
+        trio.lowlevel.start_thread_soon(
+            lambda: self._getaddrinfo(host, 0, **options), deliver, f"lookup of {host}"
+        )
 
     def _finish(self, host: str, lookup: _Lookup, found: outcome.Outcome[Found]) -> None:
         del self._running[host]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from ipaddress import ip_address
 
 import pytest
@@ -65,3 +66,23 @@ def test_addresses_that_every_machine_has(address: str) -> None:
 @pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1"])
 def test_addresses_that_no_machine_has(address: str) -> None:
     assert not is_local(ip_address(address))
+
+
+def own_address() -> str:
+    """An address of this machine beside loopback: where it would send from."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
+        try:
+            trial.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address beside loopback")
+        return str(trial.getsockname()[0])
+
+
+@pytest.mark.parametrize("any_address_binds", [False, True])
+def test_an_address_of_this_machine(monkeypatch: pytest.MonkeyPatch, any_address_binds: bool) -> None:
+    """Some machines let programs bind to any address (``net.ipv4.ip_nonlocal_bind``)."""
+    if any_address_binds:
+        monkeypatch.setattr("hookgw.delivery.own._can_bind", lambda _: True)
+    assert is_local(ip_address(own_address()))
+    assert not is_local(ip_address("192.0.2.7"))
+    assert not is_local(ip_address("2001:db8::7"))

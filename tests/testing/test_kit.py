@@ -146,3 +146,14 @@ async def test_without_the_mock_clock_it_says_what_to_do(tmp_path: Path) -> None
     with pytest.raises(StartError, match="hookgw_clock"):
         async with open_kit(tmp_path):
             pass
+
+
+async def test_no_name_server_is_asked(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    for url, found in (
+        ("http://localhost:9/", True),
+        ("http://127.0.0.1:9/", True),
+        ("http://a.example/", False),
+    ):
+        await hookgw_gateway.register(url)
+        attempt = await hookgw_gateway.gateway.test_registration("shop")
+        assert ("could not be resolved" in (attempt.error or "")) != found
