@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import trio
 
 from hookgw.access import Holder, Key, Principal
@@ -199,12 +200,22 @@ class Gateway(Wiring):
     def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
         """Let the registration's lanes try again now; tells how they stood.
 
+        Another instance may have the same URL, and share them. So it is told nothing, and nothing is woken,
+        where nothing is pending for this registration; and of a backlog no more than what is.
+
         Raises:
             NotFound: there is no such registration.
         """
-        lanes = lanes_of(self._webhooks.find(instance, label))
+        registration = self._webhooks.find(instance, label)
+        pending, _ = self._backlog.of(registration.id)
+        if not pending:
+            return []
+        lanes = lanes_of(registration)
         self._dispatcher.resume(lanes)
-        return self._dispatcher.lanes(lanes)
+        return [
+            msgspec.structs.replace(lane, backlog=min(lane.backlog, pending))
+            for lane in self._dispatcher.lanes(lanes)
+        ]
 
     # Deliveries
 

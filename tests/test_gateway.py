@@ -272,6 +272,24 @@ async def test_resume_tries_now(
         hookgw_gateway.gateway.resume("shop", "other")
 
 
+async def test_resume_tells_nothing_of_another_instance_with_the_same_url(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.default = answer(500)
+    for instance in ("shop", "nosy"):
+        await hookgw_gateway.register(hookgw_receiver.url, instance=instance)
+    for _ in range(3):
+        await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    assert gateway.resume("nosy") == []
+    await hookgw_gateway.emit(KIND, {}, instance="nosy")
+    await hookgw_gateway.settled()
+    assert len(hookgw_receiver.requests) == 1
+    assert [lane.backlog for lane in gateway.resume("nosy")] == [1]
+    assert [lane.backlog for lane in gateway.lanes()] == [4]
+
+
 async def test_a_lane_at_rest_keeps_its_connection_and_is_shown(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:

@@ -6,6 +6,7 @@ keys until it is put into one of the lists here and in :mod:`hookgw.api.auth`.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import AsyncIterator
 
@@ -136,6 +137,25 @@ async def test_no_route_lets_an_instance_key_touch_another_instance(
         others = [await client.request(method, other) for other in (elsewhere, impossible)]
         assert told(response) == told(others[0]) == told(others[1])
         assert method == "HEAD" or shape_of(response) == ["This key is another instance's."]
+
+
+async def test_who_is_refused_has_nothing_looked_up(
+    app: Application, client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the time that a refusal takes says no more than its words."""
+
+    def look(*_: object, **__: object) -> None:
+        pytest.fail("looked up")
+
+    with monkeypatch.context() as patched:
+        for part in (gateway, gateway.store):
+            for name in dir(part):
+                if name != "admit" and not name.startswith("_") and inspect.isroutine(getattr(part, name)):
+                    patched.setattr(part, name, look)
+        for key, status in ((OWN_KEY, 403), ("wrong", 401)):
+            for method, path, _ in scoped(walk(app, "loja2")):
+                response = await client.request(method, path, headers={"apikey": key}, json={})
+                assert response.status_code == status, (method, path)
 
 
 async def test_no_other_route_lets_an_instance_key_in_unless_it_is_meant_to(

@@ -44,6 +44,24 @@ def test_a_batch_from_standard_input(server: Server, receiver: ReceiverProcess) 
     assert [receiver.next("/cli-batch").json["data"]["n"] for _ in range(5)] == list(range(5))
 
 
+def test_keys_are_replaced_while_it_runs(server: Server) -> None:
+    def lists(key: str) -> bool:
+        env = {"HOOKGW_URL": server.url, "HOOKGW_KEY": key}
+        return run(["-m", "hookgw", "instance", "list"], cwd=server.folder, env=env).returncode == 0
+
+    old = server.command("instance", "create", "cli-keys")["hash"]
+    new = server.command("key", "create", "fresh", "--instance", "cli-keys", "--expires-in", "1d")["key"]
+    assert (lists(old), lists(new)) == (True, True)
+    done = run(
+        ["-m", "hookgw", "key", "revoke", "default", "--instance", "cli-keys"],
+        cwd=server.folder,
+        env={"HOOKGW_URL": server.url, "HOOKGW_KEY": KEY},
+    )
+    assert done.stdout == "Revoked 'default'.\n"
+    assert (lists(old), lists(new)) == (False, True)
+    assert [key["name"] for key in server.command("key", "list", "--instance", "cli-keys")] == ["fresh"]
+
+
 def test_errors_of_the_server_are_the_commands_errors(server: Server) -> None:
     env = {"HOOKGW_URL": server.url, "HOOKGW_KEY": KEY}
     done = run(["-m", "hookgw", "emit", "nobody", "CALL"], cwd=server.folder, env=env)

@@ -1,0 +1,76 @@
+"""What one instance's key learns of another instance on the paths of its own: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+import trio
+
+from hookgw.api.app import Application
+from hookgw.gateway import Gateway
+from tests.api.conftest import KEY, open_client
+from tests.api.test_events import one
+
+URL = "https://crm.example/hook"
+
+
+@pytest.fixture
+async def client(
+    app: Application, nursery: trio.Nursery, gateway: Gateway
+) -> AsyncIterator[httpx.AsyncClient]:
+    """With the key of the nosy instance; the other one has a finished delivery, ``dlv_1``, of ``order-1``."""
+    for name in ("shop", "nosy"):
+        await gateway.create_instance(name, token=f"the-key-of-{name}")
+    async with open_client(app, nursery, apikey="the-key-of-nosy") as client:
+        everything = {"apikey": KEY}
+        await client.post("/webhook/set/shop/crm", json={"url": URL}, headers=everything)
+        await client.post("/event/emit/shop", json=one(id="order-1"), headers=everything)
+        await client.delete("/webhook/delete/shop/crm", headers=everything)
+        found = await client.get("/delivery/find/shop/order-1", headers=everything)
+        assert (found.json()["id"], found.json()["state"]) == ("dlv_1", "dead")
+        yield client
+
+
+@pytest.mark.parametrize("method", ["find", "resend"])
+@pytest.mark.parametrize(("theirs", "nobodys"), [("dlv_1", "dlv_9"), ("order-1", "order-9")])
+async def test_deliveries_of_another_are_as_those_of_nobody(
+    method: str, theirs: str, nobodys: str, client: httpx.AsyncClient
+) -> None:
+    verb = "GET" if method == "find" else "POST"
+    seen, unknown = [
+        await client.request(verb, f"/delivery/{method}/nosy/{name}") for name in (theirs, nobodys)
+    ]
+    assert seen.status_code == unknown.status_code == 404
+    assert seen.text.replace(theirs, "…") == unknown.text.replace(nobodys, "…")
+
+
+async def test_lists_and_replays_hold_ones_own_alone(client: httpx.AsyncClient) -> None:
+    for query in ("", "?state=dead", "?cursor=dlv_9", "?cursor=dlv_1"):
+        answer = (await client.get(f"/delivery/list/nosy{query}")).json()
+        assert answer == {"deliveries": [], "cursor": None}
+    body = {"since": "1d", "state": "all"}
+    assert (await client.post("/delivery/replay/nosy", json=body)).json() == {"replayed": 0}
+
+
+async def test_ids_of_events_are_ones_own(client: httpx.AsyncClient) -> None:
+    by_header = await client.post("/event/emit/nosy", json=one(), headers={"idempotency-key": "order-1"})
+    assert (by_header.json()["accepted"], by_header.json()["duplicates"]) == (1, 0)
+    again = await client.post("/event/emit/nosy", json=one(id="order-1"))
+    assert (again.json()["accepted"], again.json()["duplicates"]) == (0, 1)
+
+
+async def test_labels_and_names_of_keys_are_ones_own(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/webhook/find/nosy/crm")).json() is None
+    assert (await client.post("/webhook/set/nosy/crm", json={"url": URL})).status_code == 201
+    assert (await client.post("/key/create/nosy", json={"name": "crm"})).status_code == 201
+    assert [key["instance"] for key in (await client.get("/key/list/nosy")).json()] == ["nosy", "nosy"]
+
+
+@pytest.mark.parametrize("name", ["shop", "nobody"])
+async def test_who_else_there_is(name: str, client: httpx.AsyncClient) -> None:
+    assert (await client.get(f"/instance/fetchInstances?instanceName={name}")).json() == []
+    created = await client.post("/instance/create", json={"instanceName": name, "token": "the-key-of-shop"})
+    assert created.status_code == 403
+    assert created.json()["response"]["message"] == ["Only a global key may do this."]
