@@ -9,7 +9,9 @@ from typing import Any
 
 from hookgw.config_yaml import join, read_yaml
 
-_SECRET_KEYS = frozenset({"global_key", "master_key", "old_master_keys", "secret", "headers", "proxy"})
+_SECRET_KEYS = frozenset(
+    {"global_key", "key_password", "master_key", "old_master_keys", "secret", "headers", "proxy"}
+)
 
 
 def exposed_secrets(path: Path) -> list[str]:

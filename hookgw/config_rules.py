@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from hookgw.delivery.proxy import parse_proxy
 from hookgw.operations_registration import broken_operations
 from hookgw.sealing import CLEAR, parse_master_key
-from hookgw.settings import DAY, Settings
+from hookgw.settings import DAY, ServerSettings, Settings
 from hookgw.sources import UNIX
 from hookgw.units import Duration, Size
 
@@ -51,12 +51,8 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _broken_together(settings: Settings) -> Iterator[tuple[str, str]]:
     """Rules over more than one value."""
-    bind, delivery = settings.server.bind, settings.delivery
-    if not bind:
-        yield "server.bind", 'this list is empty: name an address, for example ["127.0.0.1:8080"].'
-    for number, address in enumerate(bind):
-        if address in bind[:number] and not address.endswith(":0"):
-            yield f"server.bind[{number}]", f"{address} is there twice: keep one."
+    delivery = settings.delivery
+    yield from _broken_server(settings.server)
     if len(delivery.schedule) > 100:
         yield "delivery.schedule", "there are more than 100 waits: write fewer, longer ones."
     if delivery.unreachable_first_wait > delivery.unreachable_max_wait:
@@ -75,6 +71,16 @@ def _broken_together(settings: Settings) -> Iterator[tuple[str, str]]:
                 f"must not be less than events.max_data ({settings.events.max_data}), or be 0 for no limit.",
             )
     yield from broken_operations(settings.operations)
+
+
+def _broken_server(server: ServerSettings) -> Iterator[tuple[str, str]]:
+    if bool(server.tls.certificate) != bool(server.tls.key):
+        yield "server.tls", "certificate and key belong together: give both, or none for plain HTTP."
+    if not server.bind:
+        yield "server.bind", 'this list is empty: name an address, for example ["127.0.0.1:8080"].'
+    for number, address in enumerate(server.bind):
+        if address in server.bind[:number] and not address.endswith(":0"):
+            yield f"server.bind[{number}]", f"{address} is there twice: keep one."
 
 
 def _between(low: Any, high: Any) -> Rule:

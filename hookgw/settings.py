@@ -21,6 +21,17 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """A block of keys; an unknown key stops the start."""
 
 
+class TlsSettings(Section, frozen=True, kw_only=True):
+    """What the HTTP interface is secured with."""
+
+    certificate: str | None = None
+    """A PEM file with the certificate and those that it was issued by; null or empty: plain HTTP."""
+    key: str | None = None
+    """A PEM file with its private key."""
+    key_password: str | None = None
+    """What opens the key, where it is encrypted."""
+
+
 class ServerSettings(Section, frozen=True, kw_only=True):
     """Where and how the HTTP interface listens."""
 
@@ -30,6 +41,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """What every path begins with, for example /hooks; empty for none."""
     public_url: str | None = None
     """The address under which others reach the gateway; null where it has none."""
+    tls: TlsSettings = TlsSettings()
     shutdown_grace: Duration = Duration(10)
     """How long open requests and attempts may take to finish at shutdown."""
     keep_alive_timeout: Duration = Duration(30)

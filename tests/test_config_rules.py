@@ -9,7 +9,7 @@ import pytest
 
 from hookgw.config_rules import broken_rules
 from hookgw.config_types import known_keys
-from hookgw.settings import Settings
+from hookgw.settings import Settings, TlsSettings
 from hookgw.units import Duration, Size
 
 
@@ -63,6 +63,8 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("server.max_connections", 1),
         ("server.max_connections_per_address", 1_000_000),
         ("server.max_header", Size(1024)),
+        ("server.tls", TlsSettings(certificate="a.pem", key="b.pem")),
+        ("server.tls", TlsSettings(certificate="", key="")),
         ("server.trusted_proxies", ("10.0.0.0/8", "unix", "192.168.1.7", "::1/128")),
         ("auth.global_key", "a" * 255),
         ("auth.global_key", "!~"),
@@ -146,6 +148,8 @@ def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
         ("server.max_body", Size(2**30 + 1), "", "must be from 1KiB to 1GiB"),
         ("server.max_requests", 0, "", "must be from 1 to 1000000, not 0."),
         ("server.max_connections", 1_000_001, "", "must be from 1 to 1000000"),
+        ("server.tls", TlsSettings(certificate="a.pem"), "", "certificate and key belong together"),
+        ("server.tls", TlsSettings(key="a.pem"), "", "give both, or none for plain HTTP"),
         ("server.trusted_proxies", ("10.1.2.3/8",), "[0]", "write 10.0.0.0/8; unix stands for Unix sockets."),
         ("server.trusted_proxies", ("unix", "proxy"), "[1]", "is no network"),
         ("server.max_batch_events", 0, "", "must be from 1 to 1000000, not 0."),

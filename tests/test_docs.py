@@ -7,13 +7,14 @@ import inspect
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import hookgw.settings
 from hookgw.config import load_settings, variable_of
 from hookgw.config_types import KeyInfo, known_keys
-from hookgw.config_yaml import read_yaml
-from hookgw.settings import Settings
+from hookgw.config_yaml import join, read_yaml
+from hookgw.settings import Section, Settings
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "config.example.yaml"
@@ -22,16 +23,24 @@ KEYS = list(known_keys())
 TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install nox && .venv/bin/nox"
 
 
+def sections(kind: type[Section] = Settings, path: str = "") -> dict[str, str]:
+    """The paths of the sections, by the names of their classes."""
+    found = {kind.__name__: path}
+    for field in msgspec.structs.fields(kind):
+        if isinstance(field.type, type) and issubclass(field.type, Section):
+            found |= sections(field.type, join(path, field.encode_name))
+    return found
+
+
 def meanings() -> dict[str, str]:
-    """What the string under each key in settings.py says, by the name of its section and key."""
-    found = {}
+    """What the string under each key in settings.py says, by the path of the key."""
+    found, paths = {}, sections()
     for node in ast.parse(inspect.getsource(hookgw.settings)).body:
-        if isinstance(node, ast.ClassDef):
-            section = node.name.removesuffix("Settings").lower()
+        if isinstance(node, ast.ClassDef) and node.name in paths:
             for key, text in zip(node.body, node.body[1:], strict=False):
                 if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr):
                     assert isinstance(key.target, ast.Name)
-                    found[f"{section}.{key.target.id}".lstrip(".")] = ast.literal_eval(text.value)
+                    found[join(paths[node.name], key.target.id)] = ast.literal_eval(text.value)
     return found
 
 

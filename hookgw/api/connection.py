@@ -19,6 +19,9 @@ _ERRORS = (b"HTTP/1.1 4", b"HTTP/1.1 5")
 _HEADS = (b"HTTP/1.1 2", b"HTTP/1.1 3", *_ERRORS)
 _LENGTH = b"content-length: "
 _END_OF_HEAD = b"\r\n\r\n"
+_CACHING = b"\r\ncache-control: "
+_NO_CACHING = b"cache-control: no-store\r\n"
+_NO_GUESSING = b"x-content-type-options: nosniff\r\n"
 _OWN_ANSWERS = {
     400: "This is no valid HTTP request.",
     500: "Something went wrong inside hookgw; its log says what.",
@@ -33,19 +36,31 @@ class Connection(trio.abc.HalfCloseableStream):
 
     Args:
         stream: the client's; closed by :meth:`aclose`.
+        sock: what is below the stream.
         gate: what lets requests pass, or says why not.
         waits: where it is counted how long the client takes; from now on, for its first request.
+        headers: lines of further headers for every answer.
     """
 
-    def __init__(self, stream: trio.SocketStream, gate: Gate, waits: Waits) -> None:
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        sock: trio.socket.SocketType,
+        gate: Gate,
+        waits: Waits,
+        headers: bytes = b"",
+    ) -> None:
         self._stream = stream
         self._gate = gate
         self._waits = waits
         self._wait: Wait | None = None
         self._is_asked = False
+        self._is_head_due = True
+        self._headers = headers + _NO_GUESSING
+        self._headers_uncached = self._headers + _NO_CACHING
         self._head = b""
         self._refused = False
-        self.socket = stream.socket
+        self.socket = sock
         self._wait_in(waits.heads)
 
     def gather(self, data: bytes) -> bytes:
@@ -54,14 +69,21 @@ class Connection(trio.abc.HalfCloseableStream):
         The head of an answer waits for the body that is announced in it: one packet in place of two.
         (The server writes once more at the end of each answer, if only nothing.)
         """
-        if data.startswith(_HEADS):
-            data = self._in_shape(data)
+        if self._is_head_due and data.startswith(_HEADS):
+            self._is_head_due = False
+            data = self._with_headers(self._in_shape(data))
             if _LENGTH in data and data.endswith(_END_OF_HEAD):
                 self._head = data
                 return b""
         if self._head:
             data, self._head = self._head + data, b""
         return data
+
+    def _with_headers(self, data: bytes) -> bytes:
+        """Add the headers of every answer. Here they cost nothing; the server would check each anew."""
+        end = data.find(_END_OF_HEAD) + 2
+        headers = self._headers if _CACHING in data else self._headers_uncached
+        return data[:end] + headers + data[end:]
 
     def _in_shape(self, data: bytes) -> bytes:
         if data.startswith(_ERRORS) and VERSION_HEADER[0] not in data:
@@ -124,6 +146,7 @@ class Connection(trio.abc.HalfCloseableStream):
     def end_request(self) -> None:
         """The server has answered and can take the next one."""
         self._is_asked = False
+        self._is_head_due = True
         if self._waits.is_closing:
             self.abort()
         elif self._wait is None:
@@ -141,10 +164,14 @@ class Connection(trio.abc.HalfCloseableStream):
         """Wait no longer for what has begun. It is refused, in its turn; where nothing has, just close."""
         if self._gate.is_within_head or self._gate.is_within_body:
             self._gate.refuse(refusal)
-            with contextlib.suppress(OSError):
-                self.socket.shutdown(socket.SHUT_RD)
+            self.stop_reading()
         else:
             self.abort()
+
+    def stop_reading(self) -> None:
+        """Let whoever reads come to the end."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RD)
 
     def leave(self) -> None:
         """It ended: nothing is counted any more."""
@@ -152,7 +179,8 @@ class Connection(trio.abc.HalfCloseableStream):
 
     async def send_eof(self) -> None:
         """Say that nothing more will be written."""
-        await self._stream.send_eof()
+        if isinstance(self._stream, trio.abc.HalfCloseableStream):
+            await self._stream.send_eof()
 
     async def aclose(self) -> None:
         """Close; after a refusal only once the client has read it, or for a while."""

@@ -43,13 +43,13 @@ async def open_listeners(addresses: Sequence[str]) -> AsyncIterator[list[trio.So
         yield listeners
 
 
-def url_of(listener: trio.SocketListener, base_path: str = "") -> str:
-    """Where the listener can be reached; the port is the real one."""
+def url_of(listener: trio.SocketListener, base_path: str = "", scheme: str = "http") -> str:
+    """Where the listener can be reached; the port is the real one. A Unix socket has no scheme of HTTP."""
     name = listener.socket.getsockname()
     if listener.socket.family == socket.AF_UNIX:
         return f"unix:{name}"
     host = f"[{name[0]}]" if listener.socket.family == socket.AF_INET6 else name[0]
-    return f"http://{host}:{name[1]}{base_path}"
+    return f"{scheme}://{host}:{name[1]}{base_path}"
 
 
 async def _listen(address: str) -> list[trio.SocketListener]:

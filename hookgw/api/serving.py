@@ -15,11 +15,13 @@ from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 
+from hookgw.api.certificates import Certificates
 from hookgw.api.connection import Connection
 from hookgw.api.contained import ContainedServer
 from hookgw.api.gate import Gate
 from hookgw.api.listening import open_listeners, url_of
 from hookgw.api.seats import Seats
+from hookgw.api.secured import SecuredConnection
 from hookgw.api.waits import Waits
 from hookgw.settings import ServerSettings
 
@@ -27,6 +29,7 @@ from hookgw.settings import ServerSettings
 async def serve(
     app: ASGIFramework,
     settings: ServerSettings,
+    certificates: Certificates | None = None,
     *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -39,14 +42,17 @@ async def serve(
     Args:
         app: the application (ASGI). Its lifespan is not used.
         settings: where to listen, and how long to wait for what.
+        certificates: what TLS is spoken with on ports; ``None``: plain HTTP. It is spoken on Unix
+            sockets in any case. Who calls keeps them renewed.
 
     Raises:
         StartError: an address cannot be listened on.
     """
     async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
-        server = _Server(app, settings)
+        server = _Server(app, settings, certificates)
         connections = await nursery.start(server.hold)
-        task_status.started([url_of(listener, settings.base_path) for listener in listeners])
+        scheme = "http" if certificates is None else "https"
+        task_status.started([url_of(listener, settings.base_path, scheme) for listener in listeners])
         try:
             await trio.serve_listeners(server.handle, listeners, handler_nursery=connections)
         finally:
@@ -56,9 +62,12 @@ async def serve(
 class _Server:
     """The connections of one ``serve``."""
 
-    def __init__(self, app: ASGIFramework, settings: ServerSettings) -> None:
+    def __init__(
+        self, app: ASGIFramework, settings: ServerSettings, certificates: Certificates | None
+    ) -> None:
         self._app = ASGIWrapper(app)
         self._settings = settings
+        self._certificates = certificates
         self._config = _hypercorn_config(settings)
         self._context = WorkerContext(None)
         self._waits = Waits(settings)
@@ -68,17 +77,23 @@ class _Server:
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. What it raises is logged and ends it alone."""
-        connection = Connection(stream, Gate(self._settings.max_header), self._waits)
+        connection = self._connection(stream)
         try:
-            if self._seats.take(connection, _peer_of(stream)):
-                await ContainedServer(self._app, self._config, self._context, connection).run()
-            else:
+            if not self._seats.take(connection, _peer_of(stream)):
                 connection.abort()
+            elif not isinstance(connection, SecuredConnection) or await connection.shake():
+                await ContainedServer(self._app, self._config, self._context, connection).run()
         finally:
             connection.leave()
             self._seats.leave(connection)
             if not self._seats:
                 self._emptied.set()
+
+    def _connection(self, stream: trio.SocketStream) -> Connection:
+        gate = Gate(self._settings.max_header)
+        if self._certificates is None or stream.socket.family == socket.AF_UNIX:
+            return Connection(stream, stream.socket, gate, self._waits)
+        return SecuredConnection(stream, self._certificates.context, gate, self._waits)
 
     async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the nursery of the connections, which outlives the cancellation of the server by the grace."""

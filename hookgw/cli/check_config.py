@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from hookgw.api.certificates import load_context
 from hookgw.cli.configuration import find_config, read_hooks, read_settings, warn_of_exposed_secrets
 
 
@@ -17,9 +18,11 @@ def check_config(file: Path | None) -> None:
     """Check whether a configuration is right.
 
     Reads FILE, by default the one that `hookgw serve` would read, with the environment over it, and loads
-    the plugins. Exit code 1 where the start would stop.
+    the plugins and the certificate. Exit code 1 where the start would stop.
     """
     settings, base = read_settings(file)
     read_hooks(settings, base)
+    if settings.server.tls.certificate:
+        load_context(settings.server.tls)
     warn_of_exposed_secrets(file)
     click.echo(f"{find_config(file) or 'The configuration (no file, defaults)'} is valid.")

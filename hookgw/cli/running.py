@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import structlog
 import trio
 
+from hookgw.api.certificates import Certificates
 from hookgw.cli.failure import Failed
 from hookgw.errors import HookgwError
 
@@ -30,6 +31,16 @@ async def cancel_on_signal(
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     scope.cancel()
+
+
+async def renew_on_hangup(
+    certificates: Certificates, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Renew certificates at each SIGHUP, until cancelled."""
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            await certificates.renew()
 
 
 def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:

@@ -10,8 +10,9 @@ from pathlib import Path
 import trio
 
 from hookgw.api.app import create_app
+from hookgw.api.certificates import Certificates
 from hookgw.api.serving import serve
-from hookgw.cli.running import cancel_on_signal
+from hookgw.cli.running import cancel_on_signal, renew_on_hangup
 from hookgw.gateway import Gateway, open_gateway
 from hookgw.plugins.calling import Hooks
 from hookgw.settings import Settings
@@ -40,7 +41,8 @@ async def open_server(
 ) -> AsyncIterator[Server]:
     """Run a gateway with its HTTP interface for the length of the block, or until a signal.
 
-    SIGINT or SIGTERM ends the block silently; a second one ends the process. At the end the server takes
+    SIGINT or SIGTERM ends the block silently; a second one ends the process. SIGHUP has the certificate
+    read again, where there is one. At the end the server takes
     no more requests, then the gateway drains.
 
     Args:
@@ -57,12 +59,17 @@ async def open_server(
             crash is raised. Both come in an exception group.
     """
     stop = trio.CancelScope()
+    tls = settings.server.tls
+    certificates = await trio.to_thread.run_sync(Certificates, tls) if tls.certificate else None
     async with trio.open_nursery() as nursery:
         await nursery.start(cancel_on_signal, stop)
+        if certificates is not None:
+            nursery.start_soon(certificates.watch)
+            await nursery.start(renew_on_hangup, certificates)
         async with open_gateway(settings, base=base, hooks=hooks, show_key=show_key) as gateway:
             with stop:
                 async with trio.open_nursery() as serving:
-                    urls = await serving.start(serve, create_app(gateway), settings.server)
+                    urls = await serving.start(serve, create_app(gateway), settings.server, certificates)
                     gateway.listens_on(urls)
                     yield Server(gateway, urls)
                     serving.cancel_scope.cancel()

@@ -108,3 +108,10 @@ async def test_plugins_are_listed_with_their_hooks(invoke: Invoke, folder: Path)
     listed = json.loads((await invoke("plugins", "--config", "etc/gw.yaml", "--json")).stdout)
     mine = next(found for found in listed if found["name"] == "mine")
     assert (mine["version"], mine["enabled"], mine["hooks"]) == ("7", True, ["hookgw_configure"])
+
+
+async def test_the_files_of_tls_are_checked(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("server: {tls: {certificate: missing.pem, key: key.pem}}\n")
+    result = await invoke("check-config")
+    assert result.exit_code == 1
+    assert "server.tls.certificate: missing.pem cannot be read: No such file or directory." in result.stderr

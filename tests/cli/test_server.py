@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import ssl
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from hookgw.errors import StartError
 from hookgw.registrations import RegistrationChange
 from hookgw.settings import DeliverySettings, PluginsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.testing import open_receiver
+from tests.api.test_certificates import write
 
 from .conftest import Echoes
 
@@ -106,3 +108,32 @@ async def test_serve_prints_the_key_once_and_where_it_listens(tmp_path: Path, ec
     assert first.startswith("The global key, shown only now: ")
     key = first.split()[6]
     assert "key" not in await once()
+
+
+async def test_tls_and_a_new_certificate_at_a_hangup(tmp_path: Path) -> None:
+    def served() -> str:
+        return ssl.get_server_certificate(("127.0.0.1", port))
+
+    settings = settings_in(tmp_path)
+    server_settings = msgspec.structs.replace(settings.server, tls=write(tmp_path))
+    async with open_server(
+        msgspec.structs.replace(settings, server=server_settings), base=tmp_path
+    ) as server:
+        (url,) = server.urls
+        assert url.startswith("https://127.0.0.1:")
+        port = int(url.rpartition(":")[2])
+        first = await trio.to_thread.run_sync(served)
+        write(tmp_path)
+        assert await trio.to_thread.run_sync(served) == first
+        signal.raise_signal(signal.SIGHUP)
+        while await trio.to_thread.run_sync(served) == first:
+            pass
+
+
+async def test_a_broken_certificate_stops_the_start(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    tls = msgspec.structs.replace(write(tmp_path), key=str(tmp_path / "none.pem"))
+    server_settings = msgspec.structs.replace(settings.server, tls=tls)
+    with pytest.raises(StartError, match=r"none\.pem cannot be read"):
+        async with open_server(msgspec.structs.replace(settings, server=server_settings), base=tmp_path):
+            raise AssertionError("it started")

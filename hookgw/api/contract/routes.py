@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +16,7 @@ from hookgw.api.auth import is_open
 from hookgw.api.contract.declaring import JSON, Other, describes, operation_of, undeclared
 from hookgw.api.contract.document import INTRODUCTION, Names, Route, build_document
 from hookgw.api.contract.page import groups_of, shapes_of
+from hookgw.api.pages import page_headers
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
@@ -54,7 +53,7 @@ class ContractRoutes:
         """This document as a page to read. No key."""
         if self._page is None:
             self._page = await self._rendered()
-        return Response(self._page, headers=page_headers(), content_type="text/html; charset=utf-8")
+        return Response(self._page, headers=page_headers(STYLE), content_type="text/html; charset=utf-8")
 
     async def _rendered(self) -> str:
         server = self._gateway.settings.server
@@ -89,17 +88,6 @@ class ContractRoutes:
             connectors=self._gateway.connectors,
             plugins=[one.name for one in checkers],
         )
-
-
-def page_headers() -> dict[str, str]:
-    """The headers of the page: nothing is loaded, run or framed; only its own style counts."""
-    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    return {
-        "content-security-policy": f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'",
-        "x-content-type-options": "nosniff",
-        "referrer-policy": "no-referrer",
-    }
 
 
 def routes_of(app: QuartTrio) -> Iterator[Route]:
