@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+import structlog
 import trio
 
 from hookgw.delivery.client import MAX_ANSWER, guarded_client
@@ -19,6 +20,8 @@ from hookgw.delivery.target import parse_target
 from hookgw.delivery.transport import LaneTransport
 from hookgw.registrations import Registration
 from hookgw.settings import DeliverySettings
+
+logger = structlog.get_logger("hookgw.egress")
 
 CHECK_PATIENCE = 2.0
 """Seconds that looking up the host of a registration that is being set may take."""
@@ -86,3 +89,11 @@ class Egress:
             except ResolveFailed:
                 pass
         return []
+
+    async def tell_of_refused(self, registrations: Iterable[Registration]) -> None:
+        """Log what :meth:`warnings` says of the registrations of the configuration, which nobody sets."""
+        for registration in registrations:
+            for reason in await self.warnings(registration):
+                logger.warning(
+                    "a URL of the configuration is refused", registration=registration.label, reason=reason
+                )

@@ -156,6 +156,9 @@ class Wiring:
         await nursery.start(self._resending.run)
         self._instances.start_connected()
         nursery.start_soon(keep_pruning, self.store, self.clock, self.settings.storage)
+        operations = self._operations.registration
+        configured = everywhere if operations is None else (*everywhere, operations)
+        nursery.start_soon(self._egress.tell_of_refused, configured)
 
     async def _open_operations(self) -> None:
         registration = await read_operations(self.settings.operations, self.store)

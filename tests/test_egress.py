@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 import hookgw
@@ -151,6 +152,25 @@ async def test_a_name_is_looked_up_for_the_warning(url: str, told: list[str]) ->
     egress = await resolving(inside="192.168.1.7", outside="8.8.8.8")
     warnings = await egress.warnings(registered(url))
     assert [warning[: len(start)] for warning, start in zip(warnings, told, strict=True)] == told
+
+
+async def test_a_url_of_the_configuration_that_is_refused_is_logged(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    settings = {
+        "global_webhooks": [
+            {"label": "crm", "url": "http://user:hunter2@10.1.2.3/"},
+            {"label": "ok", "url": "http://127.0.0.1:9/"},
+        ],
+        "operations": {"url": "http://10.1.2.4/"},
+    }
+    with capture_logs() as logs:
+        async with open_kit(tmp_path, settings=settings) as kit:
+            await kit.settled()
+    told = {log["registration"]: log["reason"] for log in logs if "is refused" in log["event"]}
+    assert told.keys() == {"crm", "operations"}
+    assert 'delivery.allow_networks: ["10.1.2.3/32"]' in told["crm"]
+    assert "hunter2" not in str(logs)
 
 
 async def test_a_disabled_registration_warns_of_nothing() -> None:
