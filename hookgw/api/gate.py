@@ -135,7 +135,7 @@ class Gate:
         return passed, end
 
     def _read_part(self, data: bytes, at: int) -> tuple[bytes, int]:
-        """Some bytes that are announced: of a body, or of a chunk and its end of line."""
+        """Some bytes that are announced: of a body, or of a chunk."""
         part = data[at : at + self._rest]
         self._rest -= len(part)
         if not self._rest:
@@ -151,10 +151,19 @@ class Gate:
             raise Refused(400, _BAD_CHUNK)
         size = int(line[1], 16)
         if size:
-            self._rest, self._step, self._after = size + 2, self._read_part, self._read_chunk_line
+            self._rest, self._step, self._after = size, self._read_part, self._read_chunk_end
         else:
             self._step = self._read_trailers
         return data[at:end], end
+
+    def _read_chunk_end(self, data: bytes, at: int) -> tuple[bytes, int]:
+        end = data[at : at + 2]
+        if not _END_OF_LINE.startswith(end):
+            raise Refused(400, _BAD_CHUNK)  # not every version of the server's reader looks
+        if end != _END_OF_LINE:
+            return _WAIT, at
+        self._step = self._read_chunk_line
+        return end, at + 2
 
     def _read_trailers(self, data: bytes, at: int) -> tuple[bytes, int]:
         end = at + 2

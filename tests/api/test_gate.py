@@ -143,6 +143,14 @@ def test_chunk_lines_that_are_refused(line: bytes) -> None:
         assert one.refusal.status == 400
 
 
+@pytest.mark.parametrize("end", [b"XX", b"\n", b"\n\n", b"\rX", b" \r\n", b"0\r\n\r\n"])
+def test_a_chunk_ends_with_a_line_break_of_its_own(end: bytes) -> None:
+    for pieces in ((CHUNKS + b"1\r\nx" + end,), (CHUNKS + b"1\r\nx", end[:1], end[1:])):
+        passed, one = feed(*pieces)
+        assert passed == CHUNKS + b"1\r\nx" + POISON
+        assert one.refusal is not None
+
+
 def test_the_longest_chunk_line() -> None:
     line = b"5;" + b"x" * 252 + b"\r\n"
     assert feed(CHUNKS + line + b"hello\r\n")[1].refusal is None
