@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from hookgw.delivery.answer import Answer, AnswerParser
 from hookgw.delivery.errors import AnswerFailed
 from hookgw.dispatch.outcome import outcome_of_status, parse_retry_after
+from tests.fuzz.pieces import even, odd
 from tests.fuzz.sentences import check_sentences
 
 MAX_BODY = 64
@@ -25,7 +26,7 @@ def answer(data: bytes) -> None:
     cut, sent = data[0] if data else 0, data[1:]
     bodiless = cut >= 128
     whole = _read([sent] if sent else [], bodiless)
-    for pieces in (_even(sent, 1), _even(sent, 1 + cut % 64), _odd(sent, cut)):
+    for pieces in (even(sent, 1), even(sent, 1 + cut % 64), odd(sent, cut)):
         assert _read(pieces, bodiless) == whole
     if whole is not None:
         assert whole.status >= 200
@@ -33,7 +34,7 @@ def answer(data: bytes) -> None:
         outcome_of_status(whole.status)
 
 
-def _read(pieces: Iterator[bytes] | list[bytes], bodiless: bool) -> Read:
+def _read(pieces: Iterable[bytes], bodiless: bool) -> Read:
     parser = AnswerParser(MAX_BODY)
     parser.begin(bodiless=bodiless)
     try:
@@ -43,19 +44,6 @@ def _read(pieces: Iterator[bytes] | list[bytes], bodiless: bool) -> Read:
         check_sentences(error.message)
         return None
     return parser.finish() if parser.status else None
-
-
-def _even(data: bytes, size: int) -> Iterator[bytes]:
-    return (data[start : start + size] for start in range(0, len(data), size))
-
-
-def _odd(data: bytes, seed: int) -> Iterator[bytes]:
-    """Pieces of many sizes."""
-    start = 0
-    while start < len(data):
-        size = 1 + seed % 37
-        yield data[start : start + size]
-        start, seed = start + size, (seed * 73 + 41) % 1009
 
 
 def retry_after(data: bytes) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz import addresses, answers, bodies, texts
+from tests.fuzz import addresses, answers, bodies, requests, texts
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -52,6 +52,22 @@ _HTTP = (
     *("content-length: ", "transfer-encoding: chunked\r\n", "connection: close\r\n", "upgrade: h2c\r\n"),
     *("content-encoding: gzip\r\n", "content-encoding: deflate\r\n", "0\r\n\r\n", "5\r\nhello\r\n", ";x=y"),
 )
+_REQUEST = (
+    *(
+        "GET / HTTP/1.1\r\nhost: a\r\n",
+        "POST /a HTTP/1.0\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "\r\n\r\n",
+    ),
+    *(
+        "content-length: 5\r\n",
+        "transfer-encoding: chunked\r\n",
+        "upgrade: websocket\r\n",
+        "0\r\n\r\n",
+        "5;a=b\r\n",
+    ),
+    *("connection: close\r\n", "expect: 100-continue\r\n", "\n", "\r\n ", "hello\r\n", "+5", "0x5", "5, 5"),
+)
 _HOST = (
     *("http://", "https://", "127.0.0.1", "0x7f", "0177", "2130706433", "[::1]", "[::ffff:", "%31", "%2e"),
     *("１", "①", "。", "@", ":80", "xn--", "localhost", "\\", "#", "?", "%25", "ß"),
@@ -67,6 +83,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target(answers.answer, _HTTP),
+        Target(requests.gate, _REQUEST),
         Target(answers.retry_after, _DATES, longest=64),
         Target(bodies.registration, _JSON + _FIELDS),
         Target(bodies.other_bodies, _JSON + _FIELDS),
