@@ -20,7 +20,8 @@ from hookgw.registry import Registry
 
 logger = structlog.get_logger("hookgw.instances")
 
-INSTANCE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+INSTANCE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}", re.ASCII)
+"""Not ``.`` or ``..``, which clients and proxies take out of a path (RFC 3986, section 5.2.4)."""
 _LEAST_KEY = 8
 
 
@@ -28,10 +29,10 @@ def check_name(name: object, what: str = "instanceName") -> str:
     """The name, if it is one.
 
     Raises:
-        Invalid: it is no string of 1 to 128 letters, digits, ``.``, ``_``, ``-``.
+        Invalid: it is no string of 1 to 128 letters, digits, ``.``, ``_``, ``-``, or it is ``.`` or ``..``.
     """
     if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
-        raise Invalid(f"{what} must be 1 to 128 letters, digits, '.', '_' or '-'.")
+        raise Invalid(f"{what} must be 1 to 128 letters, digits, '.', '_' or '-', and not '.' or '..'.")
     return name
 
 

@@ -18,7 +18,7 @@ from hookgw.units import DURATION_PATTERN
 
 Schema = dict[str, Any]
 
-NAME_SCHEMA: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}
+NAME_SCHEMA: Schema = {"type": "string", "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}$"}
 """Names of instances and labels."""
 URL_SCHEMA: Schema = {
     "type": "string",

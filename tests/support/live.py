@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import http.client
 import queue
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 import trio
 from trio.testing import MockClock
 
-from hookgw.api.app import create_app
+from hookgw.api.app import Application, create_app
 from hookgw.api.serving import serve
 from hookgw.settings import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
@@ -61,6 +62,7 @@ class Live:
     """What :func:`running` gives. All of it is called from outside of the thread.
 
     Attributes:
+        app: the application that is served now.
         receivers: running, in the gateway's thread.
         port: where the HTTP interface listens; another one after each restart.
     """
@@ -68,6 +70,7 @@ class Live:
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.receivers: list[Receiver] = []
         self.port = 0
+        self.app: Application
         self._folder = folder
         self._settings = settings
         self._kit: GatewayKit
@@ -106,7 +109,7 @@ class Live:
         *,
         content: bytes | None = None,
         content_type: str = JSON,
-        key: str | None = None,
+        key: str | Literal[False] | None = None,
         headers: Mapping[str, str] = {},
     ) -> Reply:
         """One request on a connection of its own.
@@ -115,10 +118,12 @@ class Live:
             body: encoded as JSON; nothing is sent for ``None``.
             content: the bytes of the body, in place of ``body``.
             content_type: of the body, where there is one.
-            key: by default the global one.
+            key: by default the global one; ``False`` sends none.
             headers: further ones.
         """
-        given = {"apikey": key or self.key, "connection": "close", **headers}
+        given = {"connection": "close", **headers}
+        if key is not False:
+            given["apikey"] = self.key if key is None else key
         if content is None and body is not None:
             content = msgspec.json.encode(body)
         if content is not None:
@@ -131,6 +136,26 @@ class Live:
             return Reply(answer.status, names, answer.read())
         finally:
             connection.close()
+
+    def send(self, data: bytes, *, ends: bool = True) -> bytes:
+        """Send bytes on a connection of their own.
+
+        Args:
+            data: what to send.
+            ends: say that nothing more comes, and read to the end; else read the first part of an answer.
+        """
+        with socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE) as connection:
+            received = b""
+            try:
+                connection.sendall(data)
+                if not ends:
+                    return connection.recv(2**16)
+                connection.shutdown(socket.SHUT_WR)
+                while more := connection.recv(2**16):
+                    received += more
+            except ConnectionError:
+                pass  # cut off: what came before that counts
+            return received
 
     async def main(self, receivers: int, ready: Callable[[Live], None]) -> None:
         """All that happens in the thread."""
@@ -152,8 +177,10 @@ class Live:
             open_kit(self._folder, settings=self._settings) as self._kit,
             trio.open_nursery() as nursery,
         ):
-            [url] = await nursery.start(serve, create_app(self._kit.gateway), settings)
+            self.app = create_app(self._kit.gateway)
+            [url] = await nursery.start(serve, self.app, settings)
             self.port = int(url.rpartition(":")[2])
+            self._kit.gateway.listens_on([url])
             task_status.started()
             await self._stop.wait()
             nursery.cancel_scope.cancel()
@@ -163,6 +190,11 @@ class Live:
         self._stop.set()
         await self._stopped.wait()
         await self._nursery.start(self._live)
+
+    @property
+    def clock(self) -> MockClock:
+        """The clock that everything runs on."""
+        return self._kit.clock
 
     async def end(self) -> None:
         """Let the thread end."""
