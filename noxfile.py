@@ -144,6 +144,16 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def security(session: nox.Session) -> None:
+    """Try hostile input by the family on a running gateway: a table, and 1 where anything surprises.
+
+    ``nox -s security -- --write`` puts the table into docs/security.md.
+    """
+    install(session, "test")
+    session.run("python", "-m", "tests.security", *session.posargs)
+
+
+@nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
     """Look for input that breaks a promise, guided by coverage: three minutes for all targets.
 

@@ -124,7 +124,14 @@ def test_links_between_the_pages_lead_somewhere(name: str) -> None:
 
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
-NAMED_TESTS = re.findall(r"`(tests/\S+\.py)::(test_\w+)`", GUARANTEES.read_text(encoding="utf-8"))
+SECURITY = ROOT / "docs" / "security.md"
+
+
+def named_tests(page: Path) -> list[tuple[str, str]]:
+    return re.findall(r"`(tests/\S+\.py)::(test_\w+)`", page.read_text(encoding="utf-8"))
+
+
+NAMED_TESTS = named_tests(GUARANTEES)
 
 
 def test_the_guarantees_name_their_tests() -> None:
@@ -134,7 +141,13 @@ def test_the_guarantees_name_their_tests() -> None:
     assert len(promises) == len(NAMED_TESTS) >= 20
 
 
-@pytest.mark.parametrize(("file", "test"), NAMED_TESTS)
+def test_every_defence_names_its_test() -> None:
+    section = SECURITY.read_text("utf-8").partition("## What is defended")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?!attack|---).*\|$", section, re.MULTILINE)
+    assert len(rows) == len(named_tests(SECURITY)) >= 25
+
+
+@pytest.mark.parametrize(("file", "test"), [*NAMED_TESTS, *named_tests(SECURITY)])
 def test_a_test_that_holds_a_guarantee_is_there(file: str, test: str) -> None:
     defined = ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
     assert test in {node.name for node in defined if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}

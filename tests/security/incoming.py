@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import quote
 
-from hookgw.settings import ServerSettings
+from hookgw.settings import AuthSettings, ServerSettings
 from tests.api.conftest import KEY as TABLE_KEY
 from tests.api.test_smuggling import SMUGGLED, TABLE
 from tests.properties.test_same_json import BROKEN
@@ -18,6 +18,8 @@ from tests.security.families import Trial, family
 from tests.support.live import JSON, LINES, PATIENCE, Live, Reply
 
 LIMITS = ServerSettings()
+AUTH = AuthSettings()
+WINDOW = AUTH.failed_window * 1.1
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: x\r\n"
 OWN_KEY = "the-key-of-the-own-instance"
 
@@ -143,6 +145,7 @@ def keyless(live: Live) -> Iterator[Trial]:
                 continue
             status = live.call(method, path, key=key).status
             yield Trial(f"{method} {path}", str(status), status == 401)
+            live.advance(WINDOW / AUTH.failed_attempts)  # or else it would be 429 soon
 
 
 @family(
@@ -159,14 +162,21 @@ def foreign(live: Live) -> Iterator[Trial]:
             yield Trial(f"{method} {path}", str(one.status), one.status == 403 and same)
 
 
-@family("guessed keys", "401, each time")
+@family(
+    "guessed keys",
+    f"401, and 429 after {AUTH.failed_attempts} in {AUTH.failed_window}, the right one too until then",
+)
 def guessed(live: Live) -> Iterator[Trial]:
     chance = random.Random(5)
     letters = string.ascii_letters + string.digits
     for number in range(1000):
         guess = "".join(chance.choices(letters, k=number % 64 + 1))
         status = live.call("GET", "/instance/fetchInstances", key=guess).status
-        yield Trial(guess, str(status), status in (401, 429))
+        yield Trial(guess, str(status), status == (401 if number < AUTH.failed_attempts else 429))
+    for wanted in (429, 200):
+        status = live.call("GET", "/instance/fetchInstances").status
+        yield Trial("the right one", str(status), status == wanted)
+        live.advance(WINDOW)
 
 
 NAMES = (
