@@ -141,7 +141,8 @@ class Keyring:
                 self._holders[key.hash] = self._holder(Principal(instance), key)
 
     def _holder(self, principal: Principal, key: Key) -> Holder:
-        return Holder(principal, key, self._rates.bucket(principal.instance, key.origin or key.name))
+        group = key.name if principal.is_global else key.origin or key.name
+        return Holder(principal, key, self._rates.bucket(principal.instance, group))
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
         """Forget keys of an instance, or global ones (``None``); what is somebody else's stays."""

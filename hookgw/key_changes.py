@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 import msgspec
+import structlog
 
 from hookgw.access import CONFIGURED_KEY, Holder, Key, Keyring, new_key
 from hookgw.clock import Clock, rfc3339
@@ -16,6 +17,8 @@ from hookgw.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from hookgw.keys import GlobalKeys
 from hookgw.registrations import GLOBAL_INSTANCE
 from hookgw.registry import Registry
+
+logger = structlog.get_logger("hookgw.keys")
 
 MAX_KEYS = 32
 """The most keys of one instance, and the most global ones."""
@@ -68,7 +71,7 @@ class KeyChanges:
             self._check_held(maker)
             now, stored = self._clock.steady(), self._stored(scope)
             kept = tuple(key for key in stored if not key.is_expired(now))
-            _check_room(kept, name)
+            _check_room(kept, name, reserved=scope is None)
             key = new_key()
             made = Key(
                 name=name,
@@ -86,6 +89,7 @@ class KeyChanges:
                 self._keyring.add_global(made)
             else:
                 self._keyring.add_instance(scope, [made])
+        logger.info("key made", instance=scope, name=name, expires_at=made.expires_at, maker=maker.key.name)
         return made, key
 
     async def revoke(self, scope: str | None, name: str, *, by: Holder) -> None:
@@ -111,6 +115,7 @@ class KeyChanges:
                 self._check_lasting(left)
             await self._put(scope, left)
             self._keyring.remove(scope, [gone])
+        logger.info("key revoked", instance=scope, name=name, by=by.key.name)
 
     def _stored(self, scope: str | None) -> tuple[Key, ...]:
         return self._global.stored if scope is None else self._registry.instance(scope).keys
@@ -146,8 +151,10 @@ class KeyChanges:
             raise Conflict("This is the last global key that never expires: make another such key first.")
 
 
-def _check_room(kept: tuple[Key, ...], name: str) -> None:
-    if name == CONFIGURED_KEY or any(key.name == name for key in kept):
+def _check_room(kept: tuple[Key, ...], name: str, *, reserved: bool) -> None:
+    if reserved and name == CONFIGURED_KEY:
+        raise Conflict(f"{name!r} is the name of auth.global_key of the configuration; choose another.")
+    if any(key.name == name for key in kept):
         raise Conflict(f"The name {name!r} is taken by another key; choose another.")
     if len(kept) >= MAX_KEYS:
         raise Conflict(f"There are {MAX_KEYS} keys already, which is the most; revoke one first.")

@@ -25,7 +25,7 @@ MASK = "***"
 _DEEPEST = 8
 _SECRET_KEYS = frozenset(
     {
-        *("apikey", "globalkey", "instancekey", "keyhashes", "jwtkey", "token", "password"),
+        *("apikey", "globalkey", "instancekey", "keyhashes", "hash", "jwtkey", "token", "password"),
         *("authorization", "proxyauthorization", "cookie", "setcookie", "headers", "secret", "secrets"),
     }
 )

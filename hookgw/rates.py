@@ -48,7 +48,8 @@ class Rates:
     """Gives keys their buckets.
 
     A key that was made with an instance key shares the bucket of the key from which it descends: whoever
-    makes more keys for himself gets no more requests by it. A bucket lasts as long as a key that has it.
+    makes more keys for himself gets no more requests by it. Global keys, which may do everything, have one
+    each. A bucket lasts as long as a key that has it.
 
     Args:
         instance_rate: requests a second of an instance key; 0 for no limit.
@@ -62,12 +63,12 @@ class Rates:
         self._now = now
         self._buckets: WeakValueDictionary[tuple[str | None, str], Bucket] = WeakValueDictionary()
 
-    def bucket(self, instance: str | None, origin: str) -> Bucket | None:
-        """The bucket of keys.
+    def bucket(self, instance: str | None, group: str) -> Bucket | None:
+        """The bucket of the keys of a group.
 
         Args:
             instance: whose keys; ``None`` for global ones.
-            origin: the name of the key from which they descend, or of the key itself.
+            group: the name of the key from which they descend, or of the only one.
 
         Returns:
             It; ``None`` where there is no limit.
@@ -75,4 +76,4 @@ class Rates:
         rate = self._global_rate if instance is None else self._instance_rate
         if rate == 0:
             return None
-        return self._buckets.setdefault((instance, origin), Bucket(rate, self._now))
+        return self._buckets.setdefault((instance, group), Bucket(rate, self._now))

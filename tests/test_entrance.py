@@ -90,3 +90,15 @@ def test_keys_that_a_key_makes_share_its_rate_and_others_do_not() -> None:
         with pytest.raises(TooManyRequests):
             door.admit(key, None)
     assert door.admit("apart", None) is not None
+
+
+def test_global_keys_have_a_rate_each() -> None:
+    time = 1000.0
+    ring = Keyring(b"salt", lambda: time, Rates(0, 1, lambda: time))
+    for name in ("ops", "more"):
+        ring.add_global(Key(name=name, hash=ring.hash(name), origin="configuration"))
+    door = Entrance(ring, AuthSettings(), lambda: time, print)
+    for name in ("ops", "more"):
+        assert all(door.admit(name, None) for _ in range(2))
+        with pytest.raises(TooManyRequests):
+            door.admit(name, None)

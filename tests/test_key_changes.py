@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from hookgw.access import Holder
@@ -134,12 +135,19 @@ async def test_how_many_there_may_be(scope: str | None, gateway: Gateway, hookgw
 
 
 @pytest.mark.parametrize(
-    ("scope", "name"), [("shop", "default"), ("shop", "configuration"), (None, "configuration")]
+    ("scope", "name", "reason"),
+    [
+        ("shop", "default", "is taken"),
+        (None, "configuration", r"auth\.global_key"),
+        (None, "ops", "is taken"),
+    ],
 )
 async def test_names_that_are_taken(
-    scope: str | None, name: str, gateway: Gateway, hookgw_clock: MockClock
+    scope: str | None, name: str, reason: str, gateway: Gateway, hookgw_clock: MockClock
 ) -> None:
-    with pytest.raises(Conflict, match="taken"):
+    await make(gateway, None, "ops", GatewayKit.key)
+    await make(gateway, "shop", "configuration", GatewayKit.key)
+    with pytest.raises(Conflict, match=reason):
         await make(gateway, scope, name, GatewayKit.key)
 
 
@@ -234,6 +242,18 @@ async def test_where_a_key_comes_from(gateway: Gateway, hookgw_clock: MockClock)
         "ops": "configuration",
         "more-ops": "configuration",
     }
+
+
+async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    with capture_logs() as logs:
+        key = await make(gateway, "shop", "crm", "shop-default-key", life=DAY)
+        await gateway.revoke_key("shop", "crm", by=everything(gateway))
+    assert [(log["event"], log["instance"], log["name"]) for log in logs] == [
+        ("key made", "shop", "crm"),
+        ("key revoked", "shop", "crm"),
+    ]
+    assert (logs[0]["maker"], logs[1]["by"]) == ("default", "configuration")
+    assert key not in repr(logs)
 
 
 # Nobody is locked out

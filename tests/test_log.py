@@ -207,7 +207,7 @@ class TestSecrets:
         "key",
         [
             *("apikey", "apiKey", "API_KEY", "Authorization", "proxy-authorization", "secret", "secrets"),
-            *("headers", "token", "password", "jwt_key", "global_key", "Set-Cookie", "cookie"),
+            *("headers", "token", "password", "jwt_key", "global_key", "Set-Cookie", "cookie", "hash"),
         ],
     )
     @pytest.mark.parametrize("value", ["hunter2", ["hunter2"], {"x": "hunter2"}, 12345, b"hunter2"])

@@ -92,6 +92,7 @@ class KeyRoutes:
 
         A key that expires revokes none that outlives it, and the last key of an instance takes a global one.
         """
+        check_name(key_name, "The name of the key")
         await self._gateway.revoke_key(instance, key_name, by=holder_here())
         return json_response(present_done("Key deleted"))
 
@@ -101,5 +102,6 @@ class KeyRoutes:
 
         One that never expires remains, so that nobody is locked out.
         """
+        check_name(key_name, "The name of the key")
         await self._gateway.revoke_key(None, key_name, by=holder_here())
         return json_response(present_done("Key deleted"))

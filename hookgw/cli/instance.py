@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.output import json_option, show_fields, show_json, show_table
+from hookgw.cli.output import json_option, show_fields, show_json, show_table, show_warnings
 
 
 @click.group()
@@ -40,6 +40,7 @@ def create(
         show_json(answer)
     else:
         show_fields({"instance": name, "integration": integration, "key": answer["hash"], "URL": url})
+        show_warnings(answer.get("webhook") or answer)
 
 
 @instance.command("list")

@@ -24,6 +24,12 @@ def show_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
+def show_warnings(answer: Mapping[str, Any]) -> None:
+    """Print what an answer warns of to standard error, one line each."""
+    for warning in answer.get("warnings") or ():
+        click.echo(f"Warning: {warning}", err=True)
+
+
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table, one line a row where the width allows it.
 

@@ -11,7 +11,7 @@ import msgspec
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.fields import read_headers, read_json
-from hookgw.cli.output import json_option, printable, show_fields, show_json
+from hookgw.cli.output import json_option, printable, show_fields, show_json, show_warnings
 
 SHOWN = {
     "url": "URL",
@@ -195,8 +195,7 @@ def _show(stored: dict[str, Any], as_json: bool) -> None:
         show_json(stored)
         return
     show_fields({shown: _plain(stored.get(name)) for name, shown in SHOWN.items()})
-    for warning in stored.get("warnings") or ():
-        click.echo(f"Warning: {warning}", err=True)
+    show_warnings(stored)
 
 
 def _plain(value: Any) -> Any:

@@ -104,6 +104,13 @@ async def test_unknown_instances(method: str, path: str, client: httpx.AsyncClie
     assert shape_of(response) == ["The instance 'nobody' does not exist."]
 
 
+@pytest.mark.parametrize("path", ["/key/delete/loja1/a%20b", "/key/delete/a%20b"])
+async def test_names_that_no_key_can_have(path: str, client: httpx.AsyncClient) -> None:
+    response = await client.delete(path)
+    assert response.status_code == 400
+    assert shape_of(response)[0].startswith("The name of the key must be 1 to 128")
+
+
 async def test_a_key_chosen_short_is_worth_a_warning(client: httpx.AsyncClient) -> None:
     for token, warned in (("x" * 15, True), ("y" * 16, False)):
         body = {"instanceName": f"of-{token}", "token": token}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from hookgw.testing.receiver import Receiver
 
 from .conftest import Invoke, says
@@ -34,6 +36,13 @@ async def test_create_hands_on_what_is_named(invoke: Invoke, server: Receiver) -
         "webhook": {"url": "https://x"},
     }
     assert json.loads(result.stdout) == {"hash": "the-key"}
+
+
+@pytest.mark.parametrize("place", ["webhook", None])
+async def test_create_shows_warnings(place: str | None, invoke: Invoke, server: Receiver) -> None:
+    warned = {"warnings": ["token: it is short."]}
+    server.default = says({"hash": "the-key"} | ({place: warned} if place else warned), 201)
+    assert (await invoke("instance", "create", "loja1")).stderr == "Warning: token: it is short.\n"
 
 
 async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
