@@ -75,7 +75,7 @@ def parse_target(url: str) -> Target:
     """
     if len(url) > MAX_URL:
         raise ValueError(f"The URL has {len(url)} characters; at most {MAX_URL} are allowed.")
-    if not url.isprintable() or any(map(str.isspace, url)):
+    if not url.isprintable() or " " in url:  # no other space is printable
         raise ValueError("The URL must not contain spaces, line breaks or control characters.")
     match = _URL.fullmatch(url)
     if match is None:

@@ -16,8 +16,12 @@ import trio
 from hookgw.deliveries import Delivery, LaneState
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.lane import Lane
+from hookgw.dispatch.patience import Patience
 from hookgw.dispatch.resting import Resting
 from hookgw.dispatch.services import LaneServices, LaneStatistics
+
+REST_AFTER = 1.0
+"""Seconds with nothing to do after which a lane is sent to rest."""
 
 
 class Dispatcher:
@@ -32,6 +36,7 @@ class Dispatcher:
         self._services = services
         self._transport = transport
         self._lanes: dict[str, Lane] = {}
+        self._patience = Patience(min(REST_AFTER, services.settings.lane_idle))
         self._resting = Resting()
         self._nursery: trio.Nursery | None = None
         self._stop, self._stopped = trio.CancelScope(), trio.Event()
@@ -54,7 +59,7 @@ class Dispatcher:
                 for key, count in backlog:
                     self._start(key, count)
                 task_status.started()
-                await self._end_rests(nursery)
+                await self._send_to_rest(nursery)
         finally:
             self._resting.end(self._resting.lanes())
             self._stopped.set()
@@ -133,9 +138,9 @@ class Dispatcher:
 
     def _start(self, key: str, backlog: int = 0) -> Lane:
         if self._stopping or self._nursery is None:
-            return Lane(key, self._services, self._transport(), backlog=backlog)
+            return Lane(key, self._services, self._transport(), self._patience, backlog=backlog)
         past = self._resting.take(key)
-        lane = Lane(key, self._services, self._transport(), backlog=backlog, past=past)
+        lane = Lane(key, self._services, self._transport(), self._patience, backlog=backlog, past=past)
         self._lanes[key] = lane
         self._nursery.start_soon(self._run, lane, name=f"lane {key}")
         return lane
@@ -150,12 +155,14 @@ class Dispatcher:
         else:
             self._resting.put(lane.key, past)
 
-    async def _end_rests(self, nursery: trio.Nursery) -> None:
-        """Forget lanes whose rest is over, until everything ends; then those at rest too."""
+    async def _send_to_rest(self, nursery: trio.Nursery) -> None:
+        """Send idle lanes to rest and forget those whose rest is over, until everything ends; then all."""
         with self._stop:
-            while True:
-                for key in await self._resting.wait_over():
-                    nursery.start_soon(self._ended, key)
+            async with trio.open_nursery() as beside:
+                beside.start_soon(self._patience.run)
+                while True:
+                    for key in await self._resting.wait_over():
+                        nursery.start_soon(self._ended, key)
         for key in self._resting.end(self._resting.lanes()):
             nursery.start_soon(self._ended, key)
 

@@ -21,6 +21,7 @@ import trio
 from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Sent
+from hookgw.dispatch.patience import Patience
 from hookgw.dispatch.reading import hold_to_clock
 from hookgw.dispatch.resting import Past
 from hookgw.dispatch.retry import decide, expiry_reason, is_expired, longest_wait
@@ -30,9 +31,6 @@ from hookgw.dispatch.source import Source
 from hookgw.dispatch.terms import Terms, terms_for
 from hookgw.errors import PluginFailed, StorageUnavailable
 from hookgw.registrations import Registration
-
-REST_AFTER = 1.0
-"""Seconds with nothing to do after which a lane is laid to rest."""
 
 logger = structlog.get_logger("hookgw.lane")
 
@@ -44,12 +42,14 @@ class Lane:
         key: the URL, or a partition of it.
         services: what all lanes share.
         transport: the lane's connection; the lane closes it when it ends.
+        patience: sends it to rest when it had nothing to do for a moment.
         backlog: how many deliveries are pending on disk at the start.
         past: what was left of the lane, if it was at rest; the connection in it is this lane's from then on.
     """
 
     __slots__ = (
         "_blockers",
+        "_dismissed",
         "_head",
         "_past",
         "_patience",
@@ -73,6 +73,7 @@ class Lane:
         key: str,
         services: LaneServices,
         transport: LaneTransport,
+        patience: Patience,
         *,
         backlog: int = 0,
         past: Past | None = None,
@@ -81,7 +82,8 @@ class Lane:
         self.backlog = backlog
         self._services = services
         self._transport = transport
-        self._patience = min(REST_AFTER, services.settings.lane_idle)
+        self._patience = patience
+        self._dismissed = False
         self._upset = False
         self._blockers: list[trio.Event] = []
         self._terms: dict[str, Terms] = {}
@@ -135,6 +137,11 @@ class Lane:
         self._stopping = True
         self._wake_up()
 
+    def dismiss(self) -> None:
+        """End for now, if there is nothing to do; what is left of the lane is at rest then."""
+        self._dismissed = True
+        self._source.wake()
+
     def under_way(self, registration_id: str) -> tuple[int, trio.Event] | None:
         """The delivery to that registration that is on the wire now, and an event of its end."""
         head = self._head
@@ -180,11 +187,14 @@ class Lane:
             if self._upset:
                 await self._start_over()
             elif (delivery := self._source.take()) is not None:
+                self._dismissed = False
                 return delivery
             elif self._source.behind:
                 await self._source.read(self._cannot_read)
-            elif not await self._something_to_do():
+            elif self._dismissed:
                 return None
+            else:
+                await self._idle()
         return None
 
     async def _start_over(self) -> None:
@@ -201,16 +211,15 @@ class Lane:
         self._state = LaneState.PAUSED
         logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
 
-    async def _something_to_do(self) -> bool:
-        """Wait until there is; False after a moment without."""
-        self._state = LaneState.IDLE
-        if self._source.is_empty:
-            self.backlog = 0
-        idle_since = trio.current_time()
+    async def _idle(self) -> None:
+        """Wait until there is something to do, or for too long."""
+        self._state, self.backlog = LaneState.IDLE, 0
+        idle_since = self._patience.begin(self)
         self._past.until = idle_since + self._services.settings.lane_idle
-        with trio.move_on_at(idle_since + self._patience) as patience:
+        try:
             await self._source.wait()
-        return not (patience.cancelled_caught and self._source.is_empty)
+        finally:
+            self._patience.end(self)
 
     def _lay_down(self) -> Past:
         """What is left of the lane, with its connection."""

@@ -70,15 +70,15 @@ class Source:
             self._offers.send_nowait(None)
 
     def take(self) -> Delivery | None:
-        """The next delivery at hand; ``None`` where there is none, or what was there was nothing new."""
+        """The next delivery at hand; ``None`` where there is none."""
         try:
-            delivery = self._page.pop() if self._page else self._queue.receive_nowait()
+            while True:
+                delivery = self._page.pop() if self._page else self._queue.receive_nowait()
+                if delivery is not None and delivery.position > self._past.last:
+                    self._past.last = delivery.position
+                    return delivery
         except trio.WouldBlock:
             return None
-        if delivery is None or delivery.position <= self._past.last:
-            return None
-        self._past.last = delivery.position
-        return delivery
 
     @property
     def is_empty(self) -> bool:

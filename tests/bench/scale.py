@@ -7,7 +7,7 @@ import time
 import msgspec
 import trio
 
-from hookgw.dispatch.lane import REST_AFTER
+from hookgw.dispatch.dispatcher import REST_AFTER
 from hookgw.events import Event
 from hookgw.gateway import Gateway
 from tests.bench.engine import end_to_end

@@ -11,8 +11,7 @@ from trio.testing import MockClock
 from hookgw.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.delivery.connection import IdleConnection
 from hookgw.delivery.transport import LaneTransport
-from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.lane import REST_AFTER
+from hookgw.dispatch.dispatcher import REST_AFTER, Dispatcher
 from tests.dispatch.fakes import URL, FakeTransport, World, registration
 from tests.dispatch.sockets import is_closed
 

@@ -15,15 +15,25 @@ from hookgw.deliveries import Attempt, DeliveryState, LaneState, Outcome
 from hookgw.delivery.connection import IdleConnection
 from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.courier import Sent
-from hookgw.dispatch.lane import REST_AFTER, Lane
+from hookgw.dispatch.lane import Lane
+from hookgw.dispatch.patience import GRAIN, Patience
 from hookgw.dispatch.resting import Past
 from hookgw.dispatch.source import PAGE
 from hookgw.errors import PluginFailed
 from tests.dispatch.fakes import URL, FakeTransport, World, registration
 
 
-def make_lane(world: World, *, backlog: int = 0) -> Lane:
-    return Lane(URL, world.services, cast("LaneTransport", FakeTransport()), backlog=backlog)
+def make_lane(
+    world: World,
+    *,
+    transport: FakeTransport | None = None,
+    patience: Patience | None = None,
+    backlog: int = 0,
+    past: Past | None = None,
+) -> Lane:
+    """A lane; without ``patience`` nobody sends it to rest."""
+    at = cast("LaneTransport", transport or FakeTransport())
+    return Lane(URL, world.services, at, patience or Patience(1), backlog=backlog, past=past)
 
 
 @asynccontextmanager
@@ -317,8 +327,7 @@ async def test_a_disk_that_cannot_be_read_holds_the_lane_up_and_ends_nothing(
     async with running(world, backlog=2) as lane:
         await quiet(1)
         assert lane.statistics().state is LaneState.PAUSED
-        while lane.statistics().backlog:
-            await quiet(0.1)
+        await quiet()
         assert world.courier.order == ["e1", "e2"]
         world.store.unreadable = 2
         lane.refresh()
@@ -357,22 +366,52 @@ async def test_what_is_about_to_be_sent_is_under_way_while_others_are_told(autoj
     assert seen == [False, True]  # it begins to wait, and delivers again
 
 
-@pytest.mark.parametrize(("lane_idle", "ends_after"), [(60.0, REST_AFTER), (0.25, 0.25)])
-async def test_ends_after_a_moment_and_leaves_its_connection_and_what_it_remembers(
-    autojump_clock: MockClock, connection: IdleConnection, lane_idle: float, ends_after: float
+async def test_ends_when_it_is_sent_to_rest_and_leaves_its_connection_and_what_it_remembers(
+    autojump_clock: MockClock, connection: IdleConnection
 ) -> None:
-    world = World(lane_idle=lane_idle)
+    world = World(lane_idle=60.0)
     world.courier.script["e2"] = [Outcome.REJECTED]
-    transport = FakeTransport()
+    transport, patience = FakeTransport(), Patience(5)
     transport.idle = connection
-    lane = Lane(URL, world.services, cast("LaneTransport", transport))
+    lane = make_lane(world, transport=transport, patience=patience)
     began = trio.current_time()
-    for delivery in world.store.append(2):
-        lane.offer(delivery)
-    past = await lane.run()
-    assert trio.current_time() - began == pytest.approx(ends_after)
-    assert past == Past(until=began + lane_idle, last=2, outcome=Outcome.REJECTED, connection=connection)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(patience.run)
+        for delivery in world.store.append(2):
+            lane.offer(delivery)
+        past = await lane.run()
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() - began == pytest.approx(5)
+    assert past == Past(until=began + 60, last=2, outcome=Outcome.REJECTED, connection=connection)
     assert world.courier.order == ["e1", "e2"]
+
+
+async def test_what_comes_while_it_is_sent_to_rest_is_delivered_first(autojump_clock: MockClock) -> None:
+    world = World()
+    patience = Patience(100)
+    lane = make_lane(world, patience=patience)
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def run() -> None:
+            await lane.run()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(patience.run)
+        await quiet(1)
+        lane.dismiss()
+        lane.offer(world.store.append()[0])
+        await quiet(50)
+        assert world.courier.order == ["e1"]
+        assert lane.statistics().state is LaneState.IDLE
+        lane.dismiss()
+        lane.nudge(1)
+        world.store.append()
+        await quiet(50)
+        assert world.courier.order == ["e1", "e2"]
+        began = trio.current_time()
+        await quiet(100)
+    assert trio.current_time() - began == pytest.approx(50, abs=GRAIN)
 
 
 async def test_goes_on_with_the_connection_and_the_memory_of_the_one_before(
@@ -384,12 +423,16 @@ async def test_goes_on_with_the_connection_and_the_memory_of_the_one_before(
     past = Past(
         last=old.position, streak=3, outcome=Outcome.FAILED, error="It said no.", connection=connection
     )
-    lane = Lane(URL, world.services, cast("LaneTransport", transport), backlog=1, past=past)
+    patience = Patience(1)
+    lane = make_lane(world, transport=transport, patience=patience, backlog=1, past=past)
     assert transport.idle is connection
     assert past.connection is None
     shown = lane.statistics()
     assert (shown.last_outcome, shown.last_error) == (Outcome.FAILED, "It said no.")
-    again = await lane.run()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(patience.run)
+        again = await lane.run()
+        nursery.cancel_scope.cancel()
     assert world.courier.order == [new.event.id]  # the other one's outcome may not be on disk yet
     assert again is past
     assert (past.last, past.streak, past.outcome) == (new.position, 0, Outcome.DELIVERED)
@@ -401,7 +444,7 @@ async def test_keeps_no_delivery_while_it_is_idle(autojump_clock: MockClock) -> 
         [delivery] = world.store.append()
         held = sys.getrefcount(delivery)
         lane.offer(delivery)
-        await quiet(REST_AFTER / 2)
+        await quiet()
         assert world.settled == [(1, DeliveryState.DELIVERED)]
         assert sys.getrefcount(delivery) == held - 1  # the store's is gone, and the lane has none
 
@@ -409,7 +452,7 @@ async def test_keeps_no_delivery_while_it_is_idle(autojump_clock: MockClock) -> 
 async def test_told_to_stop_it_leaves_nothing(autojump_clock: MockClock) -> None:
     world = World()
     transport = FakeTransport()
-    lane = Lane(URL, world.services, cast("LaneTransport", transport))
+    lane = make_lane(world, transport=transport)
     lane.stop()
     assert await lane.run() is None
     assert transport.closed
@@ -478,7 +521,7 @@ async def test_what_comes_back_wakes_an_idle_lane(autojump_clock: MockClock) -> 
         first, second = world.store.append(2)
         lane.offer(first)
         lane.offer(second)
-        await quiet(REST_AFTER / 2)
+        await quiet()
         world.store.requeue(first)
         lane.nudge(1)
         assert lane.statistics().backlog == 1
@@ -498,7 +541,7 @@ async def test_what_comes_back_is_sent_once_between_what_was_and_what_will_be_ap
         old = world.store.append(count)
         for delivery in old:
             lane.offer(delivery)
-        await quiet(REST_AFTER)  # the lane is idle for a part of it
+        await quiet()
         for delivery in world.store.append(3):  # on their way through the channel
             lane.offer(delivery)
         for delivery in old:
