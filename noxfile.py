@@ -165,6 +165,17 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def contract(session: nox.Session) -> None:
+    """Try a running gateway against its own ``/openapi.json`` (schemathesis): three minutes.
+
+    ``nox -s contract -- --seed 7 --max-examples 200`` tries other requests, and more of them; what follows
+    ``--`` goes to ``schemathesis run``.
+    """
+    install(session, "contract")
+    session.run("python", "-m", "tests.contract", *session.posargs)
+
+
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure the speed, each figure beside its reference in the same run."""
     install(session, "test")

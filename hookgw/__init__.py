@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hookgw._version import __version__
 
 if TYPE_CHECKING:
+    from hookgw.api.contract.declaring import describes
     from hookgw.connectors import ConnectionState, Connector, QRCode, Session
     from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome
     from hookgw.errors import HookgwError, Invalid, NetworkRefused, Unavailable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hookgw.registrations import Registration
 
 _HOMES = {
+    "hookgw.api.contract.declaring": ("describes",),
     "hookgw.connectors": ("ConnectionState", "Connector", "QRCode", "Session"),
     "hookgw.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome"),
     "hookgw.errors": ("HookgwError", "Invalid", "NetworkRefused", "Unavailable"),
@@ -51,6 +53,7 @@ __all__ = [
     "Session",
     "Unavailable",
     "__version__",
+    "describes",
     "hookimpl",
 ]
 

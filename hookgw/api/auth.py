@@ -6,6 +6,8 @@ whether it exists.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from quart import g, request
@@ -30,6 +32,15 @@ SHARED_BELOW = "/shared/"
 """Plugins' routes below it take any key, as those of ours in :data:`SHARED_PATHS` do."""
 
 
+class Need(StrEnum):
+    """What key a route needs."""
+
+    NOTHING = "no key"
+    ANY = "any key"
+    INSTANCE = "the instance's key, or a global one"
+    GLOBAL = "a global key"
+
+
 def install_auth(app: QuartTrio, gateway: Gateway) -> None:
     """Ask for a key before every route: the instance's or the global one where the path names an instance.
 
@@ -42,23 +53,34 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         rule = request.url_rule
         scope: Any = request.scope
         scope[ROUTE] = rule.rule if rule is not None else None
-        if is_open(rule.rule if rule is not None else request.path):
+        need = _need_of_path(request.path) if rule is None else need_of(rule.rule, rule.arguments)
+        if need is Need.NOTHING:
             return
         holder = g.holder = authenticate(gateway, request.headers, scope)
-        named = request.view_args or {}
-        if "instance" in named:
+        if need is Need.INSTANCE:
+            named = request.view_args or {}
             check_reach(holder.principal, named["instance"], named.get("label"))
-        elif rule is not None and not _is_shared(rule.rule):
+        elif need is Need.GLOBAL:
             need_global(holder.principal)
 
 
-def is_open(rule: str) -> bool:
-    """Whether a route needs no key; a path that is none, or takes another method, is asked about as it is."""
-    return rule in OPEN_PATHS or rule.startswith(OPEN_BELOW)
+def need_of(rule: str, variables: Collection[str]) -> Need:
+    """What key a route needs.
+
+    Args:
+        rule: its path.
+        variables: the names of what stands in it.
+    """
+    if rule in OPEN_PATHS or rule.startswith(OPEN_BELOW):
+        return Need.NOTHING
+    if "instance" in variables:
+        return Need.INSTANCE
+    return Need.ANY if rule in SHARED_PATHS or rule.startswith(SHARED_BELOW) else Need.GLOBAL
 
 
-def _is_shared(rule: str) -> bool:
-    return rule in SHARED_PATHS or rule.startswith(SHARED_BELOW)
+def _need_of_path(path: str) -> Need:
+    """What is asked of a request that no route takes: whoever has a key may know that there is none."""
+    return Need.NOTHING if need_of(path, ()) is Need.NOTHING else Need.ANY
 
 
 def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> Holder:

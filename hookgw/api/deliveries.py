@@ -73,7 +73,7 @@ class DeliveryRoutes:
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
         return blueprint
 
-    @describes(TAG, {200: answers.DeliveryPage}, query=QUERY, errors=(503,))
+    @describes(TAG, {200: answers.DeliveryPage}, query=QUERY)
     async def list_deliveries(self, instance: str) -> Response:
         """A page of an instance's deliveries, the newest first."""
         self._gateway.instance(instance)
@@ -101,7 +101,7 @@ class DeliveryRoutes:
     def _kind(self, text: str) -> str:
         return self._gateway.catalog.resolve(text, "kind").name
 
-    @describes(TAG, {200: answers.Report}, errors=(503,))
+    @describes(TAG, {200: answers.Report})
     async def find(self, instance: str, name: str) -> Response:
         """One delivery with every attempt, by its own id or its event's."""
         instance_id = self._gateway.instance(instance).id
@@ -111,14 +111,14 @@ class DeliveryRoutes:
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
 
-    @describes(TAG, {202: answers.Delivery}, errors=(409, 503))
+    @describes(TAG, {202: answers.Delivery}, errors=(409,))
     async def resend(self, instance: str, name: str) -> Response:
         """Send one again, at the end of its lane."""
         summary = await self._gateway.resend(instance, name)
         registration = self._registrations(instance).get(summary.registration)
         return json_response(present_delivery(summary, registration), 202)
 
-    @describes(TAG, {202: answers.Replayed}, body=REPLAY_BODY, errors=(409, 503))
+    @describes(TAG, {202: answers.Replayed}, body=REPLAY_BODY, errors=(409,))
     async def replay(self, instance: str) -> Response:
         """Send many again, in their original order.
 
@@ -133,9 +133,9 @@ class DeliveryRoutes:
     def _registrations(self, instance: str) -> dict[str, Registration]:
         return {one.id: one for one in self._gateway.registrations_of(instance)}
 
-    @describes("Lanes", {200: list[answers.Lane]}, errors=(403,))
+    @describes("Lanes", {200: list[answers.Lane]})
     async def lanes(self) -> Response:
-        """All lanes that have something to do, or had a while ago. Global key."""
+        """All lanes that have something to do, or had a while ago."""
         now = self._gateway.clock.steady()
         return json_response([present_lane(lane, now) for lane in self._gateway.lanes()])
 

@@ -43,7 +43,7 @@ class EventRoutes:
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
 
-    @describes("Events", {202: answers.Emitted}, body=EMIT_BODY, query=(EMIT_KEY,), errors=(503,))
+    @describes("Events", {202: answers.Emitted}, body=EMIT_BODY, query=(EMIT_KEY,))
     async def emit(self, instance: str) -> Response:
         """Accept events; the answer comes once they are on disk.
 

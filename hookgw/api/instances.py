@@ -60,9 +60,9 @@ class InstanceRoutes:
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
 
-    @describes(TAG, {201: answers.CreatedInstance}, body=CREATE_BODY, errors=(403, 503))
+    @describes(TAG, {201: answers.CreatedInstance}, body=CREATE_BODY)
     async def create(self) -> Response:
-        """Create an instance, and a registration with it. Global key.
+        """Create an instance, and a registration with it.
 
         The instance's key is shown only now. Where the registration is refused, no instance is made.
         """
@@ -101,21 +101,21 @@ class InstanceRoutes:
         """What the connection is doing."""
         return json_response(present_connection(instance, self._state(instance)))
 
-    @describes(TAG, {200: answers.Connection}, errors=(409, 503))
+    @describes(TAG, {200: answers.Connection}, errors=(409,))
     async def connect(self, instance: str) -> Response:
         """Start the connector; a QR code where there is one."""
         self._gateway.instance(instance)
         code = await self._gateway.connect(instance)
         return json_response(present_connection(instance, self._state(instance), code))
 
-    @describes(TAG, {200: answers.Done}, errors=(409, 503))
+    @describes(TAG, {200: answers.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
         self._gateway.instance(instance)
         await self._gateway.logout(instance)
         return json_response(present_done("Instance logged out"))
 
-    @describes(TAG, {200: answers.Done}, errors=(503,))
+    @describes(TAG, {200: answers.Done})
     async def delete(self, instance: str) -> Response:
         """Delete the instance with its registrations; what is pending becomes dead letters."""
         self._gateway.instance(instance)

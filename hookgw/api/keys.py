@@ -46,7 +46,7 @@ class KeyRoutes:
             blueprint.add_url_rule(path, view_func=view, methods=[method])
         return blueprint
 
-    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409, 503))
+    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409,))
     async def create(self, instance: str) -> Response:
         """Make a key of an instance; it is shown only now.
 
@@ -55,9 +55,9 @@ class KeyRoutes:
         self._gateway.instance(instance)
         return await self._create(instance)
 
-    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(403, 409, 503))
+    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409,))
     async def create_global(self) -> Response:
-        """Make a global key; it is shown only now. Global key."""
+        """Make a global key; it is shown only now."""
         return await self._create(None)
 
     async def _create(self, scope: str | None) -> Response:
@@ -76,9 +76,9 @@ class KeyRoutes:
         """The keys of an instance, the oldest first."""
         return self._show(instance)
 
-    @describes(TAG, {200: list[answers.Key]}, errors=(403,))
+    @describes(TAG, {200: list[answers.Key]})
     async def show_global(self) -> Response:
-        """The global keys, the oldest first. Global key."""
+        """The global keys, the oldest first."""
         return self._show(None)
 
     def _show(self, scope: str | None) -> Response:
@@ -86,7 +86,7 @@ class KeyRoutes:
         keys = self._gateway.keys(scope)
         return json_response([present_key(key, scope, current=current, now=now) for key in keys])
 
-    @describes(TAG, {200: answers.Done}, errors=(409, 503))
+    @describes(TAG, {200: answers.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
         """Revoke a key of an instance: it opens nothing from now on.
 
@@ -96,9 +96,9 @@ class KeyRoutes:
         await self._gateway.revoke_key(instance, key_name, by=holder_here())
         return json_response(present_done("Key deleted"))
 
-    @describes(TAG, {200: answers.Done}, errors=(403, 404, 409, 503))
+    @describes(TAG, {200: answers.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
-        """Revoke a global key: it opens nothing from now on. Global key.
+        """Revoke a global key: it opens nothing from now on.
 
         One that never expires remains, so that nobody is locked out.
         """

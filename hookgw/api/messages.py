@@ -35,7 +35,7 @@ class MessageRoutes:
         blueprint.add_url_rule("/sendText/<instance>", view_func=self.send_text, methods=["POST"])
         return blueprint
 
-    @describes("Messages", {201: SENT}, body=TEXT_BODY, errors=(409, 502, 503))
+    @describes("Messages", {201: SENT}, body=TEXT_BODY, errors=(409, 502))
     async def send_text(self, instance: str) -> Response:
         """Send a text message through the instance's connector."""
         self._gateway.instance(instance)

@@ -48,13 +48,13 @@ class OperationRoutes:
             return json_response(answers.Health("ready"))
         raise Unavailable(f"The store did not write within {READY_PATIENCE:.0f} seconds.")
 
-    @describes(TAG, {200: Other("text/plain", "In the exposition format of Prometheus.")}, errors=(403,))
+    @describes(TAG, {200: Other("text/plain", "In the exposition format of Prometheus.")})
     async def metrics(self) -> Response:
-        """The figures, for Prometheus. Global key."""
+        """The figures, for Prometheus."""
         body, content_type = self._gateway.metrics.render()
         return Response(body, content_type=content_type)
 
-    @describes(TAG, {200: answers.Secret}, errors=(403, 404))
+    @describes(TAG, {200: answers.Secret}, errors=(404,))
     async def operations_secret(self) -> Response:
-        """What signs operational events. Global key."""
+        """What signs operational events."""
         return json_response(present_secret(self._gateway.operations_registration()))

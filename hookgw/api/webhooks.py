@@ -72,7 +72,7 @@ class WebhookRoutes:
                 blueprint.add_url_rule(path, name, view, methods=[method])
         return blueprint
 
-    @describes(TAG, {201: answers.Registration}, body=SET_BODY, errors=(503,))
+    @describes(TAG, {201: answers.Registration}, body=SET_BODY)
     async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Store a registration.
 
@@ -101,7 +101,7 @@ class WebhookRoutes:
         stored = self._gateway.find_registration(instance, label)
         return json_response(None if stored is None else self._present(stored, []))
 
-    @describes(TAG, {200: answers.Done}, errors=(503,))
+    @describes(TAG, {200: answers.Done})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration."""
         self._gateway.instance(instance)
@@ -123,14 +123,14 @@ class WebhookRoutes:
             )
         return json_response(answers.PublicKey(public_key_of(newest.value)))
 
-    @describes(TAG, {200: answers.Secret}, body=ROTATE_BODY, errors=(503,))
+    @describes(TAG, {200: answers.Secret}, body=ROTATE_BODY)
     async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Make a new signing secret; the old one goes on signing beside it for a while."""
         self._stored(instance, label)
         grace, _ = parse_grace(await read_optional_json(self._limit))
         return json_response(present_secret(await self._gateway.rotate_secret(instance, label, grace)))
 
-    @describes(TAG, {200: answers.Attempt}, errors=(409, 503))
+    @describes(TAG, {200: answers.Attempt}, errors=(409,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an example event now, outside the lane."""
         self._stored(instance, label)

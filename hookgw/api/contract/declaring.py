@@ -87,8 +87,8 @@ def describes(
             ``dict``, an :class:`Other`, or ``None`` for no body.
         body: what it takes.
         query: what may stand in its query and headers.
-        errors: the statuses of its errors, beside those that every route of such a path has (400, 401,
-            403, 404, and those of bodies).
+        errors: the statuses of its errors, beside those that follow from its path and its body (400, 401,
+            403 and 404 for instances, 413, 415, 503, and those of HTTP itself).
     """
 
     def declare(view: View) -> View:

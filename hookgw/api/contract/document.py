@@ -10,6 +10,7 @@ import msgspec
 
 from hookgw._version import __version__
 from hookgw.api import answers
+from hookgw.api.auth import Need
 from hookgw.api.contract.components import schemas_of
 from hookgw.api.contract.declaring import JSON, Body, Operation, Other
 from hookgw.api.contract.failures import ERRORS, failure_responses
@@ -44,13 +45,13 @@ class Route(msgspec.Struct, frozen=True):
     Attributes:
         path: with its variables as ``<name>``.
         method: in capitals.
-        is_open: whether it needs no key.
+        need: what key it needs.
         operation: what it says of itself.
     """
 
     path: str
     method: str
-    is_open: bool
+    need: Need
     operation: Operation
 
 
@@ -143,15 +144,14 @@ def _operation(route: Route, types: _Types) -> dict[str, Any]:
         "tags": [told.tag],
         "summary": told.summary or f"{route.method} {document_path(route.path)}",
     }
-    if told.description:
-        made["description"] = told.description
+    made["description"] = f"{told.description}\n\nNeeds {route.need}.".strip()
     parameters = [*_path_parameters(route.path), *_other_parameters(told)]
     if parameters:
         made["parameters"] = parameters
     if told.body is not None:
         made["requestBody"] = _request_body(told.body)
     made["responses"] = _responses(route, types)
-    if route.is_open:
+    if route.need is Need.NOTHING:
         made["security"] = []
     return made
 
@@ -217,12 +217,14 @@ _MEANINGS: Mapping[int, str] = {
 def failures_of(route: Route) -> frozenset[int]:
     """Every status of an error that a route can have."""
     statuses = {400, 408, 431, 500, 505, *route.operation.errors}
-    if not route.is_open:
-        statuses |= {401}
-    if route.operation.answers and not route.is_open:
-        statuses |= {429, 503}  # a route of a plugin may have its own
-    if "<instance>" in route.path:
-        statuses |= {403, 404}
+    if route.need is not Need.NOTHING:
+        statuses |= {401, 429}
+        if route.operation.answers:
+            statuses |= {503}  # a route of a plugin may have its own
+    if route.need in (Need.GLOBAL, Need.INSTANCE):
+        statuses |= {403}
+    if route.need is Need.INSTANCE:
+        statuses |= {404}
     if route.operation.body is not None:
         statuses |= {413, 415}
     return frozenset(statuses)

@@ -46,7 +46,6 @@ class Call(msgspec.Struct, frozen=True):
     path: str
     summary: str
     description: str
-    is_open: bool
     takes_label: bool
     parameters: list[Field]
     bodies: list[Field]
@@ -97,7 +96,6 @@ def _call(document: Node, path: str, method: str, operation: Node) -> Call:
         path=path,
         summary=operation["summary"],
         description=operation.get("description", ""),
-        is_open=is_open,
         takes_label=path + _LABEL in document["paths"],
         parameters=[_parameter(one) for one in operation.get("parameters", ())],
         bodies=[

@@ -12,7 +12,7 @@ from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
-from hookgw.api.auth import is_open
+from hookgw.api.auth import need_of
 from hookgw.api.contract.declaring import JSON, Other, describes, operation_of, undeclared
 from hookgw.api.contract.document import INTRODUCTION, Names, Route, build_document
 from hookgw.api.contract.page import groups_of, shapes_of
@@ -45,12 +45,12 @@ class ContractRoutes:
 
     @describes(TAG, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
     async def openapi(self) -> Response:
-        """This document. No key."""
+        """This document."""
         return Response(self._encoded, content_type=JSON)
 
     @describes(TAG, {200: Other("text/html", "A page.")})
     async def docs(self) -> Response:
-        """This document as a page to read. No key."""
+        """This document as a page to read."""
         if self._page is None:
             self._page = await self._rendered()
         return Response(self._page, headers=page_headers(STYLE), content_type="text/html; charset=utf-8")
@@ -96,4 +96,6 @@ def routes_of(app: QuartTrio) -> Iterator[Route]:
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: (order[rule.endpoint], rule.rule)):
         view = app.view_functions[rule.endpoint]
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
-            yield Route(rule.rule, method, is_open(rule.rule), operation_of(view) or undeclared(view))
+            yield Route(
+                rule.rule, method, need_of(rule.rule, rule.arguments), operation_of(view) or undeclared(view)
+            )
