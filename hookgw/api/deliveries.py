@@ -16,7 +16,7 @@ from hookgw.api.presenting import present_delivery, present_lane, present_report
 from hookgw.clock import parse_rfc3339
 from hookgw.deliveries import DeliveryState, parse_delivery_id
 from hookgw.dialects import parse_replay
-from hookgw.dialects.described import TIME_SCHEMA
+from hookgw.dialects.schema_parts import TIME_SCHEMA
 from hookgw.errors import Invalid, NotFound
 from hookgw.registrations import Registration
 from hookgw.store import DeliveryQuery

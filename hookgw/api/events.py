@@ -12,7 +12,8 @@ from hookgw.api.contract.declaring import Body, Parameter, describes
 from hookgw.api.emitting import EMITTED, Emitting
 from hookgw.api.errors import JSON
 from hookgw.api.presenting import present_kind
-from hookgw.dialects.described import EMIT_LINES, EVENT_ID_SCHEMA
+from hookgw.dialects.described import EMIT_LINES
+from hookgw.dialects.schema_parts import EVENT_ID_SCHEMA
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway

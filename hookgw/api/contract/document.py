@@ -15,7 +15,8 @@ from hookgw.api.contract.components import schemas_of
 from hookgw.api.contract.declaring import JSON, Body, Operation, Other
 from hookgw.api.contract.failures import ERRORS, failure_responses
 from hookgw.api.contract.links import links_of
-from hookgw.dialects.described import COMPONENTS, NAME_SCHEMA
+from hookgw.dialects.described import COMPONENTS
+from hookgw.dialects.schema_parts import NAME_SCHEMA
 
 INTRODUCTION = """\
 hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.
@@ -218,9 +219,9 @@ def failures_of(route: Route) -> frozenset[int]:
     """Every status of an error that a route can have."""
     statuses = {400, 408, 431, 500, 505, *route.operation.errors}
     if route.need is not Need.NOTHING:
-        statuses |= {401, 429}
+        statuses |= {401}
         if route.operation.answers:
-            statuses |= {503}  # a route of a plugin may have its own
+            statuses |= {429, 503}  # a route of a plugin may have its own
     if route.need in (Need.GLOBAL, Need.INSTANCE):
         statuses |= {403}
     if route.need is Need.INSTANCE:
