@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,12 +23,18 @@ _ASK_AGAIN = 0.02
 class Target:
     """``hookgw serve``, started and killed again and again on the same data.
 
+    Args:
+        nursery: has a task for each process.
+        config: the configuration's file.
+        launcher: a command that runs the one that follows it.
+
     Attributes:
         url: where the newest process listens, or the one before listened.
     """
 
-    def __init__(self, nursery: trio.Nursery, config: Path) -> None:
+    def __init__(self, nursery: trio.Nursery, config: Path, launcher: Sequence[str] = ()) -> None:
         self.url = ""
+        self._launcher = launcher
         self._nursery = nursery
         self._config = config
         self._process: trio.Process | None = None
@@ -39,11 +46,16 @@ class Target:
             doomed_at: the moment at which it kills itself, of :mod:`tests.crash.doomed`.
         """
         program = ["hookgw"] if doomed_at is None else ["tests.crash.doomed", doomed_at]
-        command = [sys.executable, "-m", *program, "serve", "--config", str(self._config)]
+        command = [*self._launcher, sys.executable, "-m", *program, "serve", "--config", str(self._config)]
         log = await trio.open_file(self._config.with_name("gateway.log"), "ab")
         async with log:
             run = partial(trio.run_process, stdin=DEVNULL, stdout=PIPE, stderr=log.wrapped, check=False)
             self._process = await self._nursery.start(partial(run, cwd=ROOT), command)
+
+    @property
+    def pid(self) -> int:
+        """Of the newest process."""
+        return self._running().pid
 
     async def ready(self) -> None:
         """Wait until the process says where it listens.
