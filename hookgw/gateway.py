@@ -127,10 +127,16 @@ class Gateway(Wiring):
         integration: str = "",
         token: str | None = None,
         options: dict[str, Any] | None = None,
+        webhook: RegistrationChange | None = None,
     ) -> tuple[Instance, str]:
-        """Create an instance; see :meth:`hookgw.instances.Instances.create`."""
+        """Create an instance; see :meth:`hookgw.instances.Instances.create`.
+
+        With a ``webhook`` it has that registration from the beginning; if it is refused, no instance is made.
+        """
+        first = None if webhook is None else self._webhooks.new(name, DEFAULT_LABEL, webhook)
+        create = self._instances.create
         return await _finish(
-            partial(self._instances.create, name, integration=integration, token=token, options=options)
+            partial(create, name, integration=integration, token=token, options=options, first=first)
         )
 
     async def delete_instance(self, name: str) -> None:
@@ -179,11 +185,16 @@ class Gateway(Wiring):
                 made for what is refused.
         """
         if create and self.settings.instances.auto_create and self.find_instance(instance) is None:
-            self._webhooks.check(instance, label, change)
+            first = self._webhooks.new(instance, label, change)
             with suppress(Forbidden):  # somebody else created it in the same moment
-                await self.create_instance(instance)
+                await _finish(partial(self._instances.create, instance, first=first))
+                return first, await self.warnings(first)
         stored = await _finish(partial(self._webhooks.set, instance, label, change))
-        return stored, await self._egress.warnings(stored)
+        return stored, await self.warnings(stored)
+
+    async def warnings(self, registration: Registration) -> list[str]:
+        """What whoever set a registration should know; see :meth:`set_registration`."""
+        return await self._egress.warnings(registration)
 
     async def delete_registration(self, instance: str, label: str = DEFAULT_LABEL) -> None:
         """Delete a registration; raises ``NotFound`` where there is none."""

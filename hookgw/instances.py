@@ -15,7 +15,7 @@ from hookgw.connections import Connections
 from hookgw.connectors import QRCode
 from hookgw.errors import Conflict, Forbidden, Invalid, StorageUnavailable
 from hookgw.keeper import Keeper
-from hookgw.registrations import Instance
+from hookgw.registrations import Instance, Registration
 from hookgw.registry import Registry
 
 logger = structlog.get_logger("hookgw.instances")
@@ -50,9 +50,22 @@ class Instances:
         connections.on_logged_out = self._logged_out
 
     async def create(
-        self, name: str, *, integration: str, token: str | None, options: dict[str, Any] | None
+        self,
+        name: str,
+        *,
+        integration: str = "",
+        token: str | None = None,
+        options: dict[str, Any] | None = None,
+        first: Registration | None = None,
     ) -> tuple[Instance, str]:
         """Create an instance and its key.
+
+        Args:
+            name: of the instance.
+            integration: the connector's name; empty where events come by HTTP alone.
+            token: its key; one is made where none is given.
+            options: for the connector.
+            first: a registration that it has from the beginning: both are on disk, or neither is.
 
         Returns:
             The instance, and its key, which is not kept and cannot be shown again.
@@ -77,7 +90,7 @@ class Instances:
                     options=options or {},
                     created_at=now,
                 )
-                await self._registry.put_instance(instance)
+                await self._registry.put_instance(instance, first)
                 self._keyring.add_instance(name, instance.keys)
         return instance, key
 

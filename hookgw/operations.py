@@ -73,6 +73,11 @@ class Operations:
             nursery.start_soon(self._tell_of_what_was_held_back)
             task_status.started()
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all that was raised was handed on; what is held back for a while does not count."""
+        return self._to_plugins.is_empty and self._to_url.is_empty
+
     async def drain(self) -> None:
         """Hand on what was raised so far, and what is held back; for the end of the gateway.
 

@@ -57,6 +57,11 @@ class Outlet:
                     self._waiting.popleft()
             self._empty.set()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that was queued is sent."""
+        return self._empty.is_set()
+
     async def wait_empty(self) -> None:
         """Wait until everything that was queued is sent."""
         await self._empty.wait()

@@ -61,10 +61,12 @@ class Registry:
             raise NotFound(f"The instance {name!r} does not exist.")
         return instance
 
-    async def put_instance(self, instance: Instance) -> None:
-        """Store an instance under its name."""
-        await _through(self._store.put_instance(instance))
+    async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
+        """Store an instance under its name, and with it the first registration that it has, if any."""
+        await _through(self._store.put_instance(instance, first))
         self._instances[instance.name] = instance
+        if first is not None:
+            self._remember(first)
 
     async def remove_instance(self, instance: Instance) -> None:
         """Remove an instance; what it leaves behind in the store is no longer found under its name.
@@ -130,7 +132,11 @@ class Registry:
             self._everywhere = (*others, registration)
         else:
             await _through(self._store.put_registration(registration, moving=moving))
-            self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
+            self._remember(registration)
+        self._registrations[registration.id] = registration
+
+    def _remember(self, registration: Registration) -> None:
+        self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
         self._registrations[registration.id] = registration
 
     def add_internal(self, registration: Registration) -> None:

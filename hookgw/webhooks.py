@@ -50,14 +50,15 @@ class Webhooks:
         self._clock = clock
         self._settings = settings
 
-    def check(self, instance: str, label: str, change: RegistrationChange) -> None:
-        """Check that :meth:`set` would take a registration that is new.
+    def new(self, instance: str, label: str, change: RegistrationChange) -> Registration:
+        """The registration that :meth:`set` would store, for an instance that is new; nothing is stored.
 
         Raises:
             Invalid: a plugin refuses its options.
         """
         new = change.apply(None, instance=instance, label=label, now=self._clock.wall())
         self._hooks.check_registration(new)
+        return new
 
     async def set(self, instance: str, label: str, change: RegistrationChange) -> Registration:
         """Store a registration, new or changed.

@@ -129,6 +129,11 @@ class Wiring:
         """Whether lanes are worked off; false from the moment that the gateway begins to close."""
         return self._dispatcher.is_running
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether operational events are on their way to plugins, or into the outbox."""
+        return not self._operations.is_quiet
+
     async def open(self, nursery: trio.Nursery, show_key: Callable[[str], None]) -> None:
         """Read what is stored and start what runs; only ``open_gateway`` calls it."""
         everywhere = await read_global_webhooks(

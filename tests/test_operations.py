@@ -10,6 +10,7 @@ from unittest.mock import ANY
 import jsonschema_rs
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
@@ -407,7 +408,8 @@ async def test_a_plugin_that_takes_its_time_holds_up_neither_lanes_nor_the_url(
     for number in range(3):
         await kit.emit(KIND, {})
         await ops.wait_for(number + 1)
-        await kit.advance(1.1)
+        hookgw_clock.jump(1.1)
+        await trio.testing.wait_all_tasks_blocked(0.02)
     assert len(observer.heard) == 1
     may_go_on.set()
 
@@ -434,7 +436,7 @@ async def test_they_wait_while_the_disk_refuses(
     await refused.wait()
     assert (await kit.gateway.store.pending_by_registration()).get("operations") is None
     monkeypatch.undo()
-    await kit.advance(5)
+    hookgw_clock.jump(5)
     await ops.wait_for(1)
 
 

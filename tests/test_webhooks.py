@@ -15,7 +15,7 @@ import hookgw
 from hookgw import registrations
 from hookgw.deliveries import DeliveryState, Outcome
 from hookgw.delivery.signing import SignatureInvalid
-from hookgw.errors import Conflict, HookgwError, Invalid, NotFound
+from hookgw.errors import Conflict, HookgwError, Invalid, NotFound, Unavailable
 from hookgw.registrations import Registration, RegistrationChange, Secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
@@ -383,3 +383,28 @@ async def test_registrations_outlive_a_restart(
     [request] = hookgw_receiver.requests
     assert signs(hookgw_receiver, request, rotated.secrets[0])
     assert signs(hookgw_receiver, request, stored.secrets[0])
+
+
+async def test_an_instance_and_its_first_registration_are_one_commit(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    """Where the disk refuses, there is neither; and there are never two commits between which it could."""
+    gateway = hookgw_gateway.gateway
+    change = RegistrationChange(url="http://r.example/")
+    commits = gateway.store.statistics().commits
+    await hookgw_gateway.register("http://r.example/", instance="made", label="crm")
+    await gateway.create_instance("created", webhook=change)
+    assert gateway.store.statistics().commits == commits + 2
+    connection = gateway.store._committer._writer._connection  # type: ignore[attr-defined]
+    connection.execute("PRAGMA query_only = 1")
+    with pytest.raises(Unavailable):
+        await hookgw_gateway.register("http://r.example/", instance="refused")
+    connection.execute("PRAGMA query_only = 0")
+    hookgw_clock.jump(10)
+    while gateway.store.statistics().failing is not None:
+        await trio.lowlevel.checkpoint()
+    assert [instance.name for instance in gateway.instances()] == ["created", "made"]
+    assert set(await gateway.store.load_instances()) == {"created", "made"}
+    stored = await gateway.store.load_registrations()
+    assert {(one.instance, one.label) for one in stored.values()} == {("made", "crm"), ("created", "default")}
+    assert stored.keys() == {one.id for name in ("made", "created") for one in gateway.registrations_of(name)}

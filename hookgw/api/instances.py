@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import trio
 from quart import Blueprint, Response, request
 
 from hookgw.api import answers
@@ -19,13 +18,10 @@ from hookgw.api.presenting import (
     present_registration,
 )
 from hookgw.dialects import parse_creation
-from hookgw.errors import HookgwError
-from hookgw.registrations import DEFAULT_LABEL, Instance, RegistrationChange
+from hookgw.registrations import Instance
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
-
-_UNDO_PATIENCE = 30.0
 
 
 TAG = "Instances"
@@ -68,26 +64,20 @@ class InstanceRoutes:
         """
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
         instance, key = await self._gateway.create_instance(
-            asked.name, integration=asked.integration, token=asked.token, options=asked.options
+            asked.name,
+            integration=asked.integration,
+            token=asked.token,
+            options=asked.options,
+            webhook=asked.webhook,
         )
         made = answers.CreatedInstance(instance=self._present(instance), hash=key)
-        if asked.webhook is not None:
-            made.webhook = await self._set_webhook(instance, asked.webhook, asked.warnings)
+        stored = self._gateway.find_registration(instance.name)
+        if asked.webhook is not None and stored is not None:
+            warnings = [*asked.warnings, *await self._gateway.warnings(stored)]
+            made.webhook = present_registration(stored, instance.id, self._gateway.catalog, warnings)
         elif asked.warnings:
             made.warnings = asked.warnings
         return json_response(made, 201)
-
-    async def _set_webhook(
-        self, instance: Instance, webhook: RegistrationChange, warnings: list[str]
-    ) -> answers.Registration:
-        """Set the registration; where that fails, the instance goes too, so that nothing is half made."""
-        try:
-            stored, more = await self._gateway.set_registration(instance.name, DEFAULT_LABEL, webhook)
-        except HookgwError:
-            with trio.move_on_after(_UNDO_PATIENCE, shield=True):
-                await self._gateway.delete_instance(instance.name)
-            raise
-        return present_registration(stored, instance.id, self._gateway.catalog, [*warnings, *more])
 
     @describes(TAG, {200: list[answers.ListedInstance]}, query=(NAME_QUERY,))
     async def fetch_instances(self) -> Response:

@@ -27,6 +27,8 @@ from hookgw.testing.receiver import open_receiver
 
 FAILURE = 503
 TEXT_LENGTH = 80
+MAX_BODY = 2**24
+"""The most bytes of a body that are read; a longer one is answered with 413."""
 
 
 @click.command()
@@ -72,8 +74,9 @@ def listen(
 ) -> None:
     """Print what arrives, verified, until Ctrl-C.
 
-    With --secret or --public-key, a request whose signature does not fit is answered with 401. hookgw
-    refuses loopback addresses unless it is told otherwise: to have events posted here, start it as
+    With --secret or --public-key, a request whose signature does not fit is answered with 401. A body of
+    more than 16 MiB is not read and gets 413. hookgw refuses loopback addresses unless it is told
+    otherwise: to have events posted here, start it as
     HOOKGW_DELIVERY__ALLOW_NETWORKS='["127.0.0.0/8"]' hookgw serve
     """
     listener = Listener(keys=keys + public_keys, status=status, fail_rate=fail_rate, as_json=as_json)
@@ -128,7 +131,9 @@ async def run(host: str, port: int, listener: Listener) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(cancel_on_signal, stop)
         try:
-            async with open_receiver(host=host, port=port, default=choose) as receiver:
+            async with open_receiver(
+                host=host, port=port, default=choose, max_body=MAX_BODY, on_fault=_tell
+            ) as receiver:
                 click.echo(f"Listening on {receiver.url} (Ctrl-C ends it)", err=True)
                 with stop:
                     await trio.sleep_forever()
@@ -136,6 +141,10 @@ async def run(host: str, port: int, listener: Listener) -> None:
             reason = group.exceptions[0]
             raise StartError(f"Cannot listen on {host}:{port}: {reason}. Choose another --port.") from group
         nursery.cancel_scope.cancel()
+
+
+def _tell(fault: str) -> None:
+    click.echo(printable(fault), err=True)
 
 
 def _text_line(arrival: Arrival, request: Received, now: float, status: int) -> str:

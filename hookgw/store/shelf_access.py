@@ -65,11 +65,13 @@ class ShelfAccess:
         """All instances, by name. A damaged record is :class:`~hookgw.errors.StorageUnavailable`."""
         return await self.read(lambda shelves: shelves.instances.load())
 
-    async def put_instance(self, instance: Instance) -> None:
-        """Keep an instance under its name."""
+    async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
+        """Keep an instance under its name, and with it the first registration that it has, if any."""
 
         def put(transaction: Transaction) -> None:
             transaction.instances[instance.name] = instance
+            if first is not None:
+                transaction.registrations[first.id] = first
 
         await self.write(put)
 

@@ -130,16 +130,18 @@ class GatewayKit:
     async def settled(self) -> None:
         """Wait until every lane is at rest (out of deliveries, or waiting) and all is on disk.
 
+        Operational events are then in their lane, and plugins have heard of them.
+
         A receiver that hangs keeps its lane busy: then wait for the request instead
         (``receiver.wait_for``) and jump the clock yourself.
 
         Raises:
-            TimeoutError: a lane was still busy after ten real seconds; the message names it.
+            TimeoutError: something was still busy after ten real seconds; the message names it.
         """
         give_up_at = time.monotonic() + _PATIENCE
-        while busy := await self._busy_lanes():
+        while busy := await self._busy():
             if time.monotonic() > give_up_at:
-                raise TimeoutError(f"still busy after {_PATIENCE:g} s: {', '.join(map(_describe, busy))}")
+                raise TimeoutError(f"still busy after {_PATIENCE:g} s: {', '.join(busy)}")
         await self.gateway.store.flush()
 
     async def advance(self, seconds: float) -> None:
@@ -152,11 +154,12 @@ class GatewayKit:
         self.clock.jump(seconds)
         await self.settled()
 
-    async def _busy_lanes(self) -> list[LaneStatistics]:
-        """The lanes that are not at rest, after a moment of real time for others to go on."""
+    async def _busy(self) -> list[str]:
+        """What is not at rest, after a moment of real time for others to go on."""
         await trio.to_thread.run_sync(time.sleep, _LOOK_AGAIN)
         now = self.gateway.clock.steady()
-        return [lane for lane in self.gateway.lanes() if not _rests(lane, now)]
+        lanes = [_describe(lane) for lane in self.gateway.lanes() if not _rests(lane, now)]
+        return [*lanes, "operational events"] if self.gateway.is_telling else lanes
 
 
 async def _local_names(host: str, port: int, **options: Any) -> Found:

@@ -6,6 +6,7 @@ what the test says (:mod:`hookgw.testing.answers`). It can go down and come back
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,9 +19,12 @@ import trio
 
 from hookgw.delivery.signing import verify
 from hookgw.signing_keys import verifying_key
-from hookgw.testing.answers import Answer, Step, answer
+from hookgw.testing.answers import Answer, HalfClose, Step, answer
 from hookgw.testing.received import Received
-from hookgw.testing.wire import Peer, Wire
+from hookgw.testing.wire import BodyTooLarge, Peer, Wire
+
+_LAST_WORDS = 5.0
+"""How long a client may take to read that its body is too large, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,8 @@ async def open_receiver(
     ssl_context: ssl.SSLContext | None = None,
     answers: Sequence[Choice] = (),
     default: Choice | None = None,
+    max_body: float = math.inf,
+    on_fault: Callable[[str], None] | None = None,
 ) -> AsyncIterator[Receiver]:
     """Run a receiver for the length of the block.
 
@@ -52,6 +58,8 @@ async def open_receiver(
         ssl_context: of the server side; with one the receiver speaks TLS only.
         answers: for the first requests, in turn.
         default: for every other request; by default 200 without a body.
+        max_body: the most bytes of a body that are read; a longer one is answered with 413 and not recorded.
+        on_fault: hears of what clients do wrong, in the place of :attr:`Receiver.faults`.
 
     Yields:
         the receiver, listening. The end of the block closes its port and every connection; it waits
@@ -65,6 +73,8 @@ async def open_receiver(
         receiver = Receiver(nursery, host, listeners, ssl_context)
         receiver.will(*answers)
         receiver.default = default or answer()
+        receiver.max_body = max_body
+        receiver.on_fault = on_fault or receiver.faults.append
         yield receiver
         nursery.cancel_scope.cancel()
 
@@ -78,6 +88,7 @@ class Receiver:
         greeting: steps done on each new connection before anything is read, also before TLS: with
             ``(Hang(),)`` a TLS handshake stalls, with ``(Reset(),)`` every connection is refused late.
         faults: what clients did wrong (requests that are not HTTP, failed TLS handshakes), as sentences.
+        max_body, on_fault: as :func:`open_receiver` was given them.
         connections: how many connections there have been.
         listening: whether its port is open.
     """
@@ -93,6 +104,8 @@ class Receiver:
         self.default: Choice = answer()
         self.greeting: tuple[Step, ...] = ()
         self.faults: list[str] = []
+        self.max_body = math.inf
+        self.on_fault: Callable[[str], None] = self.faults.append
         self.connections = 0
         self._queued: deque[Choice] = deque()
         self._arrived = trio.Event()
@@ -203,10 +216,14 @@ class Receiver:
                 await wire.start_tls(self._ssl_context)
                 await self._serve_requests(wire, number)
         except h11.RemoteProtocolError as error:
-            self.faults.append(f"connection {number}: {error}")
+            self.on_fault(f"connection {number}: {error}")
         except trio.BrokenResourceError as error:
             if isinstance(error.__cause__, ssl.SSLError):
-                self.faults.append(f"connection {number}: {error.__cause__}")
+                self.on_fault(f"connection {number}: {error.__cause__}")
+        except BodyTooLarge as error:
+            self.on_fault(f"connection {number}: {error}")
+            with trio.move_on_after(_LAST_WORDS):
+                await wire.perform((*answer(413).steps, HalfClose()))
         finally:
             await wire.aclose()
 
@@ -214,13 +231,13 @@ class Receiver:
         peer = Peer(wire)
         while (head := await peer.read_head()) is not None:
             early = self._take_early()
-            body = b"" if early else await peer.read_body()
+            body = b"" if early else await peer.read_body(self.max_body)
             request = self._record(head, body, number)
             chosen = early or self._choose(request)
             if not await wire.perform(chosen.steps):
                 return
             if early:
-                await peer.read_body()
+                await peer.read_body(self.max_body)
             if not peer.keeps_alive:
                 return
 

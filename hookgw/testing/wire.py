@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import ssl
 import struct
@@ -96,6 +97,10 @@ class Wire:
             pass
 
 
+class BodyTooLarge(Exception):
+    """A request has a longer body than is taken."""
+
+
 class Peer:
     """Reads the requests of one connection, one after the other."""
 
@@ -118,15 +123,18 @@ class Peer:
         event = await self._next_event()
         return event if isinstance(event, h11.Request) else None
 
-    async def read_body(self) -> bytes:
+    async def read_body(self, most: float = math.inf) -> bytes:
         """The body of the request whose head was read last.
 
         Raises:
+            BodyTooLarge: it has more bytes than ``most``; the connection is of no more use.
             h11.RemoteProtocolError: it breaks off, or its coding is broken.
         """
         body = bytearray()
         while isinstance(event := await self._next_event(), h11.Data):
             body += event.data
+            if len(body) > most:
+                raise BodyTooLarge(f"a request had a body of more than {most:,} bytes")
         return bytes(body)
 
     async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:

@@ -200,6 +200,21 @@ async def test_it_answers_and_keeps_nothing(echoes: Echoes) -> None:
 
 
 @pytest.mark.usefixtures("_signals_kept")
+async def test_a_body_that_is_too_large_is_refused_and_told(
+    echoes: Echoes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.cli.listen.MAX_BODY", 1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run, "127.0.0.1", 0, Listener())
+        url = (await echoes.wait_for(r"Listening on (\S+)"))[1]
+        post = partial(httpx.post, url, content=b"x" * 1001, trust_env=False)
+        assert (await trio.to_thread.run_sync(post)).status_code == 413
+        await echoes.wait_for("a request had a body of more than 1,000 bytes")
+        signal.raise_signal(signal.SIGTERM)
+    assert "POST /" not in echoes.text
+
+
+@pytest.mark.usefixtures("_signals_kept")
 async def test_a_port_in_use_is_an_error_with_a_reader() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

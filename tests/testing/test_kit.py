@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,3 +158,23 @@ async def test_no_name_server_is_asked(hookgw_gateway: GatewayKit, hookgw_clock:
         await hookgw_gateway.register(url)
         attempt = await hookgw_gateway.gateway.test_registration("shop")
         assert ("could not be resolved" in (attempt.error or "")) != found
+
+
+async def test_settled_waits_for_operational_events_too(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    class Slow:
+        heard = 0
+
+        @hookgw.hookimpl
+        async def hookgw_operational_event(self, event: hookgw.Event) -> None:
+            await trio.to_thread.run_sync(time.sleep, 0.2)
+            self.heard += 1
+
+    slow = Slow()
+    hookgw_receiver.default = answer(422)
+    async with open_kit(tmp_path, plugins={"slow": slow}) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("CALL", {})
+        await kit.settled()
+        assert slow.heard == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 import ssl
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -376,3 +377,22 @@ async def test_a_tls_handshake_can_stall(authority: trustme.CA) -> None:
             with trio.move_on_after(0.05) as scope:
                 await stream.do_handshake()
         assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize(("size", "status"), [(10, 200), (11, 413)])
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_over_the_limit_is_refused_and_not_recorded(
+    size: int, status: int, chunked: bool
+) -> None:
+    told: list[str] = []
+    async with open_receiver(max_body=10, on_fault=told.append) as receiver:
+        async with httpx.AsyncClient(trust_env=False) as client:
+
+            async def pieces() -> AsyncIterator[bytes]:
+                yield b"x" * size
+
+            content = pieces() if chunked else b"x" * size
+            assert (await client.post(receiver.url, content=content)).status_code == status
+        assert len(receiver.requests) == (status == 200)
+        assert told == ([] if status == 200 else ["connection 1: a request had a body of more than 10 bytes"])
+        assert receiver.faults == []
