@@ -53,7 +53,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     write_timeout: Duration = Duration(30)
     """How long a client may leave an answer unread."""
     max_connections: int = 4096
-    """The most connections; for a new one beyond, the one that has waited longest is closed."""
+    """The most connections, and at most half of the files that may be open; see operations.md."""
     max_connections_per_address: int = 512
     """The most connections from one IPv4 address or IPv6 /64, save from trusted proxies and Unix sockets."""
     max_requests: int = 1024

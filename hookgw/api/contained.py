@@ -1,11 +1,10 @@
-"""hypercorn's handling of one connection, contained and made to end."""
+"""hypercorn's handling of one connection, made to end."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import structlog
 import trio
 from hypercorn.config import Config
 from hypercorn.events import Closed, Event, RawData
@@ -15,15 +14,13 @@ from hypercorn.typing import AppWrapper
 
 from hookgw.api.connection import Connection
 
-logger = structlog.get_logger("hookgw.api")
-
 
 class ContainedServer(TCPServer):
     """One connection.
 
     Args:
         app, config, context: hypercorn's, shared by all connections.
-        connection: what to serve; closed by :meth:`run`.
+        connection: what to serve; closed by :meth:`run`, which can raise whatever hypercorn does.
     """
 
     def __init__(
@@ -38,13 +35,6 @@ class ContainedServer(TCPServer):
         self._connection = connection
         pauses: Any = _Pauses(connection)
         self.idle_task = pauses
-
-    async def run(self) -> None:
-        """Serve to the end. Only cancellation leaves; everything else is logged, and ends this connection."""
-        try:
-            await super().run()
-        except* Exception as group:
-            logger.warning("connection failed", exc_info=group)
 
     async def protocol_send(self, event: Event) -> None:
         """Write, shielded like hypercorn's own but not for ever: who does not read is cut off."""

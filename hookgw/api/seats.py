@@ -6,6 +6,8 @@ that has waited longest for its client makes some, before a new one is refused.
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Iterable, Iterator
 
 import structlog
@@ -25,6 +27,12 @@ _QUIET = 60.0
 """Seconds between two lines of log about it."""
 
 
+def _most_by_files() -> int:
+    """The connections that leave the other half of the files that may be open to lanes and the store."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // 2)
+
+
 class Seats:
     """The connections of one server.
 
@@ -34,7 +42,7 @@ class Seats:
     """
 
     def __init__(self, settings: ServerSettings, waits: Waits) -> None:
-        self._limit = settings.max_connections
+        self._limit = min(settings.max_connections, _most_by_files())
         self._limit_of_one = settings.max_connections_per_address
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._waits = waits

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 
+import structlog
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
@@ -24,6 +25,8 @@ from hookgw.api.seats import Seats
 from hookgw.api.secured import SecuredConnection
 from hookgw.api.waits import Waits
 from hookgw.settings import ServerSettings
+
+logger = structlog.get_logger("hookgw.api")
 
 
 async def serve(
@@ -68,7 +71,7 @@ class _Server:
         self._app = ASGIWrapper(app)
         self._settings = settings
         self._certificates = certificates
-        self._config = _hypercorn_config(settings)
+        self._config = _hypercorn_config()
         self._context = WorkerContext(None)
         self._waits = Waits(settings)
         self._seats = Seats(settings, self._waits)
@@ -79,15 +82,22 @@ class _Server:
         """Serve one connection to its end. What it raises is logged and ends it alone."""
         connection = self._connection(stream)
         try:
-            if not self._seats.take(connection, _peer_of(stream)):
-                connection.abort()
-            elif not isinstance(connection, SecuredConnection) or await connection.shake():
-                await ContainedServer(self._app, self._config, self._context, connection).run()
+            await self._serve(connection)
+        except* OSError:
+            connection.abort()  # the client went away
+        except* Exception as group:
+            logger.warning("connection failed", exc_info=group)
         finally:
             connection.leave()
             self._seats.leave(connection)
             if not self._seats:
                 self._emptied.set()
+
+    async def _serve(self, connection: Connection) -> None:
+        if not self._seats.take(connection, _peer_of(connection.socket)):
+            connection.abort()
+        elif not isinstance(connection, SecuredConnection) or await connection.shake():
+            await ContainedServer(self._app, self._config, self._context, connection).run()
 
     def _connection(self, stream: trio.SocketStream) -> Connection:
         gate = Gate(self._settings.max_header)
@@ -120,21 +130,20 @@ class _Server:
         self._stopping.set()
 
 
-def _peer_of(stream: trio.SocketStream) -> str | None:
+def _peer_of(sock: trio.socket.SocketType) -> str | None:
     """The client's address; ``None`` on a Unix socket.
 
     Raises:
         OSError: the client is gone already.
     """
-    if stream.socket.family == socket.AF_UNIX:
+    if sock.family == socket.AF_UNIX:
         return None
-    peer: str = stream.socket.getpeername()[0]
+    peer: str = sock.getpeername()[0]
     return peer
 
 
-def _hypercorn_config(settings: ServerSettings) -> Config:
+def _hypercorn_config() -> Config:
     config = Config()
-    config.h11_max_incomplete_size = settings.max_header  # of trailers
     config.include_server_header = False
     config.accesslog = None
     config.errorlog = logging.getLogger("hookgw.http")  # its default brings a handler of its own

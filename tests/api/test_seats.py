@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import resource
 from typing import cast
 
 import pytest
@@ -150,6 +151,14 @@ async def test_it_is_told_once_a_minute(mock_clock: MockClock) -> None:
     assert [(log["event"], log["client"], log["connections"]) for log in logs] == [
         ("no room for a connection", "192.0.2.7", 1)
     ] * 2
+
+
+async def test_half_of_the_open_files_are_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, room in ((6, 3), (1, 1), (resource.RLIM_INFINITY, 5)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        hall = Hall(most=5, of_one=9)
+        hall.seated(*[""] * room)
+        assert not hall.comes()
 
 
 async def test_an_address_that_has_left_is_forgotten() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import __version__
+from hookgw.api import serving
 from hookgw.api.app import Application
 from hookgw.api.serving import serve
 from hookgw.errors import StartError
@@ -35,6 +37,20 @@ async def test_what_one_connection_raises_is_logged(server: Running, monkeypatch
             with pytest.raises(AssertionError):
                 await read_answer(stream)
     assert [log["event"] for log in logs] == ["connection failed"]
+    await assert_answers(server)
+
+
+async def test_a_client_that_is_gone_before_it_is_served(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(sock: object) -> str:
+        raise OSError(errno.ENOTCONN, "gone")
+
+    with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
+        patched.setattr(serving, "_peer_of", gone)
+        async with await server.connect() as stream:
+            assert await read_to_end(stream) == b""
+    assert logs == []
     await assert_answers(server)
 
 
