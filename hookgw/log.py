@@ -26,6 +26,7 @@ _DEEPEST = 8
 _SECRET_KEYS = frozenset(
     {
         *("apikey", "globalkey", "instancekey", "keyhashes", "hash", "jwtkey", "token", "password"),
+        *("masterkey", "oldmasterkeys", "options", "proxy"),
         *("authorization", "proxyauthorization", "cookie", "setcookie", "headers", "secret", "secrets"),
     }
 )
@@ -33,7 +34,7 @@ _SECRET_KEYS = frozenset(
 _SECRETS_IN_TEXT = [
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
-        (r"whsec_[a-z0-9+/=_-]+", f"whsec_{MASK}"),
+        (r"(whsec_|whsk_)[a-z0-9+/=_-]+", rf"\1{MASK}"),
         (r"(?<=://)[^/?#\s]+@", f"{MASK}@"),
         (r"(authorization\W{1,5}(?:\w+ +)?)[^\s'\"]+", rf"\1{MASK}"),
         (r"\b(bearer) +[a-z0-9._~+/=-]{16,}", rf"\1 {MASK}"),

@@ -15,6 +15,7 @@ import msgspec
 
 from hookgw.access import DEFAULT_KEY, Key
 from hookgw.events import Event
+from hookgw.masking import repr_without
 from hookgw.signing_keys import Signature, make_secret, signature_of
 from hookgw.userinfo import without_user
 
@@ -45,6 +46,8 @@ class Secret(msgspec.Struct, frozen=True):
 
     value: str
     expires_at: float | None = None
+
+    __repr__ = repr_without("value")
 
     @property
     def signature(self) -> Signature:
@@ -121,6 +124,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     updated_at: float = 0.0
 
+    __repr__ = repr_without("headers", "secrets", "plugins")
+
     @property
     def address(self) -> str:
         """The URL without user and password: what names its lanes, and what others may see."""
@@ -192,6 +197,8 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
     plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
+    __repr__ = repr_without("headers", "secret", "plugins")
+
     def apply(self, old: Registration | None, *, instance: str, label: str, now: float) -> Registration:
         """The registration that results, from the stored one or from nothing."""
         given = {
@@ -258,6 +265,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     connected: bool = False
     created_at: float = 0.0
+
+    __repr__ = repr_without("options")
 
     def with_named_keys(self) -> Instance:
         """The same with a name for each key; the first of those that had none is called ``default``."""

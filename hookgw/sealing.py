@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hookgw.masking import repr_without
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -45,6 +47,8 @@ class MasterKeys(msgspec.Struct, frozen=True):
     present: bytes | None = None
     old: tuple[bytes, ...] = ()
     unseal: bool = False
+
+    __repr__ = repr_without("present", "old")
 
 
 def new_master_key() -> str:

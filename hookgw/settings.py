@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from hookgw.delivery.ports import REFUSED_PORTS
+from hookgw.masking import repr_without
 from hookgw.units import Duration, Size
 
 DAY = 86400
@@ -84,6 +85,8 @@ class AuthSettings(Section, frozen=True, kw_only=True):
     failed_window: Duration = Duration(60)
     """How long that window is, from the first wrong key."""
 
+    __repr__ = repr_without("global_key")
+
 
 class StorageSettings(Section, frozen=True, kw_only=True):
     """Where things last, and for how long."""
@@ -100,6 +103,8 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """A file that holds the master key, in the place of master_key."""
     old_master_keys: tuple[str, ...] = ()
     """Former master keys: what they sealed is sealed anew at start with the present one."""
+
+    __repr__ = repr_without("master_key", "old_master_keys")
 
 
 class InstancesSettings(Section, frozen=True, kw_only=True):
@@ -162,6 +167,8 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     lane_idle: Duration = Duration(60)
     """A lane with nothing to do for so long closes its connection and ends."""
 
+    __repr__ = repr_without()
+
 
 class LimitsSettings(Section, frozen=True, kw_only=True):
     """How much may wait for receivers."""
@@ -192,6 +199,8 @@ class OperationsSettings(Section, frozen=True, kw_only=True):
     backlog_threshold: int = 10_000
     """The pending deliveries of one registration from which its backlog is high; 0 for never."""
 
+    __repr__ = repr_without("headers", "secret")
+
 
 class PluginsSettings(Section, frozen=True, kw_only=True):
     """Which plugins are loaded, and with what options."""
@@ -212,6 +221,8 @@ class PluginsSettings(Section, frozen=True, kw_only=True):
     """How long one call of an async hook may take."""
     options: dict[str, Any] = {}
     """Options of plugins, a block for each by its name."""
+
+    __repr__ = repr_without("options")
 
 
 class LogSettings(Section, frozen=True, kw_only=True):
@@ -238,3 +249,5 @@ class Settings(Section, frozen=True, kw_only=True):
     """Registrations that hear every instance, each as the body of a set."""
     plugins: PluginsSettings = PluginsSettings()
     log: LogSettings = LogSettings()
+
+    __repr__ = repr_without("global_webhooks")

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 
 from hookgw.delivery.host import parse_host
+from hookgw.masking import repr_without
 
 MAX_URL = 2048
 """Characters that a URL may have."""
@@ -39,6 +40,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     host_header: str
     authorization: str | None = None
+
+    __repr__ = repr_without("authorization")
 
     @property
     def server_hostname(self) -> str:

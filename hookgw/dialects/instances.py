@@ -11,6 +11,7 @@ from hookgw.dialects.fields import Fields, as_object, as_text, is_whole, kind_of
 from hookgw.dialects.registrations import READ_ONLY, read_change
 from hookgw.errors import Invalid
 from hookgw.events import Catalog
+from hookgw.masking import repr_without
 from hookgw.registrations import RegistrationChange
 
 FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
@@ -39,6 +40,8 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     webhook: RegistrationChange | None
     warnings: list[str]
+
+    __repr__ = repr_without("token", "options")
 
 
 def parse_creation(body: Any, catalog: Catalog) -> Creation:

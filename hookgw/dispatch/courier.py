@@ -24,6 +24,7 @@ from hookgw.dispatch.concealing import conceal, secrets_sent
 from hookgw.dispatch.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.errors import PluginFailed
 from hookgw.events import Event
+from hookgw.masking import repr_without
 from hookgw.plugins.hookspecs import Outgoing
 from hookgw.registrations import Registration, Secret
 from hookgw.signing_keys import SigningKey, signing_key
@@ -63,6 +64,8 @@ class Route(msgspec.Struct, kw_only=True):
     heads: dict[str, tuple[Target, RequestHead]] = {}
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
     sent_secrets: tuple[bytes, ...] = ()
+
+    __repr__ = repr_without("headers", "heads", "signing", "sent_secrets")
 
     def keys(self, now: float) -> list[SigningKey]:
         """The signing keys in force, the newest first."""

@@ -14,6 +14,7 @@ import pluggy
 from hookgw.connectors import Connector
 from hookgw.deliveries import Attempt, Delivery, LaneState
 from hookgw.events import Event, EventKind
+from hookgw.masking import repr_without
 from hookgw.registrations import Registration
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Outgoing(msgspec.Struct, kw_only=True):
     body: bytes
     headers: dict[str, str]
     attempt: int
+
+    __repr__ = repr_without("headers")
 
 
 @hookspec
