@@ -15,9 +15,10 @@ from trio.testing import MockClock
 
 from hookgw.access import Holder
 from hookgw.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
-from hookgw.gateway import Gateway
+from hookgw.gateway import Gateway, open_gateway
 from hookgw.key_changes import MAX_KEYS
 from hookgw.registrations import Instance
+from hookgw.settings import Settings, StorageSettings
 from hookgw.testing import GatewayKit, open_kit
 
 DAY = 86_400.0
@@ -279,6 +280,21 @@ async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock
         await gateway.revoke_key(None, "lasting", by=holder(gateway, lasting))
         assert gateway.authenticate(lasting) is None
         assert gateway.authenticate(other) is not None
+
+
+async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    """As ``docs/operations.md`` tells it: once with a new key in the configuration, then without."""
+    made: list[str] = []
+    without = Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db")))
+    async with open_gateway(without, base=tmp_path, show_key=made.append):
+        [lost] = made
+    async with open_kit(tmp_path) as kit:
+        assert names(kit.gateway, None) == ["configuration", "default"]
+        await kit.gateway.revoke_key(None, "default", by=everything(kit.gateway))
+        ops = await make(kit.gateway, None, "ops", kit.key)
+    async with open_gateway(without, base=tmp_path, show_key=made.append) as gateway:
+        assert [gateway.authenticate(key) is not None for key in (lost, kit.key, ops)] == [False, False, True]
+    assert made == [lost]
 
 
 # The disk, and those who go away

@@ -13,23 +13,23 @@ from hookgw.gateway import Gateway
 from tests.api.conftest import KEY, open_client
 from tests.api.test_events import one
 
-URL = "https://crm.example/hook"
+URL = "http://10.0.0.1/hook"
+"""Where the address guard lets nothing go."""
 
 
 @pytest.fixture
 async def client(
     app: Application, nursery: trio.Nursery, gateway: Gateway
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """With the key of the nosy instance; the other one has a finished delivery, ``dlv_1``, of ``order-1``."""
+    """With the key of the nosy instance; the other has a delivery, ``dlv_1``, of its event ``order-1``."""
     for name in ("shop", "nosy"):
         await gateway.create_instance(name, token=f"the-key-of-{name}")
     async with open_client(app, nursery, apikey="the-key-of-nosy") as client:
         everything = {"apikey": KEY}
         await client.post("/webhook/set/shop/crm", json={"url": URL}, headers=everything)
         await client.post("/event/emit/shop", json=one(id="order-1"), headers=everything)
-        await client.delete("/webhook/delete/shop/crm", headers=everything)
         found = await client.get("/delivery/find/shop/order-1", headers=everything)
-        assert (found.json()["id"], found.json()["state"]) == ("dlv_1", "dead")
+        assert found.json()["id"] == "dlv_1"
         yield client
 
 
