@@ -22,6 +22,8 @@ FIRST_PAGE = 20
 PAGE = 1000
 WATCHED = 1000
 """How many pending deliveries are followed to their end, the newest."""
+LEFT_OUT = """Older deliveries may be pending too; they are not followed.
+What their lanes do is shown by: hookgw lane list"""
 
 Found = dict[str, Any]
 """A delivery as ``/delivery/list`` gives it."""
@@ -74,16 +76,22 @@ class Follower:
 
     Args:
         fetch: gets a page.
+
+    Attributes:
+        leaves_out: whether there may be pending deliveries that are too old, or too many, to be watched.
     """
 
     def __init__(self, fetch: Fetch) -> None:
+        self.leaves_out = False
         self._fetch = fetch
         self._newest = 0
         self._watched: dict[int, tuple[str, int]] = {}
 
     def begin(self, lines: int) -> list[Found]:
         """The last deliveries, the oldest first; what comes after them is new."""
-        found = self._fetch(None, max(1, lines))["deliveries"]
+        page = self._fetch(None, max(1, lines))
+        found = page["deliveries"]
+        self.leaves_out = page["cursor"] is not None and found[-1]["state"] == "pending"
         self._newest = max(map(_number, found), default=0)
         self._watch(found)
         return found[lines - 1 :: -1] if lines else []
@@ -117,6 +125,7 @@ class Follower:
 
     def _watch(self, found: Iterable[Found]) -> None:
         pending = [one for one in found if one["state"] == "pending"]
+        self.leaves_out = self.leaves_out or len(pending) > WATCHED
         self._watched = {_number(one): _standing(one) for one in pending[:WATCHED]}
 
 
@@ -125,8 +134,11 @@ def _follow(
 ) -> None:
     """Print what is new for ever. Only that nobody answers at the very beginning is an error."""
     _print(follower.begin(lines), line_of)
-    is_away = False
+    is_away = was_told = False
     while True:
+        if follower.leaves_out and not was_told:
+            click.echo(LEFT_OUT, err=True)
+            was_told = True
         wait()
         try:
             news = follower.news()

@@ -131,6 +131,19 @@ def test_of_many_pending_ones_the_newest_are_followed(monkeypatch: pytest.Monkey
     follower.begin(10)
     deliveries.put(*(delivery(n) for n in range(1, 6)))
     assert [one["id"] for one in follower.news()] == ["dlv_3", "dlv_4", "dlv_5"]
+    assert follower.leaves_out
+
+
+@pytest.mark.parametrize(
+    ("oldest", "lines", "leaves_out"),
+    [("pending", 3, True), ("pending", 4, True), ("pending", 5, False), ("delivered", 4, False)],
+)
+def test_that_older_ones_may_be_pending_is_known(oldest: str, lines: int, leaves_out: bool) -> None:
+    """The one before those that are shown is looked at by nobody: it is taken for what they are."""
+    held = [delivery(1, oldest, 0), *(delivery(n, "pending", 0) for n in range(2, 5))]
+    follower = tail.Follower(Deliveries(*held).fetch)
+    follower.begin(lines)
+    assert follower.leaves_out is leaves_out
 
 
 # Lines
@@ -162,8 +175,9 @@ def test_a_line_says_how_it_stands(one: dict[str, Any], line: str) -> None:
 class Script:
     """Takes the place of a follower and of the waiting: what each look gives; then Ctrl-C."""
 
-    def __init__(self, *looks: list[dict[str, Any]] | Failed) -> None:
+    def __init__(self, *looks: list[dict[str, Any]] | Failed, leaves_out: bool = False) -> None:
         self._looks = iter(looks)
+        self.leaves_out = leaves_out
 
     def begin(self, lines: int) -> list[dict[str, Any]]:
         return self.news()
@@ -191,6 +205,12 @@ def test_a_server_that_is_away_is_waited_for_with_a_word(capsys: pytest.CaptureF
     out, err = capsys.readouterr()
     assert out.split() == ["dlv_1", "dlv_2", "dlv_3"]
     assert err == "hookgw does not answer.\nWaiting for it …\nIt answers again.\n" * 2
+
+
+def test_that_older_ones_are_left_out_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        follow(Script([delivery(1)], [delivery(2)], [], leaves_out=True))
+    assert capsys.readouterr().err == f"{tail.LEFT_OUT}\n"
 
 
 @pytest.mark.parametrize(
