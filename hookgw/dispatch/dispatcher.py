@@ -20,8 +20,8 @@ from hookgw.dispatch.patience import Patience
 from hookgw.dispatch.resting import Resting
 from hookgw.dispatch.services import LaneServices, LaneStatistics
 
-REST_AFTER = 1.0
-"""Seconds with nothing to do after which a lane is sent to rest."""
+REST_AFTER = 5.0
+"""Seconds with nothing to do after which a lane is sent to rest, at the latest."""
 
 
 class Dispatcher:

@@ -1,7 +1,10 @@
 """When lanes that have nothing to do are sent to rest.
 
-One task does it for all of them: a timer for each lane would be set and cancelled again round nearly every
-delivery of a lane that is not always busy, which costs more than all else of being idle.
+A lane is sent to rest when it had nothing to do for some time, or when too many others have nothing to do
+either: to wake one costs about half a delivery, and ten thousand that stay awake would take 100 MiB.
+
+One task watches the time for all of them: a timer for each lane would be set and cancelled again round nearly
+every delivery of a lane that is not always busy, which costs more than all else of being idle.
 """
 
 from __future__ import annotations
@@ -11,6 +14,9 @@ from itertools import takewhile
 from typing import Protocol
 
 import trio
+
+MOST = 1_000
+"""How many lanes may be idle and awake, with some 10 KiB each."""
 
 GRAIN = 0.1
 """Seconds by which a lane may be sent to rest late, so that many are one piece of work."""
@@ -28,10 +34,12 @@ class Patience:
 
     Args:
         seconds: for how long they may stay so.
+        most: how many may be so at a time; where there are more, those go that have been so for longest.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, most: int = MOST) -> None:
         self._seconds = seconds
+        self._most = most
         self._until: dict[Idler, float] = {}
         self._timer = trio.CancelScope()
 
@@ -41,6 +49,8 @@ class Patience:
         self._until[lane] = now + self._seconds
         if self._timer.deadline == math.inf:
             self._timer.deadline = now + self._seconds
+        if len(self._until) > self._most:
+            self._dismiss(next(iter(self._until)))
         return now
 
     def end(self, lane: Idler) -> None:
@@ -53,8 +63,11 @@ class Patience:
             with trio.CancelScope(deadline=self._next_work()) as self._timer:
                 await trio.sleep_forever()
             for lane in self._due(trio.current_time()):
-                del self._until[lane]
-                lane.dismiss()
+                self._dismiss(lane)
+
+    def _dismiss(self, lane: Idler) -> None:
+        del self._until[lane]
+        lane.dismiss()
 
     def _due(self, now: float) -> list[Idler]:
         return [lane for lane, _ in takewhile(lambda item: item[1] <= now, self._until.items())]

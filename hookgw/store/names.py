@@ -60,5 +60,7 @@ class Names:
             self._numbers = {}
         unknown = [name for name in names if name not in self._numbers]
         _ADD.run(self._connection, [(name,) for name in unknown])
-        found = self._connection.execute(_FIND, (msgspec.json.encode(unknown).decode(),)).fetchone()[0]
-        self._numbers.update(msgspec.json.decode(found, type=dict[str, int]))
+        rows = self._connection.execute(_FIND, (msgspec.json.encode(unknown).decode(),)).fetchone()[0]
+        found = msgspec.json.decode(rows, type=dict[str, int])
+        # By the given strings: most of them are in memory anyway, the decoded ones would be copies.
+        self._numbers.update((name, found[name]) for name in unknown)

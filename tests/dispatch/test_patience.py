@@ -55,6 +55,24 @@ async def test_who_has_something_to_do_begins_anew(autojump_clock: MockClock) ->
         nursery.cancel_scope.cancel()
 
 
+async def test_where_too_many_are_idle_those_go_that_are_so_for_longest(autojump_clock: MockClock) -> None:
+    patience = Patience(10, most=2)
+    lanes = [FakeLane() for _ in range(4)]
+    for lane in lanes[:2]:
+        patience.begin(lane)
+    patience.end(lanes[0])
+    patience.begin(lanes[0])
+    assert [lane.at for lane in lanes[:2]] == [[], []]
+    await trio.sleep(1)
+    for lane in lanes[2:]:
+        patience.begin(lane)
+    assert [lane.at for lane in lanes] == [[1], [1], [], []]
+    patience.end(lanes[1])  # it is awake now, and ends
+    patience.end(lanes[2])
+    patience.begin(lanes[2])
+    assert lanes[3].at == []
+
+
 async def test_many_at_once_are_one_piece_of_work(autojump_clock: MockClock) -> None:
     patience = Patience(1)
     lanes = [FakeLane() for _ in range(100)]
