@@ -176,9 +176,10 @@ class Connection(trio.abc.HalfCloseableStream):
     def leave(self) -> None:
         """It ended: nothing is counted any more."""
         self._wait_in(None)
+        self._waits.writes.end(self)
 
     async def send_eof(self) -> None:
-        """Say that nothing more will be written."""
+        """Say that nothing more will be written, where the stream can."""
         if isinstance(self._stream, trio.abc.HalfCloseableStream):
             await self._stream.send_eof()
 
@@ -200,7 +201,8 @@ class Connection(trio.abc.HalfCloseableStream):
             return
 
     def abort(self) -> None:
-        """Close at once, whatever is under way on it."""
+        """Close at once, whatever is under way on it. Who looks for a connection to close finds others."""
+        self.leave()
         self.socket.close()
 
 

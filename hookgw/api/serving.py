@@ -80,24 +80,25 @@ class _Server:
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. What it raises is logged and ends it alone."""
-        connection = self._connection(stream)
         try:
-            await self._serve(connection)
+            await self._serve(stream)
         except* OSError:
-            connection.abort()  # the client went away
+            pass  # the client went away; who accepted the stream closes it
         except* Exception as group:
             logger.warning("connection failed", exc_info=group)
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        connection = self._connection(stream)
+        try:
+            if not self._seats.take(connection, _peer_of(stream.socket)):
+                connection.abort()
+            elif not isinstance(connection, SecuredConnection) or await connection.shake():
+                await ContainedServer(self._app, self._config, self._context, connection).run()
         finally:
             connection.leave()
             self._seats.leave(connection)
             if not self._seats:
                 self._emptied.set()
-
-    async def _serve(self, connection: Connection) -> None:
-        if not self._seats.take(connection, _peer_of(connection.socket)):
-            connection.abort()
-        elif not isinstance(connection, SecuredConnection) or await connection.shake():
-            await ContainedServer(self._app, self._config, self._context, connection).run()
 
     def _connection(self, stream: trio.SocketStream) -> Connection:
         gate = Gate(self._settings.max_header)

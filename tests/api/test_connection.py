@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
+import trio
 from quart import Response
 
 from hookgw.api.app import Application
+from hookgw.api.connection import Connection
+from hookgw.api.gate import Gate
+from hookgw.api.waits import Waits
 from hookgw.gateway import Gateway
+from hookgw.settings import ServerSettings
 from tests.api.conftest import KEY
 from tests.api.wire import HEALTH, Running, read_answer, read_to_end
 
@@ -74,3 +81,18 @@ async def test_a_body_that_looks_like_an_answer_stays_as_it_is(
             await stream.send_all(b"GET /public/like HTTP/1.1\r\nhost: x\r\n\r\n")
             status, _, received = await read_answer(stream)
             assert (status, received) == (200, body)
+
+
+async def test_what_is_closed_is_not_waited_for() -> None:
+    """Its task ends later; until then nobody must find it again, who looks for a connection to close."""
+    waits = Waits(ServerSettings())
+    own, other = socket.socketpair()
+    with other:
+        sock = trio.socket.from_stdlib_socket(own)
+        connection = Connection(trio.SocketStream(sock), sock, Gate(1000), waits)
+        waits.writes.begin(connection)
+        assert waits.heads.first() is connection
+        connection.abort()
+        assert [wait.first() for wait in waits.all] == [None] * 4
+        assert connection.lag() is None
+        assert other.recv(1) == b""
