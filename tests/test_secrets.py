@@ -10,12 +10,14 @@ import base64
 import io
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import click.testing
 import httpx
 import pytest
 import structlog
@@ -24,6 +26,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw.api.app import create_app
 from hookgw.api.serving import serve
+from hookgw.cli.group import main as command
+from hookgw.cli.running import run_to_end
 from hookgw.config import load_settings
 from hookgw.gateway import Gateway, open_gateway
 from hookgw.log import configure_logging
@@ -41,7 +45,12 @@ storage:
   path: {folder}/data/hookgw.db
   master_key: "{master_key}"
   old_master_keys: ["{old_master_key}"]
-delivery: {{allow_networks: ["127.0.0.0/8"], schedule: [], unreachable_first_wait: 20ms, max_age: 100ms}}
+delivery:
+  allow_networks: ["127.0.0.0/8"]
+  schedule: []
+  unreachable_first_wait: 20ms
+  max_age: 100ms
+  proxy: {proxy}
 operations:
   url: "{ops_url}"
   headers: {{authorization: "Bearer {ops_header}"}}
@@ -99,8 +108,10 @@ def whsec(planted: Planted, name: str) -> str:
 class World:
     """A gateway full of secrets, with its receivers and its log."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, proxy: bool = False) -> None:
         self.planted = Planted()
+        password = self.planted.plant("password of the proxy", "planted-proxy-password-91")
+        self.proxy = f'"http://proxyuser:{password}@127.0.0.1:1"' if proxy else "null"
         self.folder = folder
         self.log = io.StringIO()
         self.gateway: Gateway
@@ -122,10 +133,11 @@ class World:
         password = "".join(f"%{byte:02X}" for byte in self.password.encode())
         return receiver.url.replace("://", f"://{self.user}:{password}@").rstrip("/") + path
 
-    def write_config(self, receiver: Receiver) -> Path:
+    def write_config(self, receiver: Receiver | SimpleNamespace) -> Path:
         plant = self.planted.plant
         text = CONFIG.format(
             folder=self.folder,
+            proxy=self.proxy,
             master_key=plant("master key", new_master_key()),
             old_master_key=plant("old master key", new_master_key()),
             ops_url=receiver.url.replace("://", f"://ops:{self.ops_password}@") + "ops",
@@ -178,8 +190,10 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 
 @asynccontextmanager
-async def open_world(tmp_path: Path, receiver: Receiver, nursery: trio.Nursery) -> AsyncIterator[World]:
-    world = World(tmp_path)
+async def open_world(
+    tmp_path: Path, receiver: Receiver, nursery: trio.Nursery, *, proxy: bool = False
+) -> AsyncIterator[World]:
+    world = World(tmp_path, proxy=proxy)
     path = world.write_config(receiver)
     settings = load_settings(path, {"PLANTED_GLOBAL_KEY": world.global_key})
     configure_logging(settings.log, world.log)
@@ -325,3 +339,135 @@ async def test_nothing_that_comes_out_shows_a_secret(
     assert "attempt failed" in world.log.getvalue()
     assert "Traceback" in world.log.getvalue()
     assert world.leaks(allowed=SHOWN) == []
+
+
+async def test_a_proxy_that_fails_shows_no_password(
+    tmp_path: Path, receiver: Receiver, nursery: trio.Nursery
+) -> None:
+    async with open_world(tmp_path, receiver, nursery, proxy=True) as world:
+        body = bodies(world, receiver)["/webhook/set/<instance>"][0]
+        await world.call("POST", "/webhook/set/loja1", json=body)
+        tried = await world.call("POST", "/webhook/test/loja1")
+        assert "proxy" in tried.json()["error"]
+        await world.call("POST", "/event/emit/loja1", json={"event": "CALL", "data": {}})
+        await settle(world)
+        for path in ("/delivery/list/loja1", "/lane/list", "/metrics"):
+            await world.call("GET", path)
+    assert world.leaks() == []
+
+
+@pytest.fixture
+def hookgw(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Awaitable[tuple[str, bytes]]]:
+    """Call a command and give its line and all that it printed."""
+
+    async def call(*args: str, **environ: str) -> tuple[str, bytes]:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        runner = click.testing.CliRunner()
+        result = await trio.to_thread.run_sync(lambda: runner.invoke(command, args, prog_name="hookgw"))
+        return f"hookgw {' '.join(args[:2])} -> {result.exit_code}", result.output.encode()
+
+    return call
+
+
+async def test_no_command_shows_a_secret(
+    tmp_path: Path,
+    receiver: Receiver,
+    nursery: trio.Nursery,
+    hookgw: Callable[..., Awaitable[tuple[str, bytes]]],
+) -> None:
+    async with open_world(tmp_path, receiver, nursery) as world:
+        await fill(world, receiver)
+        given = {"HOOKGW_URL": world.url, "HOOKGW_KEY": world.global_key}
+        url, header = world.url_of(receiver), f"authorization: Bearer {world.header}"
+        webhook = ("webhook", "set", "loja1")
+        calls: list[tuple[str, ...]] = [
+            (*webhook, url, "--header", header, "--secret", world.secret),
+            (*webhook, url + "#x", "--header", header, "--secret", world.secret + "!"),
+            (*webhook, url, "--secret", world.private_key[:-9], "--label", "crm"),
+            (*webhook, url, "--header", f"authorization {world.header}"),
+            (*webhook, url, "--plugins", f'"{world.header}'),
+            ("webhook", "find", "loja1"),
+            ("webhook", "test", "loja1"),
+            ("webhook", "public-key", "loja1"),
+            ("webhook", "find", "loja1", "--label", "crm"),
+            ("instance", "list"),
+            ("instance", "create", "loja1", "--token", world.token),
+            ("key", "list", "loja1"),
+            ("delivery", "list", "loja1"),
+            ("delivery", "dead", "loja1"),
+            ("lane", "list"),
+            ("emit", "loja1", "NOPE", "--data", f'"{world.header}'),
+            ("listen", "--port", "1", "--secret", world.secret),
+            ("listen", "--public-key", world.private_key),
+        ]
+        for args in calls:
+            for more in ((), ("--json",)):
+                world.seen.append(await hookgw(*args, *more, **given))
+        config = {"PLANTED_GLOBAL_KEY": world.global_key}
+        for args in (("plugins",), ("check-config", str(world.folder / "config.yaml"))):
+            world.seen.append(await hookgw(*args, HOOKGW_CONFIG=str(world.folder / "config.yaml"), **config))
+        dead = f"http://{world.user}:{world.ops_password}@127.0.0.1:1"
+        for server in (dead, dead.replace("http", "ftp"), dead + "/\n", dead.replace(":1", ":x")):
+            world.seen.append(await hookgw("lane", "list", "--server", server))
+    assert sum(" -> 0" in what for what, _ in world.seen if what.startswith("hookgw")) > 12
+    assert world.leaks(allowed=SHOWN) == []
+
+
+SPOILED = [
+    ("global_key: ", "global_key: [0] "),
+    ('master_key: "', 'master_key: "x'),
+    ('old_master_keys: ["', 'old_master_keys: ["x'),
+    ("master_key: ", "master_key: {a: b} # "),
+    ('secret: "whsec_', 'secret: "whsk_'),
+    ("authorization: ", "host: "),
+    ("authorization: ", "bad name: "),
+    ('authorization: "', 'authorization: "\\n'),
+    ('headers: {authorization: "', 'headers: ["'),
+    ('  url: "http', '  url: "ftp'),
+    ("/ops", "/ops#x"),
+    ('proxy: "http', 'proxy: "ftp'),
+    ('api_key: "', 'api_key: "${NOT_SET}'),
+    ('api_key: "', 'api_key: "${planted'),
+    ("log: {", "log: {{"),
+    ("secret:", "secret: *"),
+    ("auth:", "auht:"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong"), SPOILED)
+async def test_what_is_wrong_with_a_configuration_is_told_without_its_secrets(
+    tmp_path: Path,
+    receiver: Receiver,
+    right: str,
+    wrong: str,
+    hookgw: Callable[..., Awaitable[tuple[str, bytes]]],
+) -> None:
+    world = World(tmp_path, proxy=True)
+    path = trio.Path(world.write_config(receiver))
+    text = (
+        (await path.read_text())
+        .replace("proxy: http", 'proxy: "http')
+        .replace("@127.0.0.1:1}", '@127.0.0.1:1"}')
+    )
+    assert right in text
+    await path.write_text(text.replace(right, wrong, 1))
+    what, output = await hookgw("check-config", str(path), PLANTED_GLOBAL_KEY=world.global_key)
+    assert what.endswith("-> 1"), output
+    world.seen.append((what, output))
+    assert world.leaks() == []
+
+
+def test_a_crash_is_logged_without_secrets(tmp_path: Path) -> None:
+    world = World(tmp_path, proxy=True)
+    path = world.write_config(SimpleNamespace(url="http://127.0.0.1:9/"))
+    settings = load_settings(path, {"PLANTED_GLOBAL_KEY": world.global_key})
+    configure_logging(settings.log, world.log)
+
+    async def crash() -> None:
+        raise RuntimeError(f"a bug, with {settings!r}")
+
+    with pytest.raises(SystemExit):
+        run_to_end(crash)
+    assert "a bug, with Settings" in world.log.getvalue()
+    assert world.leaks() == []

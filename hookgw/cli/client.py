@@ -13,6 +13,7 @@ import httpx
 
 from hookgw._version import __version__
 from hookgw.cli.failure import Away, Failed
+from hookgw.userinfo import with_masked_user
 
 R = TypeVar("R")
 
@@ -37,7 +38,7 @@ class Client:
     """
 
     def __init__(self, server: str, key: str | None) -> None:
-        self._server = server
+        self._server = with_masked_user(server)
         self._http = httpx.Client(
             base_url=_base_url(server),
             transport=_transport(server),
@@ -138,7 +139,7 @@ def _base_url(server: str) -> str:
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:
         raise click.UsageError(
-            f"--server must be an http or https URL, or unix:/path, not {server!r}; "
+            f"--server must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}; "
             f"for example {DEFAULT_SERVER}"
         )
     return server

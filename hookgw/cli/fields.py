@@ -54,7 +54,7 @@ def read_headers(
     for value in values:
         name, colon, content = value.partition(":")
         if not colon or not name.strip():
-            raise click.BadParameter(f"{value!r} is no header; write NAME: VALUE.")
+            raise click.BadParameter("a header without a colon; write NAME: VALUE.")
         headers[name.strip()] = content.strip()
     return headers or None
 
