@@ -154,6 +154,17 @@ def security(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def properties(session: nox.Session) -> None:
+    """Try the properties of the HTTP interface for longer than every run of the tests does.
+
+    ``nox -s properties -- --examples 600`` (the default) takes minutes: ten times what the tests try.
+    """
+    install(session, "test")
+    env, rest = take_option(session, "examples", "HOOKGW_EXAMPLES")
+    session.run("pytest", "tests/properties", "--timeout=0", *rest, env={"HOOKGW_EXAMPLES": "600", **env})
+
+
+@nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
     """Look for input that breaks a promise, guided by coverage: three minutes for all targets.
 
