@@ -68,7 +68,8 @@ OPTIONS: Schema = {
     },
     "signature": {
         "enum": [*(signature.value for signature in Signature), None],
-        "description": "v1: HMAC-SHA256 with a shared secret. v1a: ed25519; receivers get the public key.",
+        "description": "v1: HMAC-SHA256 with a shared secret. v1a: ed25519; receivers get the public "
+        "key. A secret that is given must be one for it.",
     },
     "ordering": {
         "enum": [*(ordering.value for ordering in Ordering), None],

@@ -72,9 +72,9 @@ class Fields:
         return self.read(check, default, *spellings)
 
     def is_null(self, name: str) -> bool:
-        """Whether a field is there and ``null``."""
+        """Whether a field is ``null`` in the first object that has it."""
         self._asked.add(name)
-        return any(name in layer and layer[name] is None for _, layer in self._layers)
+        return next((layer[name] is None for _, layer in self._layers if name in layer), False)
 
     def warn(self, warnings: Iterable[str]) -> None:
         """Keep warnings of an inner object for :meth:`finish`."""

@@ -465,3 +465,20 @@ def test_the_signature_can_be_chosen(signature: Signature) -> None:
 def test_other_signatures_are_refused(fields: dict[str, Any], problem: str) -> None:
     (found,) = problems_of({"url": URL, **fields})
     assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("body", "timeout"),
+    [
+        ({"webhook": {"url": URL, "timeout": "2s"}, "timeout": None}, 2.0),
+        ({"webhook": {"url": URL, "timeout": None}, "timeout": "2s"}, None),
+        ({"webhook": {"url": URL}, "timeout": None}, None),
+        ({"webhook": {"url": URL}}, msgspec.UNSET),
+    ],
+)
+def test_a_null_counts_where_the_field_counts(body: dict[str, Any], timeout: object) -> None:
+    assert change_of(body).timeout == timeout
+
+
+def test_beside_a_null_a_wrong_value_is_still_wrong() -> None:
+    assert problems_of({"webhook": {"url": URL, "retry": {"maxAge": "AAA"}}, "retry": None})

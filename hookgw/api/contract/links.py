@@ -8,15 +8,24 @@ from typing import Any
 _INSTANCE = {"instance": "$request.path.instance"}
 _LABELLED = _INSTANCE | {"label": "$request.path.label"}
 _MADE = {"instance": "$response.body#/instance/instanceName"}
-_REGISTRATION = ("webhookFind", "webhookTest", "webhookSecret", "webhookRotateSecret", "webhookResume")
+_REGISTRATION = (
+    "webhookFind",
+    "webhookTest",
+    "webhookSecret",
+    "webhookPublicKey",
+    "webhookRotateSecret",
+    "webhookResume",
+)
 
-_LEADS: tuple[tuple[str, str, Mapping[str, str], tuple[str, ...]], ...] = (
+LEADS: tuple[tuple[str, str, Mapping[str, str], tuple[str, ...]], ...] = (
     (
         "instanceCreate",
         "201",
         _MADE,
         ("webhookSet", "instanceConnect", "instanceConnectionState", "messageSendText", "instanceDelete"),
     ),
+    ("keyCreate", "201", _INSTANCE | {"key_name": "$response.body#/name"}, ("keyDelete",)),
+    ("keyCreateGlobal", "201", {"key_name": "$response.body#/name"}, ("keyDeleteGlobal",)),
     ("instanceConnect", "200", _INSTANCE, ("messageSendText", "instanceLogout")),
     ("webhookSet", "201", _INSTANCE, (*_REGISTRATION, "webhookDelete", "eventEmit")),
     (
@@ -40,7 +49,7 @@ def links_of(operation_id: str, status: str) -> dict[str, Any]:
     """The links of an answer."""
     return {
         target: {"operationId": target, "parameters": dict(given)}
-        for source, answered, given, targets in _LEADS
+        for source, answered, given, targets in LEADS
         if (source, answered) == (operation_id, status)
         for target in targets
     }
