@@ -26,7 +26,7 @@ _DEEPEST = 8
 _SECRET_KEYS = frozenset(
     {
         *("apikey", "globalkey", "instancekey", "keyhashes", "hash", "jwtkey", "token", "password"),
-        *("masterkey", "oldmasterkeys", "options", "proxy"),
+        *("masterkey", "oldmasterkeys", "keypassword", "options", "proxy"),
         *("authorization", "proxyauthorization", "cookie", "setcookie", "headers", "secret", "secrets"),
     }
 )

@@ -32,6 +32,8 @@ class TlsSettings(Section, frozen=True, kw_only=True):
     key_password: str | None = None
     """What opens the key, where it is encrypted."""
 
+    __repr__ = repr_without("key_password")
+
 
 class ServerSettings(Section, frozen=True, kw_only=True):
     """Where and how the HTTP interface listens."""

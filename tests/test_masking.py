@@ -16,7 +16,7 @@ from hookgw.dispatch.courier import route_for
 from hookgw.masking import repr_without
 from hookgw.registrations import Instance, Registration, RegistrationChange, Secret, new_secret
 from hookgw.sealing import MasterKeys
-from hookgw.settings import AuthSettings, OperationsSettings, Settings, StorageSettings
+from hookgw.settings import AuthSettings, OperationsSettings, Settings, StorageSettings, TlsSettings
 
 PLAIN: Any = msgspec.Struct.__repr__
 URL = "https://ann:s3cret@receiver.test/in"
@@ -32,7 +32,7 @@ SECRET_FIELDS = {
         "authorization",
         "password",
     ),
-    *("headers", "options", "signing", "global_webhooks"),
+    *("headers", "key_password", "options", "signing", "global_webhooks"),
 }
 
 
@@ -70,6 +70,7 @@ def test_every_record_with_a_secret_masks_it(records: set[type[Any]]) -> None:
         route_for(HOOK),
         MasterKeys(b"s3cret", (b"s3cret",)),
         AuthSettings(global_key="s3cret"),
+        TlsSettings(key_password="s3cret"),
         StorageSettings(master_key="s3cret", old_master_keys=("s3cret",)),
         OperationsSettings(url=URL, secret="s3cret", headers={"x": "s3cret"}),
         Settings(auth=AuthSettings(global_key="s3cret"), global_webhooks=({"url": URL},)),

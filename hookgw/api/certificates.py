@@ -1,4 +1,7 @@
-"""The certificate that connections are secured with, renewed while the server runs."""
+"""The certificate that connections are secured with, renewed while the server runs.
+
+``cryptography`` is imported with the first certificate.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,6 @@ from pathlib import Path
 
 import structlog
 import trio
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from cryptography.x509 import load_pem_x509_certificates
 
 from hookgw.errors import StartError
 from hookgw.settings import TlsSettings
@@ -86,6 +86,8 @@ def load_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def _check_certificate(file: Path) -> None:
+    from cryptography.x509 import load_pem_x509_certificates
+
     try:
         load_pem_x509_certificates(_read("certificate", file))
     except ValueError as error:
@@ -94,6 +96,9 @@ def _check_certificate(file: Path) -> None:
 
 def _check_key(file: Path, password: str) -> None:
     """A key that is in the clear is taken with a password too, as OpenSSL does."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     content = _read("key", file)
     is_sealed = b"ENCRYPTED" in content
     try:

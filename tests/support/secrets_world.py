@@ -29,7 +29,7 @@ from hookgw.testing.received import Received
 from tests.support.planted import Planted
 
 CONFIG = """
-server: {{bind: ["127.0.0.1:0"]}}
+server: {{bind: ["127.0.0.1:0"], tls: {{key_password: "{key_password}"}}}}
 auth: {{global_key: "${{PLANTED_GLOBAL_KEY}}", failed_attempts: 0}}
 storage:
   path: {folder}/data/hookgw.db
@@ -128,6 +128,7 @@ class World:
         text = CONFIG.format(
             folder=self.folder,
             proxy=self.proxy,
+            key_password=plant("password of the TLS key"),
             master_key=plant("master key", new_master_key()),
             old_master_key=plant("old master key", new_master_key()),
             ops_url=receiver.url.replace("://", f"://ops:{self.ops_password}@") + "ops",
