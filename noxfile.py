@@ -166,7 +166,7 @@ def properties(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Look for input that breaks a promise, guided by coverage: three minutes for all targets.
+    """Look for input that breaks a promise, guided by coverage: three and a half minutes for all targets.
 
     ``nox -s fuzz -- --seconds 60 url host`` takes a minute for each of these two; ``--keep`` adds what
     reaches something new to the corpus, which every run of the tests tries.

@@ -14,7 +14,9 @@ import httpx
 
 from hookgw.delivery.guard import AddressGuard
 from hookgw.delivery.host import parse_host
+from hookgw.delivery.proxy import parse_proxy
 from hookgw.delivery.target import Target, parse_target
+from hookgw.userinfo import without_user
 from tests.fuzz.sentences import check_sentences
 
 GUARD = AddressGuard()
@@ -62,12 +64,27 @@ def url(data: bytes) -> None:
         check_sentences(str(error))
         return
     _check_parts(target)
+    plain = parse_target(without_user(text))
+    assert (plain.host, plain.port, plain.path) == (target.host, target.port, target.path)
+    assert plain.authorization is None
     meant = _numeric(target.host)
     if meant is not None:
         assert (GUARD.refusal(target.host, target.port) is not None) == is_refused(meant)
     for other in (_by_urllib(text), _by_httpx(text)):
         if other:
             _check_agreement(target, other)
+
+
+def proxy(data: bytes) -> None:
+    """A proxy's URL is refused with a sentence that repeats no password, or has a host and a port."""
+    text = data.decode("utf-8", "replace")
+    try:
+        found = parse_proxy(text)
+    except ValueError as error:
+        check_sentences(str(error), hidden="s3cret")
+        return
+    assert found.place
+    assert "s3cret" not in repr(found) or "s3cret" in found.host
 
 
 def host(data: bytes) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 
 import h11
 
 from hookgw.api.gate import POISON, Gate
+from hookgw.sources import TrustedProxies, source_of
 from tests.fuzz.pieces import even, odd
 
 MAX_HEAD = 200
+PROXIES = TrustedProxies(["127.0.0.0/8", "10.0.0.0/8", "::1/128", "unix"])
 
 
 def gate(data: bytes) -> None:
@@ -29,6 +32,19 @@ def gate(data: bytes) -> None:
     else:
         assert front.refusal.status in (400, 431, 505)
         assert not _is_taken(passed + front.end())
+
+
+def forwarded(data: bytes) -> None:
+    """Lines of ``x-forwarded-for``, the first one the peer: the client is an address, or the peer.
+
+    Whom nobody trusts is not believed.
+    """
+    first, *values = data.decode("latin-1").split("\n")
+    peer = first or None
+    client = PROXIES.client_of(peer, values)
+    assert client == peer or ipaddress.ip_address((client or "").partition("%")[0])
+    assert client == peer or PROXIES.trusts(peer)
+    assert client is None or source_of(client)
 
 
 def _through(pieces: Iterable[bytes]) -> tuple[Gate, bytes]:

@@ -84,6 +84,7 @@ TARGETS = {
     for target in (
         Target(answers.answer, _HTTP),
         Target(requests.gate, _REQUEST),
+        Target(requests.forwarded, _HOST, longest=96),
         Target(answers.retry_after, _DATES, longest=64),
         Target(bodies.registration, _JSON + _FIELDS),
         Target(bodies.other_bodies, _JSON + _FIELDS),
@@ -92,6 +93,7 @@ TARGETS = {
         Target(addresses.address, longest=16),
         Target(addresses.host, _HOST, longest=64),
         Target(addresses.url, _HOST, longest=128),
+        Target(addresses.proxy, ("socks5://", "s3cret", *_HOST), longest=96),
         Target(texts.json_text, _JSON, longest=256),
         Target(texts.units, ("ms", "KiB", "0.5", "1e9", "w"), longest=32),
         Target(texts.cursor_and_time, ("dlv_", "2026-11-20T12:00:00", ".5", "Z", "+23:59"), longest=48),
