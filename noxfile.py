@@ -177,7 +177,7 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def contract(session: nox.Session) -> None:
-    """Try a running gateway against its own ``/openapi.json`` (schemathesis): three minutes.
+    """Try a running gateway against its own ``/openapi.json`` (schemathesis): about two minutes.
 
     ``nox -s contract -- --seed 7 --max-examples 200`` tries other requests, and more of them; what follows
     ``--`` goes to ``schemathesis run``.

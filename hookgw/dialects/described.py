@@ -72,16 +72,21 @@ SEND_TEXT: Schema = {
             "anyOf": [{"type": "string", "minLength": 1, "maxLength": MAX_NUMBER}, {"type": "integer"}],
             "description": "Whom it goes to, as the network writes it.",
         },
-        "text": _TEXT | {"description": "What is sent."},
+        "text": {"type": ["string", "null"], "description": "What is sent."},
         "textMessage": {
-            "type": "object",
-            "properties": {"text": _TEXT},
-            "description": "Where older clients write the text.",
+            "type": ["object", "null"],
+            "description": "Where older clients write the text; it counts where there is no other.",
         },
     },
     "anyOf": [
-        {"required": ["text"]},
-        {"required": ["textMessage"], "properties": {"textMessage": {"required": ["text"]}}},
+        {"required": ["text"], "properties": {"text": _TEXT}},
+        {
+            "required": ["textMessage"],
+            "properties": {
+                "text": {"type": "null"},
+                "textMessage": {"type": "object", "required": ["text"], "properties": {"text": _TEXT}},
+            },
+        },
     ],
 }
 

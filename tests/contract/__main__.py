@@ -11,6 +11,8 @@ from pathlib import Path
 from tests.support.gateway_process import KEY, Server, receiving, serving
 
 HERE = Path(__file__).parent
+THOROUGH = ["--checks", "all", "--max-examples", "50"]
+"""Every check that there is, and so many requests for each operation beside those that are always tried."""
 
 
 def main(arguments: list[str]) -> int:
@@ -27,7 +29,7 @@ def main(arguments: list[str]) -> int:
             }
             program = [sys.executable, "-m", "schemathesis.cli"]
             config = ["--config-file", str(HERE / "schemathesis.toml")]
-            command = [*program, *config, "run", f"{server.url}/openapi.json", *arguments]
+            command = [*program, *config, "run", f"{server.url}/openapi.json", *THOROUGH, *arguments]
             return subprocess.run(command, cwd=folder, env=env, check=False).returncode
 
 

@@ -98,6 +98,8 @@ GOOD: list[tuple[str, Any]] = [
     ("CreateRequest", {"instanceName": "loja1", "events": 1}),
     ("SendTextRequest", {"number": 5511.0, "text": "Oi"}),
     ("SendTextRequest", {"number": "5511", "textMessage": {"text": "Oi"}}),
+    ("SendTextRequest", {"number": "5511", "text": None, "textMessage": {"text": "Oi"}}),
+    ("SendTextRequest", {"number": "5511", "text": "Oi", "textMessage": {"text": ""}}),
     ("SendTextRequest", {"number": "5511", "text": "x" * 65_536}),
     *(("ReplayRequest", body) for body in each("since", "2h", "2026-11-20T12:00:00Z")),
     ("ReplayRequest", {"since": "2h", "until": "1h", "state": "all", "kinds": ["call"], "label": "crm"}),
@@ -138,6 +140,8 @@ BAD: list[tuple[str, Any]] = [
     *(("SendTextRequest", {"number": number, "text": "Oi"}) for number in ("", "1" * 129, None, 1.5, True)),
     *(("SendTextRequest", {"number": "1", "text": text}) for text in ("", "x" * 65_537, 1)),
     ("SendTextRequest", {"number": "1", "textMessage": {}}),
+    ("SendTextRequest", {"number": "1", "textMessage": {"text": ""}}),
+    ("SendTextRequest", {"number": "1", "text": "Oi", "textMessage": 1}),
     *(("ReplayRequest", body) for body in each("since", None, 5, "x")),
     *(
         ("ReplayRequest", {"since": "2h"} | more)
