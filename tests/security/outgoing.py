@@ -19,7 +19,7 @@ METADATA = ipaddress.IPv4Address("169.254.169.254")
 """Where clouds give their machines' credentials away."""
 
 
-@family("addresses", "refused inside the listed networks, also where IPv6 carries them; dialled next to them")
+@family("addresses", "refused inside the listed networks, also where IPv6 carries them; allowed next to them")
 def addresses(live: Live) -> Iterator[Trial]:
     guard, chance = AddressGuard(), random.Random(4)
     for _ in range(1000):
@@ -37,7 +37,7 @@ def addresses(live: Live) -> Iterator[Trial]:
 
 
 def _verdict(refused: bool) -> str:
-    return "refused" if refused else "dialled"
+    return "refused" if refused else "allowed"
 
 
 def _global(chance: random.Random) -> ipaddress.IPv6Address:
