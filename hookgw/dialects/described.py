@@ -42,8 +42,8 @@ CREATE: Schema = {
             "The connector; left out, events come by HTTP alone.",
         ),
         "webhook": or_null(
-            {"anyOf": [ref("RegistrationFields"), URL_SCHEMA]},
-            "A registration as in set, or a URL with events and the like beside it.",
+            {"anyOf": [ref("RegistrationFields"), URL_SCHEMA, {"enum": ["", {}]}]},
+            "A registration as in set, or a URL with events and the like beside it; empty for none.",
         ),
     },
     "if": {"properties": {"webhook": {"type": "string", "minLength": 1}}, "required": ["webhook"]},

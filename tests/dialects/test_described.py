@@ -96,6 +96,7 @@ GOOD: list[tuple[str, Any]] = [
     ("CreateRequest", {"instanceName": "loja1", "integration": "simulator", "webhook": {"url": URL}}),
     ("CreateRequest", {"instanceName": "loja1", "webhook": URL, "events": ["call"]}),
     ("CreateRequest", {"instanceName": "loja1", "events": 1}),
+    *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("webhook", "", {}, None)),
     ("SendTextRequest", {"number": 5511.0, "text": "Oi"}),
     ("SendTextRequest", {"number": "5511", "textMessage": {"text": "Oi"}}),
     ("SendTextRequest", {"number": "5511", "text": None, "textMessage": {"text": "Oi"}}),
