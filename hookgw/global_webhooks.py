@@ -23,6 +23,13 @@ from hookgw.signing_keys import signature_of
 from hookgw.store import Store
 from hookgw.userinfo import without_user
 
+_ID_PREFIX = "global_"
+
+
+def is_global(registration_id: str) -> bool:
+    """Whether the id is that of a registration of the configuration, present or former."""
+    return registration_id.startswith(_ID_PREFIX)
+
 
 async def read_global_webhooks(
     blocks: Sequence[dict[str, Any]],
@@ -75,7 +82,7 @@ def _read(block: dict[str, Any], catalog: Catalog) -> tuple[Registration, bool]:
         block.get("label", f"webhook-{zlib.crc32(without_user(change.url).encode()):08x}"), "label"
     )
     fresh = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
-    return msgspec.structs.replace(fresh, id=f"global_{label}"), change.secret is not msgspec.UNSET
+    return msgspec.structs.replace(fresh, id=f"{_ID_PREFIX}{label}"), change.secret is not msgspec.UNSET
 
 
 async def _with_kept_secret(registration: Registration, store: Store) -> Registration:

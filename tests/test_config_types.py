@@ -91,7 +91,7 @@ def test_every_type_is_read() -> None:
         ({"server": {"bnd": 1}}, "server.bnd", "this key is not known. Did you mean server.bind?"),
         ({"timeout": "5s"}, "timeout", "this key is not known here. Did you mean delivery.timeout?"),
         ({"log": {"path": "x"}}, "log.path", "this key is not known here. Did you mean storage.path?"),
-        ({"auth": {"zzz": 1}}, "auth.zzz", "this key is not known. Known here: global_key."),
+        ({"instances": {"zzz": 1}}, "instances.zzz", "this key is not known. Known here: auto_create."),
     ],
 )
 def test_what_is_wrong_is_reported_and_the_default_stays(raw: Any, path: str, sentence: str) -> None:

@@ -16,6 +16,7 @@ STATUS = {
     "Conflict": 409,
     "TooLarge": 413,
     "UnsupportedContentType": 415,
+    "TooManyRequests": 429,
     "NetworkRefused": 502,
     "Unavailable": 503,
     "StorageUnavailable": 503,
@@ -34,7 +35,7 @@ def test_every_error_has_its_status() -> None:
     assert found == STATUS
 
 
-@pytest.mark.parametrize("name", sorted(STATUS.keys() - {"PluginFailed"}))
+@pytest.mark.parametrize("name", sorted(STATUS.keys() - {"PluginFailed", "TooManyRequests"}))
 def test_an_error_keeps_its_sentences_apart_and_reads_as_one_text(name: str) -> None:
     error = getattr(errors, name)("First.", "Second.")
     assert error.messages == ("First.", "Second.")

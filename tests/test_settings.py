@@ -46,6 +46,9 @@ def test_every_time_is_a_duration_and_every_amount_of_bytes_a_size() -> None:
     """So that it is written with a unit; a bare number is a count or a part."""
     bare = {key.path for key in known_keys() if type(key.default) in (int, float)}
     assert bare == {
+        "auth.failed_attempts",
+        "auth.global_key_rate",
+        "auth.instance_key_rate",
         "server.max_batch_events",
         "server.max_connections",
         "server.max_connections_per_address",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,16 +10,18 @@ from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.api import answers
+from hookgw.api.auth import principal_here
 from hookgw.api.bodies import json_response, read_json
 from hookgw.api.contract.declaring import Parameter, describes, json_body
 from hookgw.api.presenting import present_delivery, present_lane, present_report
+from hookgw.api.withheld import withhold, withhold_in_report
 from hookgw.clock import parse_rfc3339
 from hookgw.deliveries import DeliveryState, parse_delivery_id
 from hookgw.dialects import parse_replay
 from hookgw.dialects.schema_parts import TIME_SCHEMA
 from hookgw.errors import Invalid, NotFound
 from hookgw.registrations import Registration
-from hookgw.store import DeliveryQuery
+from hookgw.store import DeliveryQuery, DeliverySummary
 
 if TYPE_CHECKING:
     from hookgw.gateway import Gateway
@@ -82,7 +84,7 @@ class DeliveryRoutes:
         known = self._registrations(instance)
         return json_response(
             answers.DeliveryPage(
-                deliveries=[present_delivery(one, known.get(one.registration)) for one in found],
+                deliveries=[self._present(one, known) for one in found],
                 cursor=found[-1].id if len(found) == query.limit else None,
             )
         )
@@ -108,6 +110,8 @@ class DeliveryRoutes:
         report = await self._gateway.store.find_delivery(instance, name)
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
+        if not principal_here().is_global:
+            report = withhold_in_report(report)
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
 
@@ -115,8 +119,7 @@ class DeliveryRoutes:
     async def resend(self, instance: str, name: str) -> Response:
         """Send one again, at the end of its lane."""
         summary = await self._gateway.resend(instance, name)
-        registration = self._registrations(instance).get(summary.registration)
-        return json_response(present_delivery(summary, registration), 202)
+        return json_response(self._present(summary, self._registrations(instance)), 202)
 
     @describes(TAG, {202: answers.Replayed}, body=REPLAY_BODY, errors=(409,))
     async def replay(self, instance: str) -> Response:
@@ -129,6 +132,11 @@ class DeliveryRoutes:
         asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
         replayed = await self._gateway.replay(instance, asked)
         return json_response(answers.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
+
+    @staticmethod
+    def _present(summary: DeliverySummary, known: Mapping[str, Registration]) -> answers.Delivery:
+        seen = summary if principal_here().is_global else withhold(summary)
+        return present_delivery(seen, known.get(summary.registration))
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         return {one.id: one for one in self._gateway.registrations_of(instance)}
