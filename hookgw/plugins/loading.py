@@ -109,7 +109,7 @@ def _find(settings: PluginsSettings, base: Path, extra: Mapping[str, object]) ->
         if path.is_dir():
             switched_off = own is not None and not settings.first_party and path.resolve() == own
             if not switched_off:
-                yield from _in_folder(path, "plugins.folders")
+                yield from _without_copies(_in_folder(path, "plugins.folders"), path, own)
         elif path.exists() or folder not in _DEFAULT_FOLDERS:
             raise StartError(
                 f"plugins.folders: {path} is no folder; make it, or take {folder} out of the list."
@@ -118,6 +118,14 @@ def _find(settings: PluginsSettings, base: Path, extra: Mapping[str, object]) ->
     yield from sources.by_entry_points()
     for name, plugin in extra.items():
         yield Candidate(name=name, source="given by the program", load=partial(_itself, plugin))
+
+
+def _without_copies(found: list[Candidate], folder: Path, own: Path | None) -> list[Candidate]:
+    """A clone has hookgw's own plugins once more: those of the hookgw that runs count."""
+    if own is None or not sources.is_of_a_clone(folder):
+        return found
+    names = {candidate.name for candidate in sources.in_folder(own)}
+    return [candidate for candidate in found if candidate.name not in names]
 
 
 def _itself(plugin: object) -> object:

@@ -57,6 +57,11 @@ def first_party_folder() -> Path | None:
     return checkout / "plugins" if (checkout / "pyproject.toml").is_file() else None
 
 
+def is_of_a_clone(folder: Path) -> bool:
+    """Whether a folder is ``plugins`` of a clone of hookgw, which holds hookgw's own plugins again."""
+    return (folder.resolve().parent / "hookgw" / "plugins" / Path(__file__).name).is_file()
+
+
 def in_folder(folder: Path) -> list[Candidate]:
     """Each ``*.py`` module and each package of a folder, by name; ``_…`` and ``.…`` are passed over.
 

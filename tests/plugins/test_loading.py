@@ -289,6 +289,29 @@ def test_the_first_party_folder_configured_too_is_loaded_once() -> None:
     assert load_plugins(PluginsSettings(first_party=False), base=checkout).plugins == ()
 
 
+@pytest.mark.parametrize("first_party", [True, False])
+def test_in_a_clone_the_installed_plugins_count_and_further_ones_are_loaded(
+    tmp_path: Path, write_plugin: Write, monkeypatch: pytest.MonkeyPatch, first_party: bool
+) -> None:
+    """``pip install .`` in a clone, and then ``hookgw serve`` in it: the folder has a copy of each."""
+    installed = Path(__file__).parents[2] / "plugins"
+    monkeypatch.setattr(sources, "first_party_folder", lambda: installed)
+    (tmp_path / "hookgw" / "plugins").mkdir(parents=True)
+    (tmp_path / "hookgw" / "plugins" / "sources.py").touch()
+    write_plugin("message_filters.py", FILTER)
+    write_plugin("crm.py", FILTER)
+    loaded = load_plugins(PluginsSettings(first_party=first_party), base=tmp_path)
+    assert names(loaded) == [*(FIRST_PARTY if first_party else []), "crm"]
+    assert all(str(tmp_path) not in plugin.source for plugin in loaded.plugins if plugin.name != "crm")
+
+
+def test_elsewhere_a_plugin_with_the_name_of_a_first_party_one_stops_the_start(
+    tmp_path: Path, write_plugin: Write
+) -> None:
+    write_plugin("message_filters.py", FILTER)
+    assert "Two plugins are called 'message_filters'" in refusal(tmp_path, first_party=True)
+
+
 def test_an_installed_package_has_the_first_party_plugins_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
