@@ -58,7 +58,9 @@ class Egress:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch over the exchanges' deadlines, until cancelled; started before the first exchange."""
         try:
-            await self._deadlines.run(task_status=task_status)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._deadlines.run)
+                task_status.started()
         finally:
             with trio.move_on_after(1, shield=True):
                 await self.http.aclose()
