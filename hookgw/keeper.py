@@ -139,6 +139,8 @@ class Keeper:
             current = self._registry.registration(registration.id)
             if current is None or not current.enabled:
                 return
+            if current.address != registration.address:  # it was said of a URL that it no longer has
+                return
             disabled = msgspec.structs.replace(
                 current,
                 enabled=False,

@@ -9,7 +9,8 @@ holds because of three rules:
 - The lanes that are left and those that are reached are paused until the last step is on disk. The
   reached ones also wait for what is on the wire from the others.
 - A registration that is changed again meanwhile has the same move go on to its newest lanes, from the
-  beginning, through all lanes in which anything of it may be.
+  beginning, through all lanes in which anything of it may be. What is on the wire from a lane that it has
+  left counts as in that lane until its end, also after the last step.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Moves:
         self._step = trio.Lock()
         self._unfinished: dict[str, tuple[str, ...]] = {}
         self._running: dict[str, Move] = {}
+        self._left: dict[str, list[tuple[str, trio.Event]]] = {}
 
     async def load(self) -> None:
         """Read which moves were cut off. The registry must be loaded."""
@@ -65,8 +67,10 @@ class Moves:
         self._unfinished = {key: tuple(lanes) for key, lanes in noted.items()}
 
     def lanes(self, registration: Registration) -> tuple[str, ...]:
-        """Every lane in which pending deliveries of a registration can be."""
-        return tuple(dict.fromkeys((*self._unfinished.get(registration.id, ()), *lanes_of(registration))))
+        """Every lane in which pending deliveries of a registration can be, or from which one is sent now."""
+        left = (lane for lane, over in self._left.get(registration.id, ()) if not over.is_set())
+        unfinished = self._unfinished.get(registration.id, ())
+        return tuple(dict.fromkeys((*unfinished, *left, *lanes_of(registration))))
 
     def held(self) -> set[str]:
         """The lanes that must not be started before :meth:`run`: what is pending in them is to be moved."""
@@ -89,8 +93,9 @@ class Moves:
 
     def stop(self) -> None:
         """Leave what is not moved yet to the next start. The dispatcher must have been stopped before."""
-        if self._nursery is not None:
-            self._nursery.cancel_scope.cancel()
+        nursery, self._nursery = self._nursery, None
+        if nursery is not None:
+            nursery.cancel_scope.cancel()
         for move in self._running.values():
             move.done.set()
 
@@ -109,15 +114,16 @@ class Moves:
         async with self._step:
             move = self._running.get(new.id) or Move()
             before = self.lanes(old)
-            on_the_wire = [done for _, done in self._dispatcher.under_way(before, new.id)]
+            on_the_wire = self._on_the_wire(before, new.id)
             self._hold(before, move)
-            self._hold(lanes_of(new), move, on_the_wire)
+            self._hold(lanes_of(new), move, [over for _, over in on_the_wire])
             try:
                 await self._put(new, before)
             except BaseException:
                 if new.id not in self._running:
                     move.done.set()
                 raise
+            self._left[new.id] = on_the_wire
             move.place = START
             if new.id not in self._running:
                 self._start(new.id, move)
@@ -146,8 +152,16 @@ class Moves:
     def _hold(self, lanes: Iterable[str], move: Move, also: Sequence[trio.Event] = ()) -> None:
         self._dispatcher.pause(lanes, until=[move.done, *also])
 
+    def _on_the_wire(self, lanes: Iterable[str], registration_id: str) -> list[tuple[str, trio.Event]]:
+        """From which lanes something is sent to a registration now, each with an event of its end."""
+        under_way = self._dispatcher.under_way
+        return [(lane, over) for lane in lanes for _, over in under_way([lane], registration_id)]
+
     def _start(self, registration_id: str, move: Move) -> None:
-        assert self._nursery is not None  # noqa: S101 - for the type checker; the callers have looked
+        if self._nursery is None:  # stopped while the registration was written: the next start goes on
+            move.begun.set()
+            move.done.set()
+            return
         self._running[registration_id] = move
         self._nursery.start_soon(self._carry_out, registration_id, move)
 
@@ -161,6 +175,14 @@ class Moves:
                 move.begun.set()
         finally:
             move.begun.set()
+        await self._forget_left(registration_id)
+
+    async def _forget_left(self, registration_id: str) -> None:
+        """Once nothing is on the wire from lanes that were left; a later move does it for its own."""
+        for _, over in self._left.get(registration_id, ()):
+            await over.wait()
+        if all(over.is_set() for _, over in self._left.get(registration_id, ())):
+            self._left.pop(registration_id, None)
 
     async def _take_step(self, registration_id: str, move: Move) -> bool:
         """Move some deliveries to where the registration is now; say whether there may be more.

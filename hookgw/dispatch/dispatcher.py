@@ -61,13 +61,14 @@ class Dispatcher:
                 task_status.started()
                 await self._send_to_rest(nursery)
         finally:
+            self._nursery = None  # what is on disk from now on waits there
             self._resting.end(self._resting.lanes())
             self._stopped.set()
 
     @property
     def is_running(self) -> bool:
         """Whether lanes are worked off."""
-        return self._nursery is not None and not self._stopping and not self._stopped.is_set()
+        return self._nursery is not None and not self._stopping
 
     def dispatch(self, deliveries: Iterable[Delivery]) -> None:
         """Hand deliveries that are on disk to their lanes, in the order given. Never waits."""

@@ -251,3 +251,14 @@ async def test_a_nudge_while_stopping_leaves_it_on_disk(autojump_clock: MockCloc
         dispatcher.nudge({URL: 1})
         await dispatcher.wait_stopped()
     assert world.courier.order == []
+
+
+async def test_what_is_appended_while_all_ends_by_a_fault_stays_on_disk(autojump_clock: MockClock) -> None:
+    """The store still writes then, and tells of it; that must not add a failure to the one there is."""
+    world = World()
+    async with running(world) as dispatcher:
+        pass
+    assert not dispatcher.is_running
+    dispatcher.dispatch(world.store.append(1))
+    dispatcher.nudge({OTHER: 1})
+    assert world.courier.order == []
