@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -84,3 +85,37 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"has the name {name[:64]!r} twice in one object")
         found[name] = value
     return found
+
+
+_DENSE = 16
+"""Bytes between two commas, below which a list may have so many items that to take it apart is costly."""
+
+
+def has_more_items(text: bytes, most: int) -> bool:
+    """Whether a JSON text is a list of so many tiny items that it must not even be taken apart.
+
+    Millions of them take a hundred times the memory of the text, and hold up everybody meanwhile. Only texts
+    with so many commas that this can be are read for it, no further than to the first item too many.
+
+    Returns:
+        whether there are more than ``most``; false also for what is not worth the look, or is malformed.
+    """
+    commas = text.count(b",")
+    if commas <= _DENSE * most or commas * _DENSE <= len(text):
+        return False
+    try:
+        _at_most(most).decode(text)
+    except msgspec.ValidationError as error:
+        return "of at most length" in str(error)
+    except (msgspec.DecodeError, RecursionError):
+        pass  # whoever takes it apart says what is wrong
+    return False
+
+
+@lru_cache(maxsize=1)
+def _at_most(items: int) -> msgspec.json.Decoder[Any]:
+    """Reads so many items, and stops at the next one. (A row of fields has such a bound, a list has none.)"""
+    one = (msgspec.Raw | msgspec.UnsetType, msgspec.UNSET)
+    fields = [(f"item_{number}", *one) for number in range(items)]
+    row = msgspec.defstruct("Row", fields, array_like=True, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(row)

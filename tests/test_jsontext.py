@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.jsontext import MAX_DEPTH, decode_strict
+from hookgw.jsontext import MAX_DEPTH, decode_strict, has_more_items
 
 JSON_VALUES = st.recursive(
     st.none()
@@ -79,3 +79,22 @@ def test_many_objects_beside_each_other_are_not_deep() -> None:
 
 def test_an_integer_beyond_2_to_the_64_keeps_its_digits() -> None:
     assert decode_strict(b"[18446744073709551617, -18446744073709551617]") == [2**64 + 1, -(2**64) - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        (b"[" + b"1," * 99 + b"1]", True),
+        (b" [\n" + b"{} , " * 99 + b"{}]", True),
+        (b"[" + b"1," * 99 + b"oh no", True),
+        (b"[[" + b"1," * 99 + b"1],2,3]", False),
+        (b"[[" + b"1," * 99 + b"1],2,3,4]", True),
+        (b"[" + b'"0123456789abcdef",' * 99 + b"1]", False),
+        (b"[1,2,3,4]", False),
+        (b"[" + b"," * 99, False),
+        (b'{"a":"' + b"," * 99 + b'"}', False),
+        (b"[" * 5000 + b"," * 5000, False),
+    ],
+)
+def test_a_list_of_more_items_than_may_be_is_known_before_it_is_read(text: bytes, has: bool) -> None:
+    assert has_more_items(text, 3) is has

@@ -56,6 +56,7 @@ class Connection(trio.abc.HalfCloseableStream):
         self._wait: Wait | None = None
         self._is_asked = False
         self._is_head_due = True
+        self._is_given_up = False
         self._headers = headers + _NO_GUESSING
         self._headers_uncached = self._headers + _NO_CACHING
         self._head = b""
@@ -111,7 +112,7 @@ class Connection(trio.abc.HalfCloseableStream):
         """Read what passes the gate."""
         while True:
             data = await self._stream.receive_some(max_bytes)
-            if not data:
+            if not data or self._is_given_up:  # who goes on sending does not keep it open
                 return self._gate.end()
             passed = self._gate.feed(bytes(data))
             if not self._gate.is_between or self._wait is self._waits.bodies:
@@ -164,6 +165,7 @@ class Connection(trio.abc.HalfCloseableStream):
         """Wait no longer for what has begun. It is refused, in its turn; where nothing has, just close."""
         if self._gate.is_within_head or self._gate.is_within_body:
             self._gate.refuse(refusal)
+            self._is_given_up = True
             self.stop_reading()
         else:
             self.abort()

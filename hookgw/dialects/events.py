@@ -6,7 +6,9 @@ and the like. The payload stays the bytes that came in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,7 +17,7 @@ from hookgw.clock import parse_rfc3339
 from hookgw.dialects.fields import kind_of, show_name, unknown_field
 from hookgw.errors import Invalid, TooLarge
 from hookgw.events import EVENT_ID, Catalog, Event, EventKind, new_event_id
-from hookgw.jsontext import decode_strict
+from hookgw.jsontext import decode_strict, has_more_items
 from hookgw.units import Size
 
 MAX_REASONS = 100
@@ -77,32 +79,36 @@ def parse_events(
         TooLarge: a single event is over its limit.
     """
     reader = _Reader(instance, catalog, now, _id_of_key(key), limits.max_data)
-    items = _split(body, lines)
+    items = _split(body, lines, limits.max_events)
     if items is None:
         if len(body) > limits.max_single:
             raise TooLarge(f"The body of a single event may have at most {Size(limits.max_single)}.")
         return Batch([reader.event(body, "")], reader.warnings(), is_single=True)
     if len(items) > limits.max_events:
-        raise Invalid(
-            f"The batch has {len(items):,} events; at most {limits.max_events:,} are taken at once."
-        )
+        raise _too_many(limits.max_events)
     if key is not None and len(items) != 1:
         raise Invalid(f"Idempotency-Key is the id of a single event, but the batch has {len(items):,}.")
     return Batch(_read_all(reader, items), reader.warnings())
 
 
-def _split(body: bytes, lines: bool) -> list[bytes | msgspec.Raw] | None:
-    """The events of a batch; ``None`` where the body is a single event."""
+def _split(body: bytes, lines: bool, most: int) -> Sequence[bytes | msgspec.Raw] | None:
+    """The events of a batch, or somewhat more than ``most`` of them; ``None`` where it is a single event."""
     if lines:
-        return [line for line in body.split(b"\n") if line.strip()]
+        return list(islice((line for line in BytesIO(body) if line.strip()), most + 1))
     if body[:1] != b"[" and body.lstrip(b" \t\r\n")[:1] != b"[":
         return None
+    if has_more_items(body, most):
+        raise _too_many(most)
     try:
-        return list(_raw_items(body))
+        return _raw_items(body)
     except RecursionError:
         raise Invalid("The body is nested too deeply.") from None
     except msgspec.DecodeError as error:
         raise Invalid(f"The body is not JSON: {error}.") from None
+
+
+def _too_many(most: int) -> Invalid:
+    return Invalid(f"The batch has too many events: at most {most:,} are taken at once.")
 
 
 def _read_all(reader: _Reader, items: Iterable[bytes | msgspec.Raw]) -> list[Event]:

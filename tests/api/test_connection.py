@@ -10,7 +10,8 @@ from quart import Response
 
 from hookgw.api.app import Application
 from hookgw.api.connection import Connection
-from hookgw.api.gate import Gate
+from hookgw.api.gate import POISON, Gate
+from hookgw.api.heads import Refused
 from hookgw.api.waits import Waits
 from hookgw.gateway import Gateway
 from hookgw.settings import ServerSettings
@@ -96,3 +97,34 @@ async def test_what_is_closed_is_not_waited_for() -> None:
         assert [wait.first() for wait in waits.all] == [None] * 4
         assert connection.lag() is None
         assert other.recv(1) == b""
+
+
+class Flood(trio.abc.ReceiveStream):
+    """Somebody who never stops sending."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.lowlevel.checkpoint()
+        self.reads += 1
+        assert self.reads < 5
+        return b"GET /"
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_who_goes_on_sending_after_the_deadline_is_not_read_any_more() -> None:
+    own, other = socket.socketpair()
+    with other:
+        sock = trio.socket.from_stdlib_socket(own)
+        flood = Flood()
+        stream = trio.StapledStream(trio.SocketStream(sock), flood)
+        gate = Gate(1000)
+        connection = Connection(stream, sock, gate, Waits(ServerSettings()))
+        gate.feed(b"GET /")
+        connection.give_up(Refused(408, "Too late."))
+        assert await connection.receive_some() == POISON
+        assert await connection.receive_some() == b""
+        sock.close()

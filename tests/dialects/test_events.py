@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ CATALOG = Catalog(
 )
 PAYLOADS = sorted((Path(__file__).parent.parent / "payloads").glob("*.json"))
 NOW = 1_700_000_000.0
+TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are taken at once."
 GOOD = {"event": "MESSAGES_UPSERT", "data": {"a": 1}}
 
 
@@ -181,7 +183,22 @@ def test_every_bad_index_of_a_batch_is_named() -> None:
 def test_a_batch_has_a_limit() -> None:
     limits = EmitLimits(max_events=3)
     assert len(read([GOOD] * 3, limits=limits)) == 3
-    assert problems([GOOD] * 4, limits=limits) == ("The batch has 4 events; at most 3 are taken at once.",)
+    assert problems([GOOD] * 4, limits=limits) == (TOO_MANY_FOR_3,)
+    lines = json.dumps(GOOD).encode() + b"\n\n \n"
+    assert len(read(lines * 3, limits=limits, lines=True)) == 3
+    assert problems(lines * 4, limits=limits, lines=True) == (TOO_MANY_FOR_3,)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"), [(b"[" + b"{}," * 300_000 + b"1]", False), (b"12\n" * 300_000, True)]
+)
+def test_a_batch_of_tiny_things_is_not_taken_apart(body: bytes, lines: bool) -> None:
+    tracemalloc.start()
+    try:
+        assert problems(body, limits=EmitLimits(max_events=3), lines=lines) == (TOO_MANY_FOR_3,)
+        assert tracemalloc.get_traced_memory()[1] < 2**20 + len(body)
+    finally:
+        tracemalloc.stop()
 
 
 def test_data_has_a_limit() -> None:
