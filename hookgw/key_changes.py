@@ -89,7 +89,8 @@ class KeyChanges:
                 self._keyring.add_global(made)
             else:
                 self._keyring.add_instance(scope, [made])
-        logger.info("key made", instance=scope, name=name, expires_at=made.expires_at, maker=maker.key.name)
+        expires = None if made.expires_at is None else rfc3339(made.expires_at)
+        logger.info("key made", instance=scope, name=name, expires_at=expires, maker=maker.key.name)
         return made, key
 
     async def revoke(self, scope: str | None, name: str, *, by: Holder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,7 @@ async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_cl
         ("key revoked", "shop", "crm"),
     ]
     assert (logs[0]["maker"], logs[1]["by"]) == ("default", "configuration")
+    assert datetime.fromisoformat(logs[0]["expires_at"])
     assert key not in repr(logs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
@@ -35,6 +36,7 @@ class Client:
 
     Raises:
         click.UsageError: the address is neither of the two forms.
+        Failed: the authorities that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names cannot be read.
     """
 
     def __init__(self, server: str, key: str | None) -> None:
@@ -149,7 +151,11 @@ def _transport(server: str) -> httpx.HTTPTransport:
     if server.startswith("unix:"):
         return httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)
     # A context that trusts the machine's authorities takes 0.1 s to make: only where it is used.
-    return httpx.HTTPTransport(verify=httpx.URL(server).scheme == "https")
+    try:
+        return httpx.HTTPTransport(verify=httpx.URL(server).scheme == "https")
+    except OSError as error:  # ssl.SSLError is one
+        file = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
+        raise Failed(f"SSL_CERT_FILE: {file} cannot be read, or holds no certificate in PEM.") from error
 
 
 def _segment(text: str) -> str:
@@ -158,6 +164,11 @@ def _segment(text: str) -> str:
 
 
 def _no_answer(server: str, error: httpx.HTTPError, timeout: float) -> str:
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return (
+            f"The certificate of {server} is not trusted ({error}). "
+            "Where it is one of your own, name it: SSL_CERT_FILE=cert.pem hookgw …"
+        )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return (
             f"hookgw does not answer at {server} ({error}). Start it with `hookgw serve`, "

@@ -75,7 +75,7 @@ def list_(client: Client, instance: str, as_json: bool, **query: str | int | Non
 @server_options
 @json_option
 def dead(client: Client, instance: str, as_json: bool, **query: str | int | None) -> None:
-    """List INSTANCE's dead letters and why they were given up, the newest first."""
+    """List INSTANCE's dead letters and why, the newest first."""
     _list(client, instance, {"state": "dead", **query}, LISTED_DEAD, as_json)
 
 
@@ -101,7 +101,10 @@ def _list(
 @server_options
 @json_option
 def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None:
-    """Show a delivery with every attempt; ID is the delivery's or the event's."""
+    """Show a delivery with every attempt.
+
+    ID is the delivery's, or its event's.
+    """
     found = client.call("GET", "delivery", "find", instance, delivery_id)
     if as_json:
         show_json(found)
@@ -115,9 +118,9 @@ def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None
 @server_options
 @json_option
 def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> None:
-    """Send a finished delivery again; ID is the delivery's or the event's.
+    """Send a finished delivery again.
 
-    It goes to the end of its lane, with the same webhook-id.
+    ID is the delivery's, or its event's. It goes to the end of its lane, with the same webhook-id.
     """
     sent = client.call("POST", "delivery", "resend", instance, delivery_id)
     if as_json:

@@ -27,7 +27,7 @@ def instance() -> None:
 def create(
     client: Client, name: str, integration: str | None, token: str | None, url: str | None, as_json: bool
 ) -> None:
-    """Create an instance and print its key, which is shown only now."""
+    """Create an instance and print its key; it is shown only now."""
     fields = {
         "instanceName": name,
         "integration": integration,
@@ -60,7 +60,7 @@ def list_(client: Client, as_json: bool) -> None:
 @server_options
 @json_option
 def state(client: Client, name: str, as_json: bool) -> None:
-    """Print the state of an instance's connection: open, connecting or close."""
+    """Print the state of the connection: open, connecting or close."""
     answer = client.call("GET", "instance", "connectionState", name)
     if as_json:
         show_json(answer)
@@ -72,7 +72,10 @@ def state(client: Client, name: str, as_json: bool) -> None:
 @click.argument("name")
 @server_options
 def delete(client: Client, name: str) -> None:
-    """Delete an instance with its registrations; what is on its way becomes dead letters."""
+    """Delete an instance; what is pending becomes dead letters.
+
+    Its registrations and keys go with it.
+    """
     client.call("DELETE", "instance", "delete", name)
     click.echo(f"Deleted {name!r}.")
 

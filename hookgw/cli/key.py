@@ -15,7 +15,10 @@ SHOWN = {"name": "name", "instance": "instance", "key": "key", "expiresAt": "exp
 
 @click.group()
 def key() -> None:
-    """Create, list and revoke keys: those of an instance, or the global ones."""
+    """Create, list and revoke keys.
+
+    They are the global ones, or with --instance those of an instance.
+    """
 
 
 def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +45,7 @@ def create(
     expires_at: str | None,
     as_json: bool,
 ) -> None:
-    """Create a key and print it, which is shown only now."""
+    """Create a key and print it; it is shown only now."""
     fields = {"name": name, "expiresIn": expires_in, "expiresAt": expires_at}
     body = {field: value for field, value in fields.items() if value is not None}
     answer = client.call("POST", *_path("create", instance), body=body)

@@ -19,7 +19,7 @@ def lane() -> None:
 @server_options
 @json_option
 def list_(client: Client, as_json: bool) -> None:
-    """List the lanes with their state and backlog; needs the global key."""
+    """List the lanes with their state and backlog; needs a global key."""
     lanes = client.call("GET", "lane", "list")
     if as_json:
         show_json(lanes)

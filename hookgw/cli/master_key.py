@@ -11,7 +11,8 @@ from hookgw.sealing import new_master_key
 def master_key() -> None:
     """Make a new master key and print it.
 
-    It seals keys, secrets, URLs and options in the data file once `storage.master_key` is set to it.
-    This command changes and keeps nothing: keep the key apart from the data file and its backups.
+    Given to hookgw as HOOKGW_MASTER_KEY, storage.master_key or storage.master_key_file, it seals secrets,
+    headers, URLs and options in the data file. This command changes and keeps nothing: keep the key apart
+    from the data file and its backups.
     """
     click.echo(new_master_key())

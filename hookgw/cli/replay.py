@@ -61,7 +61,7 @@ def replay(
 
     \b
         hookgw delivery replay loja1 --since 2h
-        hookgw delivery replay loja1 --since 3d --until 1d --state all --kind MESSAGES_UPSERT
+        hookgw delivery replay loja1 --since 3d --until 1d --state all
 
     Ctrl-C stops it; it says from where to go on.
     """

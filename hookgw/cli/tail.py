@@ -52,7 +52,7 @@ Fetch = Callable[[str | None, int], dict[str, Any]]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one delivery a line.")
 @server_options
 def tail(client: Client, instance: str, lines: int, interval: float, as_json: bool) -> None:
-    """Print INSTANCE's deliveries as they are tried and finish, until Ctrl-C.
+    """Print INSTANCE's deliveries as they go, until Ctrl-C.
 
     A line says how a delivery stands after its latest attempt. A restart of hookgw is waited for.
     """

@@ -65,8 +65,8 @@ def _path(verb: str, instance: str, label: str | None) -> tuple[str, ...]:
     callback=read_headers,
     help="Sent with every delivery; repeatable.",
 )
-@click.option("--secret", help="whsec_…, or whsk_… for v1a.  [default: generated]")
-@click.option("--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519.  [default: v1]")
+@click.option("--secret", help="whsec_…, or whsk_… for v1a; at first one is generated.")
+@click.option("--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519; at first v1.")
 @click.option("--ordering", type=click.Choice(["url", "chat", "none"]), help="How much order is kept.")
 @click.option("--concurrency", type=click.IntRange(1), help="Deliveries in parallel, for chat and none.")
 @click.option("--timeout", metavar="DURATION", help="Of a whole attempt, for example 10s.")
@@ -85,7 +85,7 @@ def set_(
 ) -> None:
     """Have INSTANCE's events posted to URL.
 
-    What is not named keeps its stored value, except the kinds: without --event they are all.
+    What is not named keeps its stored value, except the kinds (without --event they are all) and --enabled.
     """
     change = {"url": url, "byEvents": by_events, **fields}
     given = {name: value for name, value in change.items() if value is not None}
@@ -114,7 +114,7 @@ def find(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 @label_option
 @server_options
 def delete(client: Client, instance: str, label: str | None) -> None:
-    """Delete the registration; what is on its way becomes dead letters."""
+    """Delete it; what is pending becomes dead letters."""
     client.call("DELETE", *_path("delete", instance, label))
     click.echo(f"Deleted the registration of {instance!r}{_named(label)}.")
 
@@ -141,7 +141,10 @@ def test(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 @server_options
 @json_option
 def secret(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Print the secret that signs the deliveries; with v1a, the public key that verifies them."""
+    """Print what verifies the deliveries.
+
+    That is the secret that signs them, or with v1a the public key.
+    """
     _show_secret(client.call("GET", *_path("secret", instance, label)), as_json)
 
 
@@ -151,7 +154,7 @@ def secret(client: Client, instance: str, label: str | None, as_json: bool) -> N
 @server_options
 @json_option
 def public_key(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Print the public key that verifies the deliveries, where they are signed with v1a."""
+    """Print the public key that verifies v1a signatures."""
     _show_secret(client.call("GET", *_path("publicKey", instance, label)), as_json)
 
 
@@ -164,7 +167,10 @@ def public_key(client: Client, instance: str, label: str | None, as_json: bool) 
 @server_options
 @json_option
 def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:
-    """Make a new secret and print it (with v1a, its public key); the old one goes on signing for a while."""
+    """Make a new secret, and print what verifies it.
+
+    That is the secret, or with v1a its public key. The old one goes on signing beside it for the grace.
+    """
     body = {"grace": grace} if grace else {}
     _show_secret(client.call("POST", *_path("rotateSecret", instance, label), body=body), as_json)
 

@@ -12,10 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from hookgw.errors import StartError
 from hookgw.sealing import PREFIX, MasterKeys, SealBroken, Sealer, key_id, sealed_with
 from hookgw.store.shelves import place_of
+
+logger = structlog.get_logger("hookgw.store")
 
 PAGE = 500
 """How many records are in memory at once."""
@@ -64,6 +67,7 @@ def prepare_shelves(connection: sqlite3.Connection, keys: MasterKeys, path: Path
     sealer = Sealer(keys.present, keys.old)
     if found != {sealer.id}:
         _rewrite(connection, path, _sealing(sealer))
+        logger.info("data file sealed", file=str(path), key=sealer.id)
     return sealer
 
 
@@ -94,6 +98,7 @@ def _unseal(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> Non
         )
     opener = Sealer(keys.old[0], keys.old)
     _rewrite(connection, path, lambda place, value: opener.open(place, msgspec.json.decode(value)))
+    logger.info("data file unsealed", file=str(path))
 
 
 def _sealing(sealer: Sealer) -> Convert:

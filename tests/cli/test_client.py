@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import click
 import pytest
 import trio
+import trustme
 
 from hookgw.cli import client as client_module
 from hookgw.cli.client import Client
@@ -124,6 +126,31 @@ async def test_a_gateway_that_never_answers_is_given_up(monkeypatch: pytest.Monk
     async with open_receiver(default=Answer((Hang(),))) as receiver:
         with pytest.raises(Failed, match=r"did not answer within 0\.01 s"):
             await call(receiver, "GET", "lane", "list")
+
+
+async def test_a_certificate_of_ones_own_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = trustme.CA()
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    async with open_receiver(default=says([]), ssl_context=context) as receiver:
+        with pytest.raises(Failed, match=r"is not trusted .* SSL_CERT_FILE=cert\.pem hookgw"):
+            await call(receiver, "GET", "lane", "list")
+        authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert await call(receiver, "GET", "lane", "list") == []
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_authorities_that_cannot_be_read_are_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    if text is not None:
+        (tmp_path / "ca.pem").write_text(text)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    with pytest.raises(Failed, match=r"SSL_CERT_FILE: \S+ca\.pem cannot be read, or holds no certificate"):
+        Client("https://gateway.example", None)
 
 
 @pytest.mark.parametrize("server", ["localhost:8080", "ftp://host", "http://", "", "http://h:x"])

@@ -48,6 +48,12 @@ def test_each_command_is_where_the_table_says(name: str) -> None:
     assert command.help
 
 
+@pytest.mark.parametrize("args", [[], *([name] for name in sorted(group.HOMES))], ids=" ".join)
+def test_help_fits_80_columns_and_no_summary_is_cut_off(args: list[str]) -> None:
+    said = click.testing.CliRunner().invoke(group.main, [*args, "--help"], terminal_width=80).output
+    assert [line for line in said.splitlines()[1:] if len(line) > 80 or line.endswith("...")] == []
+
+
 def run(*args: str, add: Callable[[click.Group], None] = lambda _: None) -> click.testing.Result:
     """Call a fresh group whose plugins add what ``add`` adds."""
     fresh = group.LazyGroup(name="hookgw", add_plugin_commands=add)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from hookgw.clock import Clock
 from hookgw.errors import StartError, StorageUnavailable
@@ -99,7 +100,11 @@ async def test_what_was_in_the_clear_is_sealed_at_the_next_start(path: Path) -> 
 async def test_a_new_key_takes_the_place_of_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resealing, "PAGE", 3)
     await fill(path, MasterKeys(A), more=10)
-    await check(path, MasterKeys(B, (A,)))
+    with capture_logs() as logs:
+        await check(path, MasterKeys(B, (A,)))
+        await check(path, MasterKeys(B, (A,)))
+    sealed = {"event": "data file sealed", "log_level": "info", "file": str(path), "key": key_id(B)}
+    assert logs.count(sealed) == 1
     assert ids_in(path) == only(B)
     assert key_id(A).encode() not in contents(path)
     await check(path, MasterKeys(B))
@@ -149,7 +154,9 @@ async def test_a_file_without_records_knows_its_key(path: Path) -> None:
 
 async def test_sealed_records_can_be_in_the_clear_again(path: Path) -> None:
     await fill(path, MasterKeys(A))
-    await check(path, MasterKeys(None, (A,), unseal=True))
+    with capture_logs() as logs:
+        await check(path, MasterKeys(None, (A,), unseal=True))
+    assert {"event": "data file unsealed", "log_level": "info", "file": str(path)} in logs
     assert PLANTED in contents(path)
     await check(path, MasterKeys())
     await check(path, MasterKeys(None, (), unseal=True))
