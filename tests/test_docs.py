@@ -123,6 +123,22 @@ def test_links_between_the_pages_lead_somewhere(name: str) -> None:
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
+def anchor(heading: str) -> str:
+    """What a heading is called in links, by GitHub's rule."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", [*PAGES, "plugins/README.md"])
+def test_links_into_pages_name_a_heading(name: str) -> None:
+    page = ROOT / name
+    lost = []
+    for file, wanted in re.findall(r"\]\(([^):\s#]*\.md)?#([^)\s]+)\)", page.read_text("utf-8")):
+        text = ((page.parent / file) if file else page).read_text("utf-8")
+        headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+        lost += [wanted] if wanted not in map(anchor, headings) else []
+    assert lost == []
+
+
 GUARANTEES = ROOT / "docs" / "guarantees.md"
 SECURITY = ROOT / "docs" / "security.md"
 

@@ -159,9 +159,3 @@ def test_the_job_by_hand(tmp_path: Path) -> None:
 def test_the_command_of_the_tests_is_the_one_that_ci_runs() -> None:
     (command,) = re.findall(r"^python3 -m venv .*nox$", README, re.MULTILINE)
     assert command in (ROOT / ".ci" / "run").read_text()
-
-
-def test_every_link_within_the_project_leads_somewhere() -> None:
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
-    missing = [link for link in links if not (ROOT / link).exists()]
-    assert missing == []
