@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import trio
@@ -39,8 +39,12 @@ class Admission:
         self._drop = drop
         self._making_room = trio.Lock()
 
-    async def append(self, appends: Sequence[Append]) -> list[bool]:
+    async def append(self, address: Callable[[], Sequence[Append]]) -> list[bool]:
         """Put events on disk; see :meth:`hookgw.store.Store.append`.
+
+        Args:
+            address: gives the events with their targets as they are now. It is called again after each
+                wait for room, since registrations may have gone to other lanes meanwhile.
 
         At a limit everything is refused, also for those registrations that have room, so that an event
         that is accepted reaches all who want it. With ``on_full: drop_oldest`` the oldest deliveries
@@ -50,18 +54,17 @@ class Admission:
             BacklogFull: a limit is reached, and the oldest may not, or cannot, make room.
             TooLarge: the events alone are over a limit.
             StorageUnavailable: the disk refused. Nothing was kept, in any of these cases.
+            Exception: what ``address`` raised.
         """
+        appends = address()
         need = need_of(appends)
         try:
             self._backlog.check(need)
         except BacklogFull:
             if not self._drops:
                 raise
-            async with self._making_room:
-                await self._make_room(need)
-                self._backlog.add(need)
-        else:
-            self._backlog.add(need)
+            return await self._append_in_turn(address)
+        self._backlog.add(need)
         return await self._append(appends, need)
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
@@ -86,9 +89,24 @@ class Admission:
         self._backlog.watch(need)
         return kept
 
-    async def _make_room(self, need: Need) -> None:
-        """Drop until there is room; each turn is one small step, a commit of its own."""
-        while (full := self._lack(need)) is not None:
+    async def _append_in_turn(self, address: Callable[[], Sequence[Append]]) -> list[bool]:
+        """Make room, one caller at a time, and append."""
+        async with self._making_room:
+            appends, need = await self._make_room(address)
+            self._backlog.add(need)
+        return await self._append(appends, need)
+
+    async def _make_room(self, address: Callable[[], Sequence[Append]]) -> tuple[Sequence[Append], Need]:
+        """Drop until there is room for what is to be appended; each turn is one small commit.
+
+        There is no checkpoint between the last look at where the events go and the return.
+        """
+        while True:
+            appends = address()
+            need = need_of(appends)
+            full = self._lack(need)
+            if full is None:
+                return appends, need
             if not await self._drop_some(full):
                 raise full
 

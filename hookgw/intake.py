@@ -82,11 +82,11 @@ class Intake:
             TooLarge: the events alone are over such a limit.
         """
         warnings = self._check(events, single)
-        appends = [self._address(event) for event in events]
+        completed = [self._completed(event) for event in events]
         # A caller that is cancelled while this is written cannot take back what it asked for: it goes on
         # here all the same, without a checkpoint, so that observers and figures hear of it.
-        fresh = await self._admission.append(appends)
-        accepted = [append.event for append, is_fresh in zip(appends, fresh, strict=True) if is_fresh]
+        fresh = await self._admission.append(lambda: [self._address(event) for event in completed])
+        accepted = [event for event, is_fresh in zip(completed, fresh, strict=True) if is_fresh]
         self._count(accepted, len(events) - len(accepted))
         await self._tell(accepted)
         return Receipt(fresh, warnings)
@@ -127,8 +127,9 @@ class Intake:
         return f"{kind!r} is no event kind of the catalog."
 
     def _address(self, event: Event) -> Append:
+        self._registry.instance(event.instance)
         wanting = self._registry.wanting(event.instance, event.kind)
-        return Append(self._completed(event), tuple((r.id, lane_of(r, event)) for r in wanting))
+        return Append(event, tuple((r.id, lane_of(r, event)) for r in wanting))
 
     def _completed(self, event: Event) -> Event:
         """The event with what the gateway knows and its source did not say."""

@@ -12,10 +12,11 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
+from hookgw.admission import Admission
 from hookgw.backlog import BacklogFull
 from hookgw.deliveries import DeliveryState
 from hookgw.dialects import Replay
-from hookgw.errors import HookgwError, StorageUnavailable, TooLarge
+from hookgw.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
 from hookgw.events import Event, new_event_id
 from hookgw.registrations import Ordering
 from hookgw.sessions import LiveSession
@@ -272,6 +273,59 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
         await kit.settled()
         second = await kit.emit(KIND, {})
         assert await pending(kit) == [second.id]
+
+
+async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While room is made its URL changes, and all that is pending has moved before the event goes in."""
+    making, made = trio.Event(), trio.Event()
+    drop = Admission._drop_some
+
+    async def slowly(self: Admission, full: BacklogFull) -> int:
+        dropped = await drop(self, full)
+        making.set()
+        await made.wait()
+        return dropped
+
+    monkeypatch.setattr(Admission, "_drop_some", slowly)
+    settings = {"limits": {"registration_deliveries": 2, "on_full": "drop_oldest"}}
+    async with open_receiver() as old, open_kit(tmp_path, settings=settings) as kit:
+        old.default = hookgw_receiver.default = answer(503)
+        await kit.register(old.url)
+        await kit.gateway.accept([event(n) for n in range(2)])
+        await kit.settled()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kit.gateway.accept, [event(event_id="late")])
+            await making.wait()
+            await kit.register(hookgw_receiver.url)
+            await kit.settled()
+            made.set()
+        backlog = await kit.gateway.store.backlog()
+        assert [(lane.lane, lane.count) for lane in backlog] == [(hookgw_receiver.url, 2)]
+
+
+async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_meanwhile(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        drop = Admission._drop_some
+
+        async def deleting(self: Admission, full: BacklogFull) -> int:
+            dropped = await drop(self, full)
+            await kit.gateway.delete_instance("shop")
+            return dropped
+
+        monkeypatch.setattr(Admission, "_drop_some", deleting)
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        await kit.settled()
+        with pytest.raises(NotFound):
+            await kit.emit(KIND, {})
+        await kit.register(hookgw_receiver.url)
+        assert await pending(kit) == []
 
 
 async def test_producers_that_come_at_once_keep_the_limit_together(
