@@ -208,6 +208,7 @@ class Keeper:
     async def _give_up(
         self, registration: Registration, spared: Sequence[int], bury: Bury, reason: str
     ) -> int:
+        self._store.check_open()  # lanes that were paused go on once the disk works, and not before
         lanes = self.moves.lanes(registration)
         buried = trio.Event()
         self.dispatcher.pause(lanes, until=[buried])

@@ -112,6 +112,7 @@ class Moves:
         if self._nursery is None:
             raise Unavailable("The gateway is not running.")
         async with self._step:
+            self._store.check_open()  # lanes that were paused go on once the disk works, and not before
             move = self._running.get(new.id) or Move()
             before = self.lanes(old)
             on_the_wire = self._on_the_wire(before, new.id)

@@ -374,6 +374,29 @@ async def test_a_change_that_the_disk_refuses_leaves_all_as_it_was(
     assert registration.url == hookgw_receiver.url
 
 
+@pytest.mark.parametrize("how", ["set", "make room"])
+async def test_what_a_disk_that_refuses_does_not_take_pauses_no_lane(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, how: str
+) -> None:
+    """What is on disk is delivered meanwhile; a lane that was paused would wait for the disk."""
+    hookgw_receiver.will(answer(503))
+    settings = {"limits": {"registration_deliveries": 3, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await emit(kit, "e1", "e2", "e3")
+        await kit.settled()
+        async with read_only(kit.gateway.store):
+            with pytest.raises(StorageUnavailable):
+                await kit.gateway.store.check()
+            with pytest.raises(StorageUnavailable):
+                await (kit.register("http://127.0.0.1:9/") if how == "set" else emit(kit, "e4"))
+            hookgw_clock.jump(2)
+            await hookgw_receiver.wait_for(4)
+        hookgw_clock.jump(10)
+        await kit.settled()
+    assert hookgw_receiver.ids == ["e1", "e1", "e2", "e3"]
+
+
 async def test_room_is_made_in_every_lane_that_has_something(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, old: Receiver, brake: Brake
 ) -> None:

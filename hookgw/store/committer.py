@@ -118,13 +118,23 @@ class Committer:
                 await self._flush()
         self._scope.cancel()
 
+    def check_open(self) -> None:
+        """Return if a write would be taken now.
+
+        Raises:
+            StorageUnavailable: the disk refuses, or the store is closed.
+        """
+        refusal = self._closed or self.failing
+        if refusal is not None:
+            raise _same(refusal)
+
     def append_nowait(self, job: AppendJob) -> None:
         """Queue an append.
 
         Raises:
             StorageUnavailable: the disk refuses, or the store is closed.
         """
-        self._check_open()
+        self.check_open()
         group = self._open_group()
         group.appends.append(job)
         group.rows += sum(1 + len(new.deliveries) for new in job.news)
@@ -135,7 +145,7 @@ class Committer:
         Raises:
             StorageUnavailable: the disk refuses, or the store is closed.
         """
-        self._check_open()
+        self.check_open()
         self._last_group().functions.append(job)
 
     def settle_nowait(self, settlement: Settlement) -> None:
@@ -181,11 +191,6 @@ class Committer:
         job = Job()
         self._last_group().flushes.append(job)
         await job.wait()
-
-    def _check_open(self) -> None:
-        refusal = self._closed or self.failing
-        if refusal is not None:
-            raise _same(refusal)
 
     def _open_group(self) -> Group:
         if self._groups and self._groups[-1].is_full:

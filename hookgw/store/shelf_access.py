@@ -28,6 +28,14 @@ class ShelfAccess:
         self._queries = queries
         self._sealer = sealer
 
+    def check_open(self) -> None:
+        """Return if a write would be taken now: for those who would hold others up for one that is not.
+
+        Raises:
+            StorageUnavailable: the disk refused the last one, or the store is closed.
+        """
+        self._committer.check_open()
+
     async def write(self, function: Callable[[Transaction], T]) -> T:
         """Run a function inside a group commit.
 
