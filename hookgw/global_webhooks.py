@@ -1,9 +1,10 @@
 """The registrations of the configuration, which hear every instance.
 
 They have no place on the shelves: the configuration is theirs. Only what must outlive a restart and
-is not in the configuration is kept: a secret that was made for one, and the lanes that one had, so that
-what is pending follows it to another URL. Both are kept by label; the label that a block without one
-gets is made of its URL, without user and password, so that moving blocks about in the file changes nothing.
+is not in the configuration is kept: a secret that was made for one, and the lanes and the ordering that one
+had, so that what is pending follows it to another URL or partition. Both are kept by label; the label that a
+block without one gets is made of its URL, without user and password, so that moving blocks about in the file
+changes nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ async def read_global_webhooks(
     Args:
         blocks: each as the body of a ``set``, and a ``label``.
         catalog: the known event kinds.
-        store: keeps the secrets that are made, and notes that what is pending in lanes that a block no
-            longer has is to be moved to those that it has.
+        store: keeps the secrets that are made, and notes that what is pending is to be moved where a
+            block has other lanes, or another ordering, than it had.
         check_options: raises ``Invalid`` where a plugin refuses its options.
 
     Raises:
@@ -96,10 +97,17 @@ async def _with_kept_secret(registration: Registration, store: Store) -> Registr
 
 
 async def _move_pending(registration: Registration, store: Store) -> None:
-    """Have what is pending for it moved from the lanes that it had at the last start."""
+    """Have what is pending for it moved from where the lanes and the ordering of the last start put it."""
     if not registration.enabled:
         return
-    key, lanes = f"global_webhooks.{registration.label}.lanes", list(lanes_of(registration))
+    key = f"global_webhooks.{registration.label}.lanes"
+    now = {"lanes": list(lanes_of(registration)), "ordering": registration.ordering.value}
     before = await store.get_value(key)
-    if before != lanes:
-        await store.put_lanes(key, lanes, registration.id, before or [])
+    if before != now:
+        await store.put_lanes(key, now, registration.id, _lanes_kept(before))
+
+
+def _lanes_kept(value: Any) -> list[str]:
+    """The lanes of a value that was kept; before there was more to keep they were all of it."""
+    lanes: list[str] = value["lanes"] if isinstance(value, dict) else value or []
+    return [without_user(lane) for lane in lanes]

@@ -139,6 +139,25 @@ async def test_a_changed_block_has_its_move_noted(tmp_path: Path, more: dict[str
         assert await store.load_moves() == {old.id: list(dict.fromkeys([old.url, *lanes_of(new)]))}
 
 
+async def test_another_ordering_over_as_many_partitions_has_its_move_noted(tmp_path: Path) -> None:
+    block = {"url": "https://crm.example/", "label": "crm", "concurrency": 4}
+    async with opened(tmp_path) as store:
+        for ordering in ("none", "none"):
+            [old] = await read_global_webhooks([{**block, "ordering": ordering}], CATALOG, store)
+            assert await store.load_moves() == {}
+        await read_global_webhooks([{**block, "ordering": "chat"}], CATALOG, store)
+        assert await store.load_moves() == {old.id: list(lanes_of(old))}
+
+
+async def test_lanes_that_an_earlier_version_kept_are_known_by_the_names_they_have_now(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as store:
+        await store.put_value("global_webhooks.crm.lanes", ["https://user:password@old.example/"])
+        [new] = await read_global_webhooks([{"url": "https://new.example/", "label": "crm"}], CATALOG, store)
+        assert await store.load_moves() == {new.id: ["https://old.example/"]}
+
+
 async def test_what_is_pending_moves_along_with_a_changed_block(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:

@@ -201,6 +201,8 @@ class Lane:
         self._state = LaneState.PAUSED
         while self._blockers:
             await self._blockers.pop().wait()
+        if self._stopping:  # nothing is read any more, and what it settled need not be waited for
+            return
         self._upset = False
         self._terms.clear()
         self._source.give_back()

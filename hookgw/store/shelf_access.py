@@ -128,14 +128,12 @@ class ShelfAccess:
 
         await self.write(remove)
 
-    async def put_lanes(
-        self, key: str, lanes: Sequence[str] | str, registration_id: str, before: Sequence[str]
-    ) -> None:
+    async def put_lanes(self, key: str, lanes: object, registration_id: str, before: Sequence[str]) -> None:
         """Keep which lanes a registration of the configuration has, and note that others are to be moved.
 
         Args:
             key: of the value that is kept.
-            lanes: that value.
+            lanes: that value, which can be written as JSON.
             registration_id: whose lanes they are.
             before: lanes in which it may have pending deliveries; those that are noted already stay so.
         """

@@ -262,3 +262,16 @@ async def test_what_is_appended_while_all_ends_by_a_fault_stays_on_disk(autojump
     dispatcher.dispatch(world.store.append(1))
     dispatcher.nudge({OTHER: 1})
     assert world.courier.order == []
+
+
+async def test_a_paused_lane_that_is_stopped_waits_for_no_disk(autojump_clock: MockClock) -> None:
+    world = World()
+    go_on = trio.Event()
+    world.store.flush = trio.sleep_forever  # type: ignore[method-assign]
+    async with running(world) as dispatcher:
+        dispatcher.pause([URL], until=[go_on])
+        await trio.sleep(1)
+        dispatcher.stop()
+        go_on.set()
+        with trio.fail_after(1):
+            await dispatcher.wait_stopped()
