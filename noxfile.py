@@ -29,6 +29,7 @@ NOT_ASKED = [
     "ASYNC124",  # a fake or a hook is async because its caller awaits it
     "ASYNC127",  # httpx is what plugins and transports share
 ]
+ON_ALL_CORES = ("-n", "auto")
 SLOW = ("tests/e2e", "tests/crash", "tests/soak", "tests/bench")
 
 
@@ -85,7 +86,7 @@ def minimums(session: nox.Session) -> None:
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     install(session, "test", "-c", str(constraints))
     ignored = [f"--ignore={folder}" for folder in SLOW]
-    session.run("pytest", "-q", *ignored, *session.posargs)
+    session.run("pytest", "-q", *ignored, *(session.posargs or ON_ALL_CORES))
 
 
 @nox.session
@@ -123,7 +124,7 @@ def tests(session: nox.Session) -> None:
     install(session, "test")
     command = ["pytest", *(f"--ignore={folder}" for folder in SLOW), *session.posargs]
     if session.python != PYTHONS[0] or session.posargs:
-        session.run(*command)
+        session.run(*command, *(() if session.posargs else ON_ALL_CORES))
         return
     data = {"COVERAGE_FILE": str(Path(session.create_tmp(), "coverage"))}
     session.run("coverage", "erase", env=data)

@@ -52,7 +52,7 @@ def test_a_key_file_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
     assert [line["mend"] for line in lines] == [f"chmod o-r {file}"]
 
 
-@pytest.mark.parametrize("content", ["", "hunter2", "ä", f"{TEXT}\n{TEXT}"])
+@pytest.mark.parametrize("content", ["", "hunter2", "ä", f"{TEXT}\n{TEXT}"], ids=range(4))
 def test_a_file_without_a_key_stops_the_start(tmp_path: Path, content: str) -> None:
     file = tmp_path / "master.key"
     file.write_text(content)

@@ -248,7 +248,11 @@ def test_content_codings_are_undone(coding: bytes, encode: type[bytes]) -> None:
     assert (answer.body, answer.complete, good) == (b"hello", True, True)
 
 
-@pytest.mark.parametrize("body", [gzip.compress(b"x" * 100_000), gzip.compress(b"x" * 500)[:20], b"garbage"])
+@pytest.mark.parametrize(
+    "body",
+    [gzip.compress(b"x" * 100_000), gzip.compress(b"x" * 500)[:20], b"garbage"],
+    ids=["bomb", "cut off", "garbage"],
+)
 def test_a_bomb_and_bad_gzip_leave_the_status(body: bytes) -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
     answer, good = read(head + body, eof=False)

@@ -436,6 +436,7 @@ def test_an_ed25519_key_is_a_secret(more: dict[str, Any]) -> None:
         "whsk_" + base64.b64encode(bytes(32)).decode(),
         "whsk_" + "é" * 86,
     ],
+    ids=["empty", "cut off", "another public key", "a seed alone", "no base64"],
 )
 def test_what_is_no_ed25519_key_is_refused(secret: str) -> None:
     assert problems_of({"url": URL, "secret": secret}) == (NO_PRIVATE_KEY,)
