@@ -46,8 +46,9 @@ DELIVERY_SECONDS = (
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 COMMIT_ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
-REQUEST_LIMITS = ("failed_attempts", "key_rate")
-"""What refuses requests: the limit of wrong keys of an address, or that of the requests of a key."""
+REQUEST_LIMITS = ("failed_attempts", "key_rate", "instance_share")
+"""What refuses requests: the limit of wrong keys of an address, of the requests of a key, or of what the
+requests of an instance take at a time."""
 
 Counts = Iterable[tuple[str | tuple[str, str], int]]
 """A count for each value of a label, or for each pair of values of two."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quart_trio import QuartTrio
 
-from hookgw.api.auth import ROUTE, install_auth
+from hookgw.api.auth import ROUTE, SHARES, install_auth
 from hookgw.api.contract.routes import ContractRoutes
 from hookgw.api.deliveries import DeliveryRoutes
 from hookgw.api.emitting import Emitting
@@ -20,6 +20,7 @@ from hookgw.api.messages import MessageRoutes
 from hookgw.api.operation import OperationRoutes
 from hookgw.api.shortcut import Shortcut
 from hookgw.api.webhooks import WebhookRoutes
+from hookgw.shares import Shares
 from hookgw.sources import TrustedProxies
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ _NOWHERE = " "
 
 _ALWAYS = frozenset({"/healthz", "/readyz"})
 """Paths that are answered however much is under way."""
+
+_ONE_IN = 4
+"""Which part of the requests at a time one instance may have."""
+_BODIES = 4
+"""How many of the largest bodies one instance may have in memory at a time."""
 
 _BUSY = error_body(503, ["Too many requests are under way (server.max_requests). Try again."])
 _SOON = {"retry-after": "1"}
@@ -49,6 +55,9 @@ class Application(QuartTrio):
         server = gateway.settings.server
         self._limit = max(server.max_body, server.max_batch_body)
         self._underway = Underway(server.max_requests)
+        self._shares = Shares(
+            max(1, server.max_requests // _ONE_IN), _BODIES * self._limit, gateway.metrics.limited
+        )
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         self.config["MAX_CONTENT_LENGTH"] = None  # counted in Exchange, which answers
         self.config["BODY_TIMEOUT"] = None
@@ -58,6 +67,7 @@ class Application(QuartTrio):
         """One exchange, or the answer to what is none."""
         if scope["type"] == "http":
             scope["path"] = self._path(scope["path"])
+            scope[SHARES] = self._shares
             if self._proxies is not None:
                 scope["client"] = _client(self._proxies, scope)
             exchange = Exchange(scope, receive, send, self._limit, self._count, self._underway)

@@ -15,6 +15,7 @@ from quart_trio import QuartTrio
 
 from hookgw.access import Holder, Principal
 from hookgw.api.bodies import Headers
+from hookgw.api.exchange import PART
 from hookgw.errors import Forbidden, Unauthorized
 from hookgw.instances import check_name
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 ROUTE = "hookgw.route"
 """Where the template of the route stands in the request's scope, for the metrics."""
+
+SHARES = "hookgw.shares"
+"""Where :class:`hookgw.shares.Shares` stand in the request's scope, if what instances take is limited."""
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
 OPEN_BELOW = "/public/"
@@ -93,12 +97,15 @@ def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> Holder:
 
     Raises:
         Unauthorized: it has none, or one that nobody knows.
-        TooManyRequests: see :meth:`hookgw.entrance.Entrance.admit`.
+        TooManyRequests: see :meth:`hookgw.entrance.Entrance.admit`; or its instance takes enough already.
     """
     client = scope["client"]
     holder = gateway.admit(_given_key(headers), client[0] if client else None)
     if holder is None:
         raise Unauthorized("Send a valid key in the apikey header.")
+    instance, shares = holder.principal.instance, scope.get(SHARES)
+    if instance is not None and shares is not None:
+        scope[PART] = shares.enter(instance)
     return holder
 
 

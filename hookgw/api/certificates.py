@@ -6,18 +6,26 @@
 from __future__ import annotations
 
 import ssl
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 import trio
 
+from hookgw.clock import rfc3339
 from hookgw.errors import StartError
-from hookgw.settings import TlsSettings
+from hookgw.settings import DAY, TlsSettings
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 logger = structlog.get_logger("hookgw.api")
 
 LOOK_EVERY = 60.0
 """Seconds between two looks at the files."""
+WARN_BEFORE = 14 * DAY
+"""Seconds before its end from which a certificate is warned of, once a day."""
 
 Seen = tuple[tuple[int, int, int] | None, ...]
 """What tells a file from another: its time of change, size and inode; ``None`` for one that is gone."""
@@ -40,13 +48,19 @@ class Certificates:
         self._settings = settings
         self._seen = _look(settings)
         self.context = load_context(settings)
+        self._end = end_of(settings)
+        self._tell_of_end()
 
     async def watch(self) -> None:
         """Renew them whenever the files have changed, until cancelled."""
+        tell_at = trio.current_time() + DAY
         while True:
             await trio.sleep(LOOK_EVERY)
             if await trio.to_thread.run_sync(_look, self._settings) != self._seen:
                 await self.renew()
+            if trio.current_time() >= tell_at:
+                tell_at += DAY
+                self._tell_of_end()
 
     async def renew(self) -> None:
         """Read the files again: new connections get what is in them, open ones stay as they are.
@@ -55,11 +69,31 @@ class Certificates:
         """
         self._seen = await trio.to_thread.run_sync(_look, self._settings)
         try:
-            self.context = await trio.to_thread.run_sync(load_context, self._settings)
+            self.context, self._end = await trio.to_thread.run_sync(_load, self._settings)
         except StartError as error:
             logger.error("certificate not renewed", reason=str(error))  # noqa: TRY400 -- it has a reader
         else:
             logger.info("certificate renewed", file=self._settings.certificate)
+            self._tell_of_end()
+
+    def _tell_of_end(self) -> None:
+        left = self._end - time.time()
+        if left < WARN_BEFORE:
+            said = "certificate runs out soon" if left > 0 else "certificate has run out"
+            logger.warning(said, file=self._settings.certificate, end=rfc3339(self._end))
+
+
+def _load(settings: TlsSettings) -> tuple[ssl.SSLContext, float]:
+    return load_context(settings), end_of(settings)
+
+
+def end_of(settings: TlsSettings) -> float:
+    """When the certificate runs out, in seconds since the epoch: hookgw's own, the first in its file.
+
+    Raises:
+        StartError: as :func:`load_context`.
+    """
+    return _certificates(Path(settings.certificate or ""))[0].not_valid_after_utc.timestamp()
 
 
 def load_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -70,7 +104,7 @@ def load_context(settings: TlsSettings) -> ssl.SSLContext:
     """
     certificate, key = Path(settings.certificate or ""), Path(settings.key or "")
     password = settings.key_password or ""
-    _check_certificate(certificate)
+    _certificates(certificate)
     _check_key(key, password)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -85,11 +119,11 @@ def load_context(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _check_certificate(file: Path) -> None:
+def _certificates(file: Path) -> list[Certificate]:
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
-        load_pem_x509_certificates(_read("certificate", file))
+        return load_pem_x509_certificates(_read("certificate", file))
     except ValueError as error:
         raise StartError(f"server.tls.certificate: there is no certificate in PEM in {file}.") from error
 

@@ -16,11 +16,14 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
 from hookgw._version import __version__
-from hookgw.api.errors import JSON, error_body
-from hookgw.errors import TooLarge
+from hookgw.api.errors import JSON, answer_to
+from hookgw.errors import HookgwError, TooLarge, TooManyRequests
+from hookgw.shares import Part
 from hookgw.units import Size
 
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
+PART = "hookgw.part"
+"""Where the part stands in the request's scope that it takes of what its instance may take at a time."""
 LINGER = 5.0
 """How long what is left of a body is read off, in seconds."""
 
@@ -91,6 +94,7 @@ class Exchange:
         self._is_ending = False
         self._is_answered = False
         self._drops = False
+        self._refusal: HookgwError | None = None
         self._read = trio.Event()
 
     async def run(self, application: Callable[[], Awaitable[None]]) -> None:
@@ -102,11 +106,13 @@ class Exchange:
             await application()
         except* Gone:
             pass
-        except* TooLarge:
-            await self._refuse(self._too_large())
+        except* (TooLarge, TooManyRequests):
+            await self._refuse(self._refusal or self._too_large())
         finally:
             if self._is_counted:
                 self._underway.leave()
+            if (part := self._part) is not None:
+                part.leave()
 
     async def receive(self) -> Any:
         """The next part of the body."""
@@ -122,9 +128,26 @@ class Exchange:
                 self._count()
             elif self._drops:
                 continue
-            if self._received > self._limit and not self._is_started:
-                raise self._too_large()
+            if not self._is_started:
+                self._check_size()
             return message
+
+    @property
+    def _part(self) -> Part | None:
+        """There is one from the moment at which the key is known to be an instance's."""
+        scope: Any = self.scope
+        part: Part | None = scope.get(PART)
+        return part
+
+    def _check_size(self) -> None:
+        try:
+            if self._received > self._limit:
+                raise self._too_large()
+            if self._received and (part := self._part) is not None:
+                part.hold(self._received)
+        except HookgwError as refusal:
+            self._refusal = refusal
+            raise
 
     def _count(self) -> None:
         if not self._is_counted:
@@ -149,11 +172,10 @@ class Exchange:
         Args:
             status, headers, body: of the answer; its type and length are added.
         """
-        given = [(name.encode(), value.encode()) for name, value in headers.items()]
         start = {
             "type": "http.response.start",
             "status": status,
-            "headers": [*given, *_content_headers(body)],
+            "headers": [*_encoded(headers), *_content_headers(body)],
         }
         end: Any = {"type": "http.response.body", "body": body, "more_body": False}
         if not self._goes_on():
@@ -220,15 +242,15 @@ class Exchange:
         with trio.move_on_after(LINGER):
             await self._read.wait()
 
-    async def _refuse(self, error: TooLarge) -> None:
+    async def _refuse(self, error: HookgwError) -> None:
         """Answer in the application's place, or end the answer that it had just given itself."""
         body = b""
         if not self._is_started:
-            body = error_body(413, error.messages)
+            status, body, more = answer_to(error, self.scope["method"], self.scope["path"])
             self._is_started = True
-            self._answered(self.scope, 413)
-            headers = [*answer_headers(body), _CLOSE]
-            await self._send({"type": "http.response.start", "status": 413, "headers": headers})
+            self._answered(self.scope, status)
+            headers = [*_encoded(more), *answer_headers(body), _CLOSE]
+            await self._send({"type": "http.response.start", "status": status, "headers": headers})
         elif not self._is_ending:
             return
         async with trio.open_nursery() as nursery:
@@ -274,6 +296,10 @@ def _announced_length(scope: HTTPScope) -> int | None:
 def answer_headers(body: bytes) -> list[tuple[bytes, bytes]]:
     """The headers of an answer in JSON."""
     return [*_content_headers(body), VERSION_HEADER]
+
+
+def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
 def _content_headers(body: bytes) -> list[tuple[bytes, bytes]]:

@@ -68,6 +68,8 @@ def prepare_shelves(connection: sqlite3.Connection, keys: MasterKeys, path: Path
     if found != {sealer.id}:
         _rewrite(connection, path, _sealing(sealer))
         logger.info("data file sealed", file=str(path), key=sealer.id)
+    if None in found:  # at the first start with a key; else somebody put another file there
+        logger.warning("what was in the clear is sealed now", file=str(path))
     return sealer
 
 

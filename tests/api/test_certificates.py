@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -21,14 +22,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.api.certificates import LOOK_EVERY, Certificates, load_context
 from hookgw.errors import StartError
-from hookgw.settings import TlsSettings
+from hookgw.settings import DAY, TlsSettings
 
 AUTHORITY = trustme.CA()
 
 
-def write(folder: Path, name: str = "localhost") -> TlsSettings:
+def write(folder: Path, name: str = "localhost", days: float = 30) -> TlsSettings:
     """A certificate for a name and its key, in two files."""
-    issued = AUTHORITY.issue_cert(name)
+    issued = AUTHORITY.issue_cert(name, not_after=datetime.now(UTC) + timedelta(days=days))
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
     key.write_bytes(issued.private_key_pem.bytes())
@@ -143,3 +144,49 @@ async def test_a_file_in_the_place_of_another_is_a_change(tmp_path: Path) -> Non
     os.utime(copy, ns=(at, at))
     copy.rename(file)
     assert Certificates(tls)._seen != certificates._seen
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (14.1, []),
+        (13.9, ["certificate runs out soon"]),
+        (-1, ["certificate has run out"]),
+    ],
+)
+def test_a_certificate_that_runs_out_soon_is_warned_of(tmp_path: Path, days: float, said: list[str]) -> None:
+    with structlog.testing.capture_logs() as logs:
+        tls = write(tmp_path, days=days)
+        Certificates(tls)
+    assert [(line["event"], line["log_level"], line["file"]) for line in logs] == [
+        (event, "warning", tls.certificate) for event in said
+    ]
+
+
+async def test_that_is_said_once_a_day(
+    tmp_path: Path, mock_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = Certificates(write(tmp_path))
+    said, heard = trio.open_memory_channel[None](10)
+    monkeypatch.setattr(certificates, "_tell_of_end", lambda: said.send_nowait(None))
+    nursery.start_soon(certificates.watch)
+    for seconds, times in ((DAY - 1, 0), (LOOK_EVERY, 1), (LOOK_EVERY, 0), (DAY, 1)):
+        await wait_all_tasks_blocked(0.05)
+        mock_clock.jump(seconds)
+        for _ in range(times):
+            await heard.receive()
+    await wait_all_tasks_blocked(0.05)
+    assert heard.statistics().current_buffer_used == 0
+    nursery.cancel_scope.cancel()
+
+
+async def test_that_is_said_of_the_one_in_force(tmp_path: Path) -> None:
+    certificates = Certificates(write(tmp_path, days=10))
+    for days, said in (
+        (9, ["certificate renewed", "certificate runs out soon"]),
+        (30, ["certificate renewed"]),
+    ):
+        write(tmp_path, days=days)
+        with structlog.testing.capture_logs() as logs:
+            await certificates.renew()
+        assert [line["event"] for line in logs] == said

@@ -97,6 +97,16 @@ async def test_what_was_in_the_clear_is_sealed_at_the_next_start(path: Path) -> 
     await check(path, MasterKeys(A))
 
 
+async def test_that_is_told_once(path: Path) -> None:
+    """Whoever puts a file in the clear in the place of a sealed one is told of by it."""
+    with capture_logs() as logs:
+        await fill(path, MasterKeys())
+        for key in (A, A, B):
+            await check(path, MasterKeys(key, (A,)))
+    told = [line["log_level"] for line in logs if line["event"] == "what was in the clear is sealed now"]
+    assert told == ["warning"]
+
+
 async def test_a_new_key_takes_the_place_of_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resealing, "PAGE", 3)
     await fill(path, MasterKeys(A), more=10)
