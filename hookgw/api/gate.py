@@ -71,6 +71,7 @@ class Gate:
         second, is only compared.
         """
         if len(data) == self._known_size and self.is_between and data.startswith(self._known):
+            self._has_skipped = False
             return data
         if self.refusal is not None:
             return b""

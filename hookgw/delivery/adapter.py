@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,8 @@ from hookgw.delivery.errors import (
 )
 from hookgw.delivery.target import Target, parse_target
 
+_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
 _OURS = (b"host", b"content-length", b"transfer-encoding")
 _TIMEOUTS = {Phase.SEND: httpx.WriteTimeout, Phase.ANSWER: httpx.ReadTimeout}
 _DECODED = (b"content-encoding", b"content-length", b"transfer-encoding")
@@ -43,12 +46,33 @@ def target_of(request: httpx.Request) -> Target:
 
 
 def head_of(request: httpx.Request, target: Target, content_length: int) -> bytes:
-    """The head of a request with its own headers; the length is that of the body as it was read."""
+    """The head of a request with its own headers; the length is that of the body as it was read.
+
+    Raises:
+        httpx.LocalProtocolError: the method, or the name of a header, is no token, or the value of one has a
+            line break or control character in it (RFC 9110, sections 5 and 9.1).
+    """
+    _check(request)
     lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), target.path.encode("ascii"))]
     lines.append(b"host: " + target.host_header.encode("ascii"))
     lines += [name + b": " + value for name, value in request.headers.raw if name.lower() not in _OURS]
     lines.append(b"content-length: %d\r\n\r\n" % content_length)
     return b"\r\n".join(lines)
+
+
+def _check(request: httpx.Request) -> None:
+    method = request.method.encode("ascii", "replace")
+    if not _TOKEN.fullmatch(method):
+        raise httpx.LocalProtocolError(f"{request.method!r} is no method.", request=request)
+    for name, value in request.headers.raw:
+        shown = name.decode("ascii", "replace")
+        if not _TOKEN.fullmatch(name):
+            raise httpx.LocalProtocolError(f"{shown!r} is no name of a header.", request=request)
+        if not _VALUE.fullmatch(value):
+            raise httpx.LocalProtocolError(
+                f"The value of the header {shown} has a line break or control character in it.",
+                request=request,
+            )
 
 
 def response_of(answer: Answer, request: httpx.Request) -> httpx.Response:

@@ -188,3 +188,16 @@ def test_a_refusal_from_outside_within_a_body_needs_no_more_than_the_end() -> No
         _, one = feed(begun)
         one.refuse(Refused(408, "Too slow."))
         assert (one.feed(b"o" + GET), one.end()) == (b"", b"")
+
+
+def test_a_blank_line_is_skipped_before_each_request_that_is_the_same() -> None:
+    gate = Gate(1000)
+    request = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
+    for given, passed in (
+        (request, request),
+        (b"\r\n", b""),
+        (request, request),
+        (b"\r\n" + request, request),
+    ):
+        assert gate.feed(given) == passed
+    assert gate.refusal is None

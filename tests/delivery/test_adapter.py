@@ -183,3 +183,25 @@ async def test_timeouts_by_their_phase(phase: Phase, error: type[Exception]) -> 
     async with httpx.AsyncClient(transport=lane) as http:
         with pytest.raises(error, match="Too late"):
             await http.post("http://example.com/")
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value", "said"),
+    [
+        ("POST", b"x-a", b"1\r\nhost: 127.0.0.2", "x-a"),
+        ("POST", b"x-a", b"1\n", "x-a"),
+        ("POST", b"x-a", b"1\0", "x-a"),
+        ("POST", b"x-a: 1\r\nx-b", b"1", "no name of a header"),
+        ("POST", b"x a", b"1", "no name of a header"),
+        ("POST", b"", b"1", "no name of a header"),
+        ("GET / HTTP/1.1\r\nhost: x\r\n\r\nPOST", b"x-a", b"1", "no method"),
+        ("GET /", b"x-a", b"1", "no method"),
+        ("É", b"x-a", b"1", "no method"),
+    ],
+)
+async def test_no_lines_can_be_put_into_a_request(method: str, name: bytes, value: bytes, said: str) -> None:
+    """What a plugin sends may come from a tenant. httpx's own transport refuses it likewise."""
+    async with serving(always_ok) as server, client(server) as http:
+        with pytest.raises(httpx.LocalProtocolError, match=said):
+            await http.request(method, "/", headers={name: value})
+        assert server.connections == 0
