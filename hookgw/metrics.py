@@ -121,6 +121,7 @@ class Metrics:
         self._requests: Counter[tuple[str, str]] = Counter()
         self._limited = dict.fromkeys(REQUEST_LIMITS, 0)
         self._backlog_bytes: Callable[[], int] = int
+        self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._lanes: Callable[[], Iterable[LaneFigures]] = tuple
         self._now: Callable[[], float] = float
         self.registry.register(_Collector(self._families))
@@ -195,6 +196,11 @@ class Metrics:
         """
         self._lanes, self._now = lanes, now
 
+    def watch_connections(self, count: Callable[[], tuple[int, int]]) -> None:
+        """Take from here, whenever the metrics are asked for, how many clients are connected, and how many
+        connections were closed for want of room."""
+        self._connections = count
+
     def watch_backlog(self, size: Callable[[], int]) -> None:
         """Take the bytes of payload that are pending from here, whenever the metrics are asked for."""
         self._backlog_bytes = size
@@ -243,6 +249,13 @@ class Metrics:
             "Requests refused with 429, by limit.",
             ["limit"],
             self._limited.items(),
+        )
+        connected, crowded_out = self._connections()
+        yield GaugeMetricFamily("hookgw_http_connections", "Connections of clients.", value=connected)
+        yield CounterMetricFamily(
+            "hookgw_http_connections_crowded_out",
+            "Connections closed for want of room: new ones, and those that made room.",
+            value=crowded_out,
         )
         info = GaugeMetricFamily("hookgw_info", "The version that runs.", labels=["version"])
         info.add_metric([__version__], 1)

@@ -62,6 +62,13 @@ def test_what_is_bounded_is_there_from_the_start(metrics: Metrics) -> None:
     assert value(metrics, "hookgw_info", version=__version__) == 1
 
 
+def test_the_connections_of_clients(metrics: Metrics) -> None:
+    assert value(metrics, "hookgw_http_connections") == 0
+    metrics.watch_connections(lambda: (3, 2))
+    assert value(metrics, "hookgw_http_connections") == 3
+    assert value(metrics, "hookgw_http_connections_crowded_out_total") == 2
+
+
 def test_events_are_counted_by_kind(metrics: Metrics) -> None:
     metrics.accepted("MESSAGES_UPSERT")
     metrics.accepted("MESSAGES_UPSERT", 3)

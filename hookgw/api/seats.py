@@ -49,12 +49,17 @@ class Seats:
         self._taken: dict[Connection, str | None] = {}
         self._of_source: dict[str, set[Connection]] = {}
         self._tell_from = 0.0
+        self._crowded_out = 0
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(tuple(self._taken))
 
     def __len__(self) -> int:
         return len(self._taken)
+
+    def count(self) -> tuple[int, int]:
+        """How many connections there are, and how many were closed so far for want of room."""
+        return len(self._taken), self._crowded_out
 
     def take(self, connection: Connection, peer: str | None) -> bool:
         """Seat a connection, at another's expense where there is no room.
@@ -68,6 +73,7 @@ class Seats:
         """
         source = None if peer is None or self._proxies.trusts(peer) else source_of(peer)
         if not (self._has_room_for(source) and self._has_room()):
+            self._crowded_out += 1
             self._tell(peer)
             return False
         self._taken[connection] = source
@@ -106,6 +112,7 @@ class Seats:
                 worst, chosen = lag, connection
         if chosen is None:
             return False
+        self._crowded_out += 1
         self.leave(chosen)
         chosen.abort()
         return True

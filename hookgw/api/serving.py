@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from collections.abc import Callable
 
 import structlog
 import trio
@@ -33,6 +34,7 @@ async def serve(
     app: ASGIFramework,
     settings: ServerSettings,
     certificates: Certificates | None = None,
+    watch: Callable[[Callable[[], tuple[int, int]]], None] = lambda _: None,
     *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -47,12 +49,14 @@ async def serve(
         settings: where to listen, and how long to wait for what.
         certificates: what TLS is spoken with on ports; ``None``: plain HTTP. It is spoken on Unix
             sockets in any case. Who calls keeps them renewed.
+        watch: called with :meth:`hookgw.api.seats.Seats.count`, for whoever wants to know.
 
     Raises:
         StartError: an address cannot be listened on.
     """
     async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
         server = _Server(app, settings, certificates)
+        watch(server.count)
         connections = await nursery.start(server.hold)
         scheme = "http" if certificates is None else "https"
         task_status.started([url_of(listener, settings.base_path, scheme) for listener in listeners])
@@ -125,6 +129,10 @@ class _Server:
             while self._seats:
                 self._emptied = trio.Event()
                 await self._emptied.wait()
+
+    def count(self) -> tuple[int, int]:
+        """See :meth:`hookgw.api.seats.Seats.count`."""
+        return self._seats.count()
 
     def stop(self) -> None:
         """Begin to end."""

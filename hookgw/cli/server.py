@@ -69,7 +69,10 @@ async def open_server(
         async with open_gateway(settings, base=base, hooks=hooks, show_key=show_key) as gateway:
             with stop:
                 async with trio.open_nursery() as serving:
-                    urls = await serving.start(serve, create_app(gateway), settings.server, certificates)
+                    watch = gateway.metrics.watch_connections
+                    urls = await serving.start(
+                        serve, create_app(gateway), settings.server, certificates, watch
+                    )
                     gateway.listens_on(urls)
                     yield Server(gateway, urls)
                     serving.cancel_scope.cancel()

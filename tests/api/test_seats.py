@@ -65,6 +65,7 @@ async def test_there_is_room_up_to_the_limit(mock_clock: MockClock) -> None:
     first, *_ = hall.seated("", "", "")
     assert not hall.comes()
     assert not hall.comes("192.0.2.2")
+    assert hall.seats.count() == (3, 2)
     hall.leave(first)
     hall.leave(first)
     assert len(hall.seats) == 2
@@ -95,7 +96,7 @@ async def test_who_has_waited_longest_goes_first(
         mock_clock.jump(2)
     assert hall.comes()
     assert [client.is_closed for client in clients] == [number == closed for number in range(3)]
-    assert len(hall.seats) == 3
+    assert hall.seats.count() == (3, 1)
 
 
 @pytest.mark.parametrize("table", ["bodies", "writes"])

@@ -48,6 +48,14 @@ async def test_it_serves_for_the_length_of_the_block(tmp_path: Path) -> None:
         await get(f"{server.urls[0]}/readyz")
 
 
+async def test_the_metrics_tell_of_its_connections(tmp_path: Path) -> None:
+    keys: list[str] = []
+    async with open_server(settings_in(tmp_path), base=tmp_path, show_key=keys.append) as server:
+        answer = await get(f"{server.urls[0]}/metrics", apikey=keys[0])
+        assert "\nhookgw_http_connections 1.0\n" in answer.text
+        assert "\nhookgw_http_connections_crowded_out_total 0.0\n" in answer.text
+
+
 @pytest.mark.parametrize("bind", ["127.0.0.1:0", "0.0.0.0:0"])
 async def test_no_delivery_is_made_to_the_server_itself(tmp_path: Path, bind: str) -> None:
     delivery = DeliverySettings(allow_networks=("127.0.0.0/8",))
