@@ -75,7 +75,8 @@ def configuration(data: bytes) -> None:
     """A file, and variables before it (lines ``HOOKGW_…=…`` up to an empty one): settings, or sentences."""
     head, found, rest = data.partition(b"\n\n")
     lines = head.decode("utf-8", "replace").splitlines() if found and head.startswith(b"HOOKGW_") else []
-    environ = {name: value for name, mark, value in (line.partition("=") for line in lines) if mark}
+    pairs = (line.partition("=") for line in lines if "\0" not in line)  # as in every environment
+    environ = {name: value for name, mark, value in pairs if mark}
     with tempfile.NamedTemporaryFile(dir=_fast_folder()) as file:
         file.write(rest if environ else data)
         file.flush()
