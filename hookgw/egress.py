@@ -55,9 +55,7 @@ class Egress:
             partial(LaneTransport, self._dialer, max_answer=MAX_ANSWER), patience=settings.timeout
         )
 
-    async def run(  # noqa: ASYNC128 - whom it is passed on to calls it
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch over the exchanges' deadlines, until cancelled; started before the first exchange."""
         try:
             async with trio.open_nursery() as nursery:
