@@ -1,9 +1,11 @@
-"""What holds for all tests: none of them asks a name server."""
+"""What holds for all tests: none of them asks a name server, and sockets have short paths."""
 
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,3 +25,10 @@ def _no_name_servers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", getaddrinfo)
         yield
+
+
+@pytest.fixture
+def socket_folder() -> Iterator[Path]:
+    """A folder for Unix sockets: their paths have 107 bytes at most, and a checkout can lie deep."""
+    with tempfile.TemporaryDirectory(prefix="hookgw-", dir="/tmp") as folder:
+        yield Path(folder)

@@ -122,10 +122,10 @@ class TestOverAUnixSocket:
         return msgspec.structs.replace(settings, auth=AuthSettings(global_key=KEY, failed_attempts=1))
 
     async def test_failures_are_not_limited(
-        self, app: Application, tmp_path: Path, nursery: trio.Nursery
+        self, app: Application, socket_folder: Path, nursery: trio.Nursery
     ) -> None:
         """There is no address to count them by."""
-        path = tmp_path / "s"
+        path = socket_folder / "s"
         await nursery.start(serve, app, ServerSettings(bind=(f"unix:{path}",)))
         transport = httpx.AsyncHTTPTransport(uds=str(path))
         async with httpx.AsyncClient(base_url="http://x", transport=transport) as client:

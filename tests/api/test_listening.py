@@ -50,33 +50,33 @@ async def test_what_cannot_be_listened_on_is_named(address: str) -> None:
             pass
 
 
-async def test_a_unix_socket_goes_with_the_server(tmp_path: Path) -> None:
-    path = tmp_path / "hookgw.sock"
+async def test_a_unix_socket_goes_with_the_server(socket_folder: Path) -> None:
+    path = socket_folder / "hookgw.sock"
     async with open_listeners([f"unix:{path}"]) as (listener,):
         assert url_of(listener, "/hooks") == f"unix:{path}"
         await (await trio.open_unix_socket(path)).aclose()
     assert not await trio.Path(path).exists()
 
 
-async def test_the_socket_of_a_dead_process_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "hookgw.sock"
+async def test_the_socket_of_a_dead_process_is_replaced(socket_folder: Path) -> None:
+    path = socket_folder / "hookgw.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
     async with open_listeners([f"unix:{path}"]):
         await (await trio.open_unix_socket(path)).aclose()
 
 
-async def test_the_socket_of_a_living_process_is_left_alone(tmp_path: Path) -> None:
-    address = f"unix:{tmp_path / 'hookgw.sock'}"
+async def test_the_socket_of_a_living_process_is_left_alone(socket_folder: Path) -> None:
+    address = f"unix:{socket_folder / 'hookgw.sock'}"
     async with open_listeners([address]):
         with pytest.raises(StartError, match="another process listens there"):
             async with open_listeners([address]):
                 pass
-        await (await trio.open_unix_socket(tmp_path / "hookgw.sock")).aclose()
+        await (await trio.open_unix_socket(socket_folder / "hookgw.sock")).aclose()
 
 
-async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
-    path = trio.Path(tmp_path / "notes")
+async def test_a_file_that_is_no_socket_is_left_alone(socket_folder: Path) -> None:
+    path = trio.Path(socket_folder / "notes")
     await path.write_text("mine")
     with pytest.raises(StartError):
         async with open_listeners([f"unix:{path}"]):
@@ -84,17 +84,17 @@ async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     assert await path.read_text() == "mine"
 
 
-async def test_the_socket_of_a_successor_is_left_alone(tmp_path: Path) -> None:
-    path = trio.Path(tmp_path / "hookgw.sock")
+async def test_the_socket_of_a_successor_is_left_alone(socket_folder: Path) -> None:
+    path = trio.Path(socket_folder / "hookgw.sock")
     async with open_listeners([f"unix:{path}"]):
-        await path.rename(tmp_path / "old")
+        await path.rename(socket_folder / "old")
         await path.write_text("the successor's")
     assert await path.exists()
 
 
-async def test_a_missing_folder(tmp_path: Path) -> None:
+async def test_a_missing_folder(socket_folder: Path) -> None:
     with pytest.raises(StartError, match="No such file"):
-        async with open_listeners([f"unix:{tmp_path}/missing/hookgw.sock"]):
+        async with open_listeners([f"unix:{socket_folder}/missing/hookgw.sock"]):
             pass
 
 

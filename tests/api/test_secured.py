@@ -27,8 +27,8 @@ def certificates(tmp_path: Path) -> Certificates:
 
 
 @pytest.fixture
-def server_settings(tmp_path: Path) -> ServerSettings:
-    return ServerSettings(bind=("127.0.0.1:0", f"unix:{tmp_path}/s"))
+def server_settings(socket_folder: Path) -> ServerSettings:
+    return ServerSettings(bind=("127.0.0.1:0", f"unix:{socket_folder}/s"))
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ async def test_what_is_wrong_is_refused_over_tls_too(secured: Running) -> None:
         assert (await read_answer(stream))[0] == 400
 
 
-async def test_a_unix_socket_stays_as_it_is(secured: Running, tmp_path: Path) -> None:
-    async with await trio.open_unix_socket(tmp_path / "s") as stream:
+async def test_a_unix_socket_stays_as_it_is(secured: Running, socket_folder: Path) -> None:
+    async with await trio.open_unix_socket(socket_folder / "s") as stream:
         await stream.send_all(HEALTH)
         assert (await read_answer(stream))[0] == 200

@@ -317,12 +317,12 @@ async def test_a_port_in_use_stops_the_start(server: Running, app: Application) 
 
 
 async def test_a_unix_socket_and_a_port_at_once(
-    app: Application, tmp_path: Path, nursery: trio.Nursery
+    app: Application, socket_folder: Path, nursery: trio.Nursery
 ) -> None:
-    settings = ServerSettings(bind=("127.0.0.1:0", f"unix:{tmp_path}/s"), base_path="/hooks")
+    settings = ServerSettings(bind=("127.0.0.1:0", f"unix:{socket_folder}/s"), base_path="/hooks")
     tcp, unix = await nursery.start(partial(serve, app, settings))
-    assert (tcp[:17], tcp[-6:], unix) == ("http://127.0.0.1:", "/hooks", f"unix:{tmp_path}/s")
-    async with await trio.open_unix_socket(tmp_path / "s") as stream:
+    assert (tcp[:17], tcp[-6:], unix) == ("http://127.0.0.1:", "/hooks", f"unix:{socket_folder}/s")
+    async with await trio.open_unix_socket(socket_folder / "s") as stream:
         await stream.send_all(HEALTH)
         assert (await read_answer(stream))[0] == 200
     nursery.cancel_scope.cancel()

@@ -164,8 +164,8 @@ def test_an_https_address_is_taken() -> None:
         pass
 
 
-async def test_a_unix_socket_serves_as_well(tmp_path: Path) -> None:
-    path = tmp_path / "gw.sock"
+async def test_a_unix_socket_serves_as_well(socket_folder: Path) -> None:
+    path = socket_folder / "gw.sock"
     async with trio.open_nursery() as nursery:
         listening = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         await listening.bind(str(path))

@@ -66,10 +66,9 @@ def test_it_serves_until_a_signal_and_exits_with_0(tmp_path: Path, number: signa
     assert (tmp_path / "data" / "hookgw.db").exists()
 
 
-def test_each_address_has_a_line(tmp_path: Path) -> None:
-    with serving(
-        tmp_path, f"server: {{bind: ['127.0.0.1:0', 'unix:{tmp_path}/gw.sock']}}\n" + KEYED.split("\n")[1]
-    ) as server:
+def test_each_address_has_a_line(tmp_path: Path, socket_folder: Path) -> None:
+    bind = f"server: {{bind: ['127.0.0.1:0', 'unix:{socket_folder}/gw.sock']}}\n"
+    with serving(tmp_path, bind + KEYED.split("\n")[1]) as server:
         first = url_of(server)
         second = url_of(server)
     assert first.startswith("http://127.0.0.1:")
