@@ -112,10 +112,10 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     def dotted_name(self) -> str:
         return self.dotted or self.name.lower().replace("_", ".", 1).replace("_", "-")
 
-    @property
-    def path_segment(self) -> str:
-        """What ``byEvents`` adds to the URL's path: ``messages-upsert``."""
-        return self.name.lower().replace("_", "-")
+
+def path_segment(kind: str) -> str:
+    """What ``byEvents`` adds to the URL's path for the kind of that name: ``messages-upsert``."""
+    return kind.lower().replace("_", "-")
 
 
 class Catalog:

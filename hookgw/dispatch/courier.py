@@ -23,7 +23,7 @@ from hookgw.delivery.transport import LaneTransport
 from hookgw.dispatch.concealing import conceal, secrets_sent
 from hookgw.dispatch.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.errors import PluginFailed
-from hookgw.events import Event
+from hookgw.events import Event, path_segment
 from hookgw.masking import repr_without
 from hookgw.plugins.hookspecs import Outgoing
 from hookgw.registrations import Registration, Secret
@@ -76,7 +76,7 @@ class Route(msgspec.Struct, kw_only=True):
         key = kind if self.registration.by_events else ""
         found = self.heads.get(key)
         if found is None:
-            target = self.target.for_kind(kind.lower().replace("_", "-")) if key else self.target
+            target = self.target.for_kind(path_segment(kind)) if key else self.target
             found = self.heads[key] = (target, RequestHead(target, self.headers))
         return found
 

@@ -19,6 +19,7 @@ from hookgw.plugins.checking import HOOKS, nearest
 from hookgw.plugins.implementation import PLUGIN_ERRORS, Implementation, implementations_of, reason_of
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 from hookgw.registrations import Registration
+from hookgw.schemas import check_schema
 
 if TYPE_CHECKING:
     import click
@@ -82,12 +83,10 @@ class StartHooks:
         """The event kinds that plugins add, each with its ``plugin`` filled in.
 
         Raises:
-            StartError: a plugin failed or gave something else.
+            StartError: a plugin failed or gave something else, or a schema is none.
         """
-        return [
-            msgspec.structs.replace(kind, plugin=plugin)
-            for plugin, kind in self._listed("hookgw_event_kinds", _is_kind, "EventKind")
-        ]
+        found = self._listed("hookgw_event_kinds", _is_kind, "EventKind", _trouble_with_schema)
+        return [msgspec.structs.replace(kind, plugin=plugin) for plugin, kind in found]
 
     def connectors(self) -> dict[str, Connector]:
         """The connectors that plugins provide, by name.
@@ -186,16 +185,24 @@ class StartHooks:
             raise failure from error
         return None
 
-    def _listed(self, hook: str, fits: Callable[[Any], bool], wanted: str) -> Iterator[tuple[str, Any]]:
+    def _listed(
+        self,
+        hook: str,
+        fits: Callable[[Any], bool],
+        wanted: str,
+        trouble_with: Callable[[Any], str | None] = lambda _: None,
+    ) -> Iterator[tuple[str, Any]]:
         """Each item that plugins give, with the plugin's name."""
         for implementation in self._of[hook]:
             items = self._ask_at_start(implementation)
             if items is None:
                 continue
-            if isinstance(items, list | tuple) and all(fits(item) for item in items):
-                yield from ((implementation.plugin, item) for item in items)
-            else:
+            if not isinstance(items, list | tuple) or not all(fits(item) for item in items):
                 self._refuse(implementation, f"it returned {items!r}; return a list of {wanted}")
+            elif trouble := next(filter(None, map(trouble_with, items)), None):
+                self._refuse(implementation, trouble)
+            else:
+                yield from ((implementation.plugin, item) for item in items)
 
     def _ask_at_start(self, implementation: Implementation, *arguments: Any) -> Any:
         try:
@@ -230,6 +237,11 @@ class StartHooks:
         )
         if self._on_failure is not None:
             self._on_failure(failure)
+
+
+def _trouble_with_schema(kind: EventKind) -> str | None:
+    problem = check_schema(kind.schema)
+    return problem and f"the schema of {kind.name} is no JSON Schema: {problem}"
 
 
 def _call(implementation: Implementation, *arguments: Any) -> Any:

@@ -93,6 +93,12 @@ def test_every_wrong_block_is_named(hooks_of: HooksOf) -> None:
     )
 
 
+def test_a_schema_that_is_none_stops_the_start(hooks_of: HooksOf) -> None:
+    kind = EventKind(name="ORDER_PLACED", meaning="X.", schema={"type": "nonsense"})
+    with pytest.raises(StartError, match=r"'crm'.*the schema of ORDER_PLACED is no JSON Schema: "):
+        hooks_of(crm=plugin(event_kinds=lambda: [kind])).kinds()
+
+
 def test_kinds_carry_the_name_of_their_plugin(hooks_of: HooksOf) -> None:
     kind = EventKind(name="ORDER_PAID", meaning="An order was paid.")
     hooks = hooks_of(
