@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 from hookgw._version import __version__
 
 if TYPE_CHECKING:
-    from hookgw.api.contract.declaring import describes
-    from hookgw.connectors import ConnectionState, Connector, QRCode, Session
-    from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome
-    from hookgw.errors import HookgwError, Invalid, NetworkRefused, Unavailable
-    from hookgw.events import Event, EventKind
-    from hookgw.gateway import Gateway
+    from hookgw.api.openapi.describe import describes
+    from hookgw.gateway.gateway import Gateway
+    from hookgw.models.connectors import ConnectionState, Connector, QRCode, Session
+    from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome
+    from hookgw.models.errors import HookgwError, Invalid, NetworkRefused, Unavailable
+    from hookgw.models.events import Event, EventKind
+    from hookgw.models.registrations import Registration
     from hookgw.plugins.hookspecs import Outgoing, hookimpl
-    from hookgw.registrations import Registration
 
 _HOMES = {
-    "hookgw.api.contract.declaring": ("describes",),
-    "hookgw.connectors": ("ConnectionState", "Connector", "QRCode", "Session"),
-    "hookgw.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome"),
-    "hookgw.errors": ("HookgwError", "Invalid", "NetworkRefused", "Unavailable"),
-    "hookgw.events": ("Event", "EventKind"),
-    "hookgw.gateway": ("Gateway",),
+    "hookgw.api.openapi.describe": ("describes",),
+    "hookgw.models.connectors": ("ConnectionState", "Connector", "QRCode", "Session"),
+    "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome"),
+    "hookgw.models.errors": ("HookgwError", "Invalid", "NetworkRefused", "Unavailable"),
+    "hookgw.models.events": ("Event", "EventKind"),
+    "hookgw.gateway.gateway": ("Gateway",),
     "hookgw.plugins.hookspecs": ("Outgoing", "hookimpl"),
-    "hookgw.registrations": ("Registration",),
+    "hookgw.models.registrations": ("Registration",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

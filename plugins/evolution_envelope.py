@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from hookgw import Event, EventKind, Outgoing, Registration, hookimpl
-from hookgw.clock import rfc3339
+from hookgw.models.clock import rfc3339
 
 from . import gateway_kinds
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import hookgw.settings
-from hookgw.config import load_settings, variable_of
-from hookgw.config_types import KeyInfo, known_keys
-from hookgw.config_yaml import join, read_yaml
-from hookgw.settings import Section, Settings
+import hookgw.config.settings
+from hookgw.config.load import load_settings, variable_of
+from hookgw.config.settings import Section, Settings
+from hookgw.config.typed import KeyInfo, known_keys
+from hookgw.config.yaml_reader import join, read_yaml
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "config.example.yaml"
@@ -35,7 +35,7 @@ def sections(kind: type[Section] = Settings, path: str = "") -> dict[str, str]:
 def meanings() -> dict[str, str]:
     """What the string under each key in settings.py says, by the path of the key."""
     found, paths = {}, sections()
-    for node in ast.parse(inspect.getsource(hookgw.settings)).body:
+    for node in ast.parse(inspect.getsource(hookgw.config.settings)).body:
         if isinstance(node, ast.ClassDef) and node.name in paths:
             for key, text in zip(node.body, node.body[1:], strict=False):
                 if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr):

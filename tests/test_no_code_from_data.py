@@ -1,7 +1,7 @@
 """Nothing that is read may run as code: no pickle, no ``eval``, no YAML that makes objects.
 
-``shelve`` is the exception: :class:`hookgw.store.shelves.RecordShelf` overrides every method in which it
-would pickle, and a test here holds it to that.
+``shelve`` is the exception: :class:`hookgw.store.sqlite.shelves.RecordShelf` overrides every method in
+which it would pickle, and a test here holds it to that.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import hookgw
-from hookgw.plugins.sources import first_party_folder
-from hookgw.store.shelves import RecordShelf
+from hookgw.plugins.discovery import first_party_folder
+from hookgw.store.sqlite.shelves import RecordShelf
 
 PACKAGE = Path(hookgw.__file__).parent
 FOLDERS = [PACKAGE, first_party_folder() or PACKAGE]

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 from quart_trio import QuartTrio
 
 from hookgw.api.auth import ROUTE, SHARES, install_auth
-from hookgw.api.contract.routes import ContractRoutes
-from hookgw.api.deliveries import DeliveryRoutes
-from hookgw.api.emitting import Emitting
-from hookgw.api.errors import error_body, install_error_handlers
-from hookgw.api.events import EventRoutes
-from hookgw.api.exchange import Exchange, Underway
-from hookgw.api.instances import InstanceRoutes
-from hookgw.api.keys import KeyRoutes
-from hookgw.api.messages import MessageRoutes
-from hookgw.api.operation import OperationRoutes
-from hookgw.api.shortcut import Shortcut
-from hookgw.api.webhooks import WebhookRoutes
-from hookgw.shares import Shares
-from hookgw.sources import TrustedProxies
+from hookgw.api.fast_emit import Shortcut
+from hookgw.api.openapi.routes import ContractRoutes
+from hookgw.api.routes.deliveries import DeliveryRoutes
+from hookgw.api.routes.emit import Emitting
+from hookgw.api.routes.events import EventRoutes
+from hookgw.api.routes.health import OperationRoutes
+from hookgw.api.routes.instances import InstanceRoutes
+from hookgw.api.routes.keys import KeyRoutes
+from hookgw.api.routes.messages import MessageRoutes
+from hookgw.api.routes.webhooks import WebhookRoutes
+from hookgw.api.server.errors import error_body, install_error_handlers
+from hookgw.api.server.exchange import Exchange, Underway
+from hookgw.auth.client_address import TrustedProxies
+from hookgw.auth.request_quota import Shares
 
 if TYPE_CHECKING:
-    from hookgw.gateway import Gateway
+    from hookgw.gateway.gateway import Gateway
 
 NO_ROUTE = "none"
 """The route in the metrics of requests that match none."""
@@ -117,7 +117,7 @@ def _client(proxies: TrustedProxies, scope: Any) -> tuple[str, int] | None:
 def create_app(gateway: Gateway) -> Application:
     """The HTTP interface of a gateway, with the routes of its plugins.
 
-    It holds nothing that must be closed. :func:`hookgw.api.serving.serve` runs it.
+    It holds nothing that must be closed. :func:`hookgw.api.server.serve.serve` runs it.
     """
     app = Application(gateway)
     install_error_handlers(app)

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 from quart import g, request
 from quart_trio import QuartTrio
 
-from hookgw.access import Holder, Principal
-from hookgw.api.bodies import Headers
-from hookgw.api.exchange import PART
-from hookgw.errors import Forbidden, Unauthorized
-from hookgw.instances import check_name
+from hookgw.api.request_body import Headers
+from hookgw.api.server.exchange import PART
+from hookgw.auth.keyring import Holder, Principal
+from hookgw.gateway.instances import check_name
+from hookgw.models.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
-    from hookgw.gateway import Gateway
+    from hookgw.gateway.gateway import Gateway
 
 ROUTE = "hookgw.route"
 """Where the template of the route stands in the request's scope, for the metrics."""
 
 SHARES = "hookgw.shares"
-"""Where :class:`hookgw.shares.Shares` stand in the request's scope, if what instances take is limited."""
+"""Where the :class:`~hookgw.auth.request_quota.Shares` stand in a request's scope, if there are any."""
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
 OPEN_BELOW = "/public/"
@@ -97,7 +97,7 @@ def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> Holder:
 
     Raises:
         Unauthorized: it has none, or one that nobody knows.
-        TooManyRequests: see :meth:`hookgw.entrance.Entrance.admit`; or its instance takes enough already.
+        TooManyRequests: see :meth:`~hookgw.auth.authenticator.Entrance.admit`; or its instance has enough.
     """
     client = scope["client"]
     holder = gateway.admit(_given_key(headers), client[0] if client else None)

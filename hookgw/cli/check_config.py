@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from hookgw.api.certificates import load_context
+from hookgw.api.server.certificates import load_context
 from hookgw.cli.configuration import find_config, read_hooks, read_settings, warn_of_exposed_secrets
 
 

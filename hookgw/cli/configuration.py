@@ -13,12 +13,12 @@ import click
 import msgspec
 import structlog
 
-from hookgw.config import load_settings
-from hookgw.config_exposure import exposed_secrets
-from hookgw.log import configure_logging
-from hookgw.plugins.calling import Hooks
+from hookgw.cli.logging_setup import configure_logging
+from hookgw.config.exposed_secrets import exposed_secrets
+from hookgw.config.load import load_settings
+from hookgw.config.settings import Settings
+from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.settings import Settings
 
 DEFAULT_FILE = Path("config.yaml")
 

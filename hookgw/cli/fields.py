@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from hookgw.clock import parse_rfc3339, rfc3339
-from hookgw.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
-from hookgw.units import parse_duration
+from hookgw.models.clock import parse_rfc3339, rfc3339
+from hookgw.models.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
+from hookgw.models.units import parse_duration
 
 SHORTEST_INTERVAL = 0.1
 

@@ -15,7 +15,7 @@ import click
 
 from hookgw._version import __version__
 from hookgw.cli.failure import Failed
-from hookgw.errors import HookgwError
+from hookgw.models.errors import HookgwError
 
 HOMES = {
     "serve": "hookgw.cli.serve:serve",
@@ -28,7 +28,7 @@ HOMES = {
     "delivery": "hookgw.cli.delivery:delivery",
     "tail": "hookgw.cli.tail:tail",
     "lane": "hookgw.cli.lane:lane",
-    "plugins": "hookgw.cli.plugins_cmd:plugins",
+    "plugins": "hookgw.cli.plugins:plugins",
     "check-config": "hookgw.cli.check_config:check_config",
     "master-key": "hookgw.cli.master_key:master_key",
 }
@@ -44,7 +44,7 @@ def add_plugin_commands(group: click.Group) -> None:
 class LazyGroup(click.Group):
     """A group whose own commands are imported when they are called.
 
-    A :class:`~hookgw.errors.HookgwError` that leaves a command ends the process with exit code 1 and
+    A :class:`~hookgw.models.errors.HookgwError` that leaves a command ends the process with exit code 1 and
     its messages on standard error.
 
     Args:

@@ -14,13 +14,13 @@ import click
 import msgspec
 import trio
 
-from hookgw.cli.arrival import Arrival, read_arrival
 from hookgw.cli.fields import read_secrets
 from hookgw.cli.output import printable
+from hookgw.cli.received_event import Arrival, read_arrival
 from hookgw.cli.running import cancel_on_signal, run_to_end
-from hookgw.clock import rfc3339
-from hookgw.errors import StartError
-from hookgw.signing_keys import VerifyingKey
+from hookgw.models.clock import rfc3339
+from hookgw.models.errors import StartError
+from hookgw.models.signing_keys import VerifyingKey
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import open_receiver

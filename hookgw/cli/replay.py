@@ -19,7 +19,7 @@ from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.fields import read_moment
 from hookgw.cli.output import json_option, show_json
-from hookgw.clock import parse_rfc3339, rfc3339
+from hookgw.models.clock import parse_rfc3339, rfc3339
 
 WINDOWS = 50
 """Into how many parts the time of a replay is cut."""

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import structlog
 import trio
 
-from hookgw.api.certificates import Certificates
+from hookgw.api.server.certificates import Certificates
 from hookgw.cli.failure import Failed
-from hookgw.errors import HookgwError
+from hookgw.models.errors import HookgwError
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ import trio
 from hookgw._version import __version__
 from hookgw.cli.collector import calm_collector
 from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
+from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.open_files import raise_file_limit
 from hookgw.cli.running import run_to_end
 from hookgw.cli.server import open_server
-from hookgw.log import configure_logging
-from hookgw.settings import Settings
+from hookgw.config.settings import Settings
 
 
 @click.command()

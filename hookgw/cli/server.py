@@ -10,12 +10,12 @@ from pathlib import Path
 import trio
 
 from hookgw.api.app import create_app
-from hookgw.api.certificates import Certificates
-from hookgw.api.serving import serve
+from hookgw.api.server.certificates import Certificates
+from hookgw.api.server.serve import serve
 from hookgw.cli.running import cancel_on_signal, renew_on_hangup
-from hookgw.gateway import Gateway, open_gateway
-from hookgw.plugins.calling import Hooks
-from hookgw.settings import Settings
+from hookgw.config.settings import Settings
+from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.plugins.hooks import Hooks
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Away
 from hookgw.cli.fields import read_interval
 from hookgw.cli.output import printable
-from hookgw.clock import parse_rfc3339
-from hookgw.deliveries import parse_delivery_id
+from hookgw.models.clock import parse_rfc3339
+from hookgw.models.deliveries import parse_delivery_id
 
 FIRST_PAGE = 20
 """How many deliveries are asked for at first: where little happens, that is enough to know it."""

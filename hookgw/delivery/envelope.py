@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hookgw.events import Event
+from hookgw.models.events import Event
 
 _encode = msgspec.json.Encoder().encode
 

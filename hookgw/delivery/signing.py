@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from hookgw.signing_keys import SigningKey, VerifyingKey
+from hookgw.models.signing_keys import SigningKey, VerifyingKey
 
 _INNER_PAD = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER_PAD = bytes(byte ^ 0x5C for byte in range(256))
@@ -31,7 +31,7 @@ def sign(keys: Sequence[SigningKey], message_id: str, timestamp: int, body: byte
     """The value of ``webhook-signature``.
 
     Args:
-        keys: those in force, the newest first, as :func:`hookgw.signing_keys.signing_key` gives them.
+        keys: those in force, the newest first, as :func:`hookgw.models.signing_keys.signing_key` gives them.
         message_id: the value of ``webhook-id``; it has no ``.`` in it.
         timestamp: the value of ``webhook-timestamp``: whole Unix seconds of this attempt.
         body: the bytes that are sent.
@@ -55,7 +55,7 @@ def verify(
     """Check a request as a receiver does.
 
     Args:
-        keys: those that are accepted, as :func:`hookgw.signing_keys.verifying_key` gives them.
+        keys: those that are accepted, as :func:`hookgw.models.signing_keys.verifying_key` gives them.
         headers: the request's headers, their names in lower case.
         body: its bytes, as they came.
         now: seconds since the epoch.

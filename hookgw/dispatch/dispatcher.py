@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import trio
 
-from hookgw.deliveries import Delivery, LaneState
-from hookgw.delivery.transport import LaneTransport
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.dispatch.idle_lanes import Patience
 from hookgw.dispatch.lane import Lane
-from hookgw.dispatch.patience import Patience
-from hookgw.dispatch.resting import Resting
+from hookgw.dispatch.parked_lanes import Resting
 from hookgw.dispatch.services import LaneServices, LaneStatistics
+from hookgw.models.deliveries import Delivery, LaneState
 
 REST_AFTER = 5.0
 """Seconds with nothing to do after which a lane is sent to rest, at the latest."""

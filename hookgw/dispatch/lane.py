@@ -1,13 +1,13 @@
 """A lane: the in-order queue of one URL, the task that works it off, and its one connection.
 
-Where its deliveries come from: :mod:`hookgw.dispatch.source`. The lane learns of what is sent again by
+Where its deliveries come from: :mod:`hookgw.dispatch.lane_queue`. The lane learns of what is sent again by
 :meth:`Lane.nudge`. Whatever upsets its picture of the outbox (a URL changed, a partition was added) calls
 :meth:`Lane.refresh`: the lane forgets all it holds and reads the outbox from the start, once what it
 settled is on disk.
 
 A failed head is kept and tried again; what is queued behind it is given back to the disk, so a
 backlog costs no memory. A lane that has had nothing to do for a moment ends, and what is left of it
-is its :class:`~hookgw.dispatch.resting.Past`, with which the next lane of its key goes on.
+is its :class:`~hookgw.dispatch.parked_lanes.Past`, with which the next lane of its key goes on.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from collections.abc import Sequence
 import structlog
 import trio
 
-from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
-from hookgw.delivery.transport import LaneTransport
-from hookgw.dispatch.courier import Sent
-from hookgw.dispatch.patience import Patience
-from hookgw.dispatch.reading import hold_to_clock
-from hookgw.dispatch.resting import Past
-from hookgw.dispatch.retry import decide, expiry_reason, is_expired, longest_wait
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.sender import Sent
+from hookgw.dispatch.idle_lanes import Patience
+from hookgw.dispatch.lane_queue import Source
+from hookgw.dispatch.parked_lanes import Past
+from hookgw.dispatch.plan import Terms, terms_for
+from hookgw.dispatch.retry_policy import decide, expiry_reason, is_expired, longest_wait
 from hookgw.dispatch.services import LaneServices, LaneStatistics
-from hookgw.dispatch.settlements import settlement_of, settlement_without_attempt
-from hookgw.dispatch.source import Source
-from hookgw.dispatch.terms import Terms, terms_for
-from hookgw.errors import PluginFailed, StorageUnavailable
-from hookgw.registrations import Registration
+from hookgw.dispatch.settlement import settlement_of, settlement_without_attempt
+from hookgw.dispatch.store_retry import hold_to_clock
+from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
+from hookgw.models.errors import PluginFailed, StorageUnavailable
+from hookgw.models.registrations import Registration
 
 logger = structlog.get_logger("hookgw.lane")
 

@@ -6,14 +6,14 @@ from typing import Protocol
 
 import msgspec
 
-from hookgw.clock import Clock
-from hookgw.deliveries import Attempt, Delivery, LaneState, Outcome, Page, Settlement
-from hookgw.delivery.transport import LaneTransport
-from hookgw.dispatch.courier import Route, Sent
-from hookgw.errors import PluginFailed
-from hookgw.events import Event
-from hookgw.registrations import Registration
-from hookgw.settings import DeliverySettings
+from hookgw.config.settings import DeliverySettings
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.sender import Route, Sent
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import Attempt, Delivery, LaneState, Outcome, Page, Settlement
+from hookgw.models.errors import PluginFailed
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
 
 
 class LaneStore(Protocol):
@@ -57,7 +57,7 @@ class LaneKeeper(Protocol):
 
 
 class LaneCourier(Protocol):
-    """What a lane needs of the courier; see :class:`hookgw.dispatch.courier.Courier`."""
+    """What a lane needs of the courier; see :class:`hookgw.delivery.sender.Courier`."""
 
     async def pack(self, event: Event, registration: Registration) -> bytes | None:
         """Fix the body; ``None`` where a plugin drops the delivery."""

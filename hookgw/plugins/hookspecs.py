@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pluggy
 
-from hookgw.connectors import Connector
-from hookgw.deliveries import Attempt, Delivery, LaneState
-from hookgw.events import Event, EventKind
-from hookgw.masking import repr_without
-from hookgw.registrations import Registration
+from hookgw.models.connectors import Connector
+from hookgw.models.deliveries import Attempt, Delivery, LaneState
+from hookgw.models.events import Event, EventKind
+from hookgw.models.masking import repr_without
+from hookgw.models.registrations import Registration
 
 if TYPE_CHECKING:
     import click
     from quart_trio import QuartTrio
 
-    from hookgw.gateway import Gateway
+    from hookgw.gateway.gateway import Gateway
 
 PROJECT = "hookgw"
 hookspec = pluggy.HookspecMarker(PROJECT)

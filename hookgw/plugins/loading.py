@@ -11,12 +11,12 @@ import msgspec
 import pluggy
 import structlog
 
-from hookgw.errors import StartError
-from hookgw.file_rules import everything_in, first_trouble
-from hookgw.plugins import sources
-from hookgw.plugins.checking import check_plugin, new_manager
-from hookgw.plugins.sources import Candidate
-from hookgw.settings import PluginsSettings
+from hookgw.config.file_permissions import everything_in, first_trouble
+from hookgw.config.settings import PluginsSettings
+from hookgw.models.errors import StartError
+from hookgw.plugins import discovery as sources
+from hookgw.plugins.discovery import Candidate
+from hookgw.plugins.hook_check import check_plugin, new_manager
 
 _log = structlog.get_logger("hookgw.plugins")
 _DEFAULT_FOLDERS = PluginsSettings().folders

@@ -11,9 +11,9 @@ from hookgw.store.records import (
     StoreObserver,
     StoreStatistics,
 )
-from hookgw.store.shelves import RecordShelf, Shelves
-from hookgw.store.store import Store, open_store
-from hookgw.store.writer import Transaction
+from hookgw.store.sqlite.shelves import RecordShelf, Shelves
+from hookgw.store.sqlite.store import Store, open_store
+from hookgw.store.sqlite.writer import Transaction
 
 __all__ = [
     "Append",

@@ -6,9 +6,9 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from hookgw.deliveries import Attempt, DeliveryState
-from hookgw.errors import StorageUnavailable
-from hookgw.events import Event
+from hookgw.models.deliveries import Attempt, DeliveryState
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.events import Event
 
 
 class Append(msgspec.Struct, frozen=True):

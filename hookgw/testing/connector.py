@@ -8,8 +8,8 @@ from typing import Any
 
 import trio
 
-from hookgw.connectors import ConnectionState, Connector, Session
-from hookgw.errors import NetworkRefused
+from hookgw.models.connectors import ConnectionState, Connector, Session
+from hookgw.models.errors import NetworkRefused
 from hookgw.plugins.hookspecs import hookimpl
 
 Script = Callable[[Session], Awaitable[None]]

@@ -19,18 +19,18 @@ import trio
 import yaml
 from trio.testing import MockClock
 
-from hookgw.clock import virtual_clock
-from hookgw.config import load_settings
-from hookgw.deliveries import LaneState
-from hookgw.delivery.resolve import Found
+from hookgw.config.load import load_settings
+from hookgw.config.settings import Settings
+from hookgw.delivery.http.resolver import Found
 from hookgw.dispatch.services import LaneStatistics
-from hookgw.errors import PluginFailed, StartError
-from hookgw.events import Event, new_event_id
-from hookgw.gateway import Gateway, open_gateway
-from hookgw.plugins.calling import Hooks
+from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.models.clock import virtual_clock
+from hookgw.models.deliveries import LaneState
+from hookgw.models.errors import PluginFailed, StartError
+from hookgw.models.events import Event, new_event_id
+from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.registrations import DEFAULT_LABEL, Registration, RegistrationChange
-from hookgw.settings import Settings
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _PATIENCE = 10.0
@@ -99,7 +99,7 @@ class GatewayKit:
 
         Args:
             url: for example a receiver's.
-            fields: further ones of :class:`~hookgw.registrations.RegistrationChange`.
+            fields: further ones of :class:`~hookgw.models.registrations.RegistrationChange`.
 
         Raises:
             Invalid: a field breaks a rule, or a plugin refuses its options.

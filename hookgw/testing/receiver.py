@@ -18,7 +18,7 @@ import h11
 import trio
 
 from hookgw.delivery.signing import verify
-from hookgw.signing_keys import verifying_key
+from hookgw.models.signing_keys import verifying_key
 from hookgw.testing.answers import Answer, HalfClose, Step, answer
 from hookgw.testing.received import Received
 from hookgw.testing.wire import BodyTooLarge, Peer, Wire

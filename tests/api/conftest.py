@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from hookgw.api.app import Application, create_app
-from hookgw.api.serving import serve
-from hookgw.gateway import Gateway, open_gateway
-from hookgw.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
-from tests.api.wire import Running
+from hookgw.api.server.serve import serve
+from hookgw.config.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
+from hookgw.gateway.gateway import Gateway, open_gateway
+from tests.api.server.wire import Running
 from tests.support.contract import Contract
 
 KEY = "the-global-key"

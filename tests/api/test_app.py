@@ -9,9 +9,9 @@ from quart import abort
 
 from hookgw import __version__
 from hookgw.api.app import Application
-from hookgw.errors import HookgwError, StorageUnavailable, Unavailable
-from hookgw.gateway import Gateway
-from hookgw.settings import ServerSettings
+from hookgw.config.settings import ServerSettings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.errors import HookgwError, StorageUnavailable, Unavailable
 from tests.api.conftest import KEY
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookgw.api import answers
+from hookgw.api import responses as answers
 from hookgw.api.app import Application
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "http.md").read_text()

@@ -16,7 +16,7 @@ import trio
 from quart_trio import QuartTrio
 
 from hookgw.api.app import Application, create_app
-from hookgw.gateway import Gateway
+from hookgw.gateway.gateway import Gateway
 from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 

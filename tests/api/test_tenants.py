@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from hookgw.api.app import Application
-from hookgw.gateway import Gateway
+from hookgw.gateway.gateway import Gateway
 from tests.api.conftest import KEY, open_client
-from tests.api.test_events import one
+from tests.api.routes.test_events import one
 
 URL = "http://10.0.0.1/hook"
 """Where the address guard lets nothing go."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import trio
 
 from hookgw.delivery.envelope import encode_envelope
-from hookgw.events import Event
-from hookgw.gateway import Gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.events import Event
 from tests.bench.parts import drained, gateway, make_events, receiving, register, scratch
 from tests.bench.references import fsync_p50, httpx_loop, socket_loop
 from tests.bench.results import Result, percentile

@@ -18,11 +18,11 @@ import msgspec
 import trio
 
 from hookgw.cli.collector import calm_collector
-from hookgw.events import Event
-from hookgw.gateway import Gateway, open_gateway
-from hookgw.log import configure_logging
-from hookgw.registrations import RegistrationChange
-from hookgw.settings import DeliverySettings, LogSettings, Settings, StorageSettings
+from hookgw.cli.logging_setup import configure_logging
+from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
+from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.models.events import Event
+from hookgw.models.registrations import RegistrationChange
 
 ROOT = Path(__file__).parents[2]
 ENVELOPE = (ROOT / "tests" / "payloads" / "messages-upsert.text.json").read_bytes()

@@ -8,8 +8,8 @@ import msgspec
 import trio
 
 from hookgw.dispatch.dispatcher import REST_AFTER
-from hookgw.events import Event
-from hookgw.gateway import Gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.events import Event
 from tests.bench.engine import end_to_end
 from tests.bench.parts import (
     FastReceiver,

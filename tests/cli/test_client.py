@@ -18,8 +18,7 @@ from hookgw.cli.client import Client
 from hookgw.cli.failure import Away, Failed
 from hookgw.testing.answers import Answer, Close, Hang, answer, raw
 from hookgw.testing.receiver import Receiver, open_receiver
-
-from .conftest import says
+from tests.cli.conftest import says
 
 
 async def call(

@@ -9,8 +9,7 @@ import pytest
 import trio
 
 from hookgw.cli.configuration import find_config
-
-from .conftest import Invoke
+from tests.cli.conftest import Invoke
 
 PLUGIN = """
 import hookgw

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hookgw.testing.receiver import Receiver
-
-from .conftest import Invoke, says
+from tests.cli.conftest import Invoke, says
 
 SUMMARY: dict[str, Any] = {
     "id": "dlv_7",

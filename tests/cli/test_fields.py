@@ -6,7 +6,7 @@ import click
 import pytest
 
 from hookgw.cli import fields
-from hookgw.clock import parse_rfc3339
+from hookgw.models.clock import parse_rfc3339
 
 CONTEXT = click.Context(click.Command("x"))
 OPTION = click.Option(["--x"])

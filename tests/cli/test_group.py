@@ -13,7 +13,7 @@ import pytest
 
 from hookgw._version import __version__
 from hookgw.cli import group
-from hookgw.errors import Invalid, StartError
+from hookgw.models.errors import Invalid, StartError
 
 HEAVY = (
     "asyncio", "h11", "httptools", "httpx", "hypercorn", "msgspec", "pluggy", "prometheus_client", "quart",

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from hookgw.testing.receiver import Receiver
-
-from .conftest import Invoke, says
+from tests.cli.conftest import Invoke, says
 
 LISTED = {"id": "u", "name": "loja1", "connectionStatus": "open", "instance": {"integration": "simulator"}}
 

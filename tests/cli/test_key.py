@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 
 from hookgw.testing.receiver import Receiver
-
-from .conftest import Invoke, says
+from tests.cli.conftest import Invoke, says
 
 MADE = {"name": "crm", "instance": "loja1", "key": "the-key", "expiresAt": "2026-12-20T12:00:00.000Z"}
 LISTED = {

@@ -15,15 +15,14 @@ import httpx
 import pytest
 import trio
 
-from hookgw.cli.arrival import SEARCHED, first_text, read_arrival
 from hookgw.cli.listen import Listener, run
+from hookgw.cli.received_event import SEARCHED, first_text, read_arrival
 from hookgw.delivery.signing import sign
-from hookgw.errors import StartError
-from hookgw.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
+from hookgw.models.errors import StartError
+from hookgw.models.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
 from hookgw.testing.answers import answer
 from hookgw.testing.received import Received
-
-from .conftest import Echoes, Invoke
+from tests.cli.conftest import Echoes, Invoke
 
 KEY = b"k" * 24
 NOW = 1_800_000_000.0

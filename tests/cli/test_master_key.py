@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from hookgw.sealing import parse_master_key
-
-from .conftest import Invoke
+from hookgw.store.encryption import parse_master_key
+from tests.cli.conftest import Invoke
 
 
 async def test_a_new_key_each_time(invoke: Invoke) -> None:

@@ -10,10 +10,9 @@ import pytest
 
 from hookgw.cli import replay
 from hookgw.cli.failure import Failed
-from hookgw.clock import parse_rfc3339, rfc3339
+from hookgw.models.clock import parse_rfc3339, rfc3339
 from hookgw.testing.receiver import Receiver
-
-from .conftest import Invoke, says
+from tests.cli.conftest import Invoke, says
 
 NOW = 1_800_000_000.0
 SINCE, UNTIL = rfc3339(NOW - 3600), rfc3339(NOW - 60)

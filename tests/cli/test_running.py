@@ -8,7 +8,7 @@ import trio
 
 from hookgw.cli.failure import Failed
 from hookgw.cli.running import run_to_end
-from hookgw.errors import HookgwError, Invalid, StartError
+from hookgw.models.errors import HookgwError, Invalid, StartError
 
 
 def test_it_gives_what_the_program_returns() -> None:

@@ -16,14 +16,19 @@ import trio
 from hookgw._version import __version__
 from hookgw.cli import serve
 from hookgw.cli.server import open_server
-from hookgw.deliveries import Outcome
-from hookgw.errors import StartError
-from hookgw.registrations import RegistrationChange
-from hookgw.settings import DeliverySettings, PluginsSettings, ServerSettings, Settings, StorageSettings
+from hookgw.config.settings import (
+    DeliverySettings,
+    PluginsSettings,
+    ServerSettings,
+    Settings,
+    StorageSettings,
+)
+from hookgw.models.deliveries import Outcome
+from hookgw.models.errors import StartError
+from hookgw.models.registrations import RegistrationChange
 from hookgw.testing import open_receiver
-from tests.api.test_certificates import write
-
-from .conftest import Echoes
+from tests.api.server.test_certificates import write
+from tests.cli.conftest import Echoes
 
 pytestmark = pytest.mark.usefixtures("_signals_kept")
 

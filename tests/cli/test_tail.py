@@ -15,8 +15,7 @@ import trio
 from hookgw.cli import tail
 from hookgw.cli.failure import Away, Failed
 from hookgw.testing.receiver import Receiver
-
-from .conftest import Invoke, says
+from tests.cli.conftest import Invoke, says
 
 FAILED = {
     "number": 1,

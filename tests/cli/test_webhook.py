@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from hookgw.testing.receiver import Receiver
-
-from .conftest import Invoke, says
+from tests.cli.conftest import Invoke, says
 
 STORED = {
     "url": "https://crm.example/hook",

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from hookgw import background
 from hookgw.cli.group import main
-from hookgw.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.store import Store, database, migrations, moving_access
-from hookgw.store.writer import Transaction
+from hookgw.gateway import history_pruning as background
+from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
+from hookgw.store import Store
+from hookgw.store.sqlite import database, migrations
+from hookgw.store.sqlite import store_pending as moving_access
+from hookgw.store.sqlite.writer import Transaction
 
 
 def die(*_: object) -> None:

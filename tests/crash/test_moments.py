@@ -11,10 +11,10 @@ import httpx
 import pytest
 import trio
 
-from hookgw.store.requeue_access import REPLAY_STEP
+from hookgw.store.sqlite.store_requeue import REPLAY_STEP
 from hookgw.testing import Receiver, answer, open_receiver
 from tests.crash.target import Target
-from tests.store.support import peek
+from tests.store.sqlite.support import peek
 from tests.support.gateway_process import KEY, write_config
 
 DEADLINE = 60.0

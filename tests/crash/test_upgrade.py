@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.store.migrations import MIGRATIONS
+from hookgw.store.sqlite.migrations import MIGRATIONS
 from hookgw.testing import answer
 from tests.crash.doomed import UPGRADE
 from tests.crash.test_moments import DEADLINE, batch, event, ids, staged
-from tests.store.support import peek
+from tests.store.sqlite.support import peek
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(DEADLINE + 10)]
 

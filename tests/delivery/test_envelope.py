@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.delivery.envelope import encode_envelope
-from hookgw.events import Event
+from hookgw.models.events import Event
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 URL = "https://example.com/hook"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookgw.delivery.connection import IdleConnection
+from hookgw.delivery.http.connection import IdleConnection
 from tests.dispatch.sockets import idle_connection
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import trio
 
-from hookgw.clock import Clock, virtual_clock
-from hookgw.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
-from hookgw.delivery.connection import IdleConnection
-from hookgw.dispatch.courier import Route, Sent
+from hookgw.config.settings import DeliverySettings
+from hookgw.delivery.http.connection import IdleConnection
+from hookgw.delivery.sender import Route, Sent
 from hookgw.dispatch.services import LaneServices
-from hookgw.errors import PluginFailed, StorageUnavailable
-from hookgw.events import Event
-from hookgw.registrations import Registration
-from hookgw.settings import DeliverySettings
+from hookgw.models.clock import Clock, virtual_clock
+from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
+from hookgw.models.errors import PluginFailed, StorageUnavailable
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
 
 URL = "http://127.0.0.1:9/hook"
 

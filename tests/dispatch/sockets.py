@@ -6,8 +6,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hookgw.delivery.connection import IdleConnection
-from hookgw.delivery.wire import PlainWire
+from hookgw.delivery.http.connection import IdleConnection
+from hookgw.delivery.http.stream import PlainWire
 
 
 @contextmanager

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.deliveries import DeliveryState, LaneState, Outcome
-from hookgw.delivery.connection import IdleConnection
-from hookgw.delivery.transport import LaneTransport
+from hookgw.delivery.http.connection import IdleConnection
+from hookgw.delivery.http.transport import LaneTransport
 from hookgw.dispatch.dispatcher import REST_AFTER, Dispatcher
+from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from tests.dispatch.fakes import URL, FakeTransport, World, registration
 from tests.dispatch.sockets import is_closed
 

@@ -11,15 +11,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.deliveries import Attempt, DeliveryState, LaneState, Outcome
-from hookgw.delivery.connection import IdleConnection
-from hookgw.delivery.transport import LaneTransport
-from hookgw.dispatch.courier import Sent
+from hookgw.delivery.http.connection import IdleConnection
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.sender import Sent
+from hookgw.dispatch.idle_lanes import GRAIN, Patience
 from hookgw.dispatch.lane import Lane
-from hookgw.dispatch.patience import GRAIN, Patience
-from hookgw.dispatch.resting import Past
-from hookgw.dispatch.source import PAGE
-from hookgw.errors import PluginFailed
+from hookgw.dispatch.lane_queue import PAGE
+from hookgw.dispatch.parked_lanes import Past
+from hookgw.models.deliveries import Attempt, DeliveryState, LaneState, Outcome
+from hookgw.models.errors import PluginFailed
 from tests.dispatch.fakes import URL, FakeTransport, World, registration
 
 

@@ -12,8 +12,8 @@ import trio.testing
 import trustme
 from trio.testing import MockClock
 
-from hookgw.deliveries import Outcome
-from hookgw.delivery.wire import default_ssl_context
+from hookgw.delivery.http.stream import default_ssl_context
+from hookgw.models.deliveries import Outcome
 from hookgw.testing import GatewayKit, Hang, Receiver, open_receiver
 from tests.faults.support import KIND, attempts_of
 

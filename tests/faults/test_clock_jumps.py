@@ -11,12 +11,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.clock import Clock
-from hookgw.deliveries import DeliveryState
-from hookgw.gateway import open_gateway
-from hookgw.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
+from hookgw.gateway.gateway import open_gateway
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.units import Duration
 from hookgw.testing import Answer, GatewayKit, Receiver, answer
-from hookgw.units import Duration
 from tests.faults.support import KIND, state_of, wait_out
 
 HOUR = 3600.0

@@ -12,8 +12,8 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.deliveries import DeliveryState, Outcome
-from hookgw.errors import Unavailable
+from hookgw.models.deliveries import DeliveryState, Outcome
+from hookgw.models.errors import Unavailable
 from hookgw.store import Store
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from hookgw.testing.answers import Answer

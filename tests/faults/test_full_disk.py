@@ -20,7 +20,7 @@ import trio
 
 from hookgw.testing import Receiver, answer, open_receiver
 from tests.crash.target import Target
-from tests.store.support import peek
+from tests.store.sqlite.support import peek
 from tests.support.gateway_process import KEY, write_config
 
 SIZE = "6m"

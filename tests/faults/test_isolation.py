@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from hookgw.deliveries import LaneState
+from hookgw.models.deliveries import LaneState
 from hookgw.testing import Answer, GatewayKit, Received, Receiver, answer, hang, open_receiver
 from tests.faults.support import KIND
 

@@ -15,9 +15,10 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.deliveries import DeliveryState
-from hookgw.registrations import RegistrationChange
-from hookgw.store import DeliveryQuery, DeliveryReport, moving_access
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.registrations import RegistrationChange
+from hookgw.store import DeliveryQuery, DeliveryReport
+from hookgw.store.sqlite import store_pending as moving_access
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 from tests.faults.support import KIND
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from hookgw.deliveries import DeliveryState
-from hookgw.dialects import Replay
-from hookgw.registrations import Registration
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.registrations import Registration
+from hookgw.parsing import Replay
 from hookgw.store import DeliveryQuery, DeliverySummary
 from hookgw.testing import (
     Answer,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from hookgw.clock import parse_rfc3339
-from hookgw.events import Catalog, Event
-from hookgw.kinds import BUILT_IN_KINDS
-from hookgw.plugins.calling import Hooks
+from hookgw.config.settings import PluginsSettings
+from hookgw.models.clock import parse_rfc3339
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog, Event
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, load_plugins
-from hookgw.registrations import Registration
-from hookgw.settings import PluginsSettings
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from hookgw.clock import parse_rfc3339
-from hookgw.errors import ConfigError, Invalid
-from hookgw.events import Event
-from hookgw.plugins.calling import Hooks
+from hookgw.models.clock import parse_rfc3339
+from hookgw.models.errors import ConfigError, Invalid
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.hookspecs import Outgoing
-from hookgw.registrations import Registration
 
 Registered = Callable[..., Registration]
 Payload = Callable[[str], tuple[dict[str, Any], Event]]

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hookgw.errors import Invalid
-from hookgw.events import Event
-from hookgw.plugins.calling import Hooks
-from hookgw.registrations import Registration
+from hookgw.models.errors import Invalid
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
 
 Registered = Callable[..., Registration]
 ANA = "5511988887777@s.whatsapp.net"

@@ -15,9 +15,9 @@ import trio
 import trio.testing
 
 from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode, Unavailable
-from hookgw.errors import ConfigError
-from hookgw.events import Catalog
-from hookgw.plugins.calling import Hooks
+from hookgw.models.errors import ConfigError
+from hookgw.models.events import Catalog
+from hookgw.plugins.hooks import Hooks
 
 MockClock = trio.testing.MockClock
 

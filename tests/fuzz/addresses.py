@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from hookgw.delivery.guard import AddressGuard
-from hookgw.delivery.host import parse_host
-from hookgw.delivery.proxy import parse_proxy
-from hookgw.delivery.target import Target, parse_target
-from hookgw.userinfo import without_user
+from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.proxy import parse_proxy
+from hookgw.models.host_name import parse_host
+from hookgw.models.target_url import Target, parse_target
+from hookgw.models.userinfo import without_user
 from tests.fuzz.sentences import check_sentences
 
 GUARD = AddressGuard()

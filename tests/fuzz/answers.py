@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from hookgw.delivery.answer import Answer, AnswerParser
-from hookgw.delivery.errors import AnswerFailed
-from hookgw.dispatch.outcome import outcome_of_status, parse_retry_after
+from hookgw.delivery.http.errors import AnswerFailed
+from hookgw.delivery.http.response import Answer, AnswerParser
+from hookgw.delivery.outcome import outcome_of_status, parse_retry_after
 from tests.fuzz.pieces import even, odd
 from tests.fuzz.sentences import check_sentences
 

@@ -7,9 +7,13 @@ from typing import Any
 
 import msgspec
 
-from hookgw.api.presenting import present_registration
+from hookgw.api.present import present_registration
 from hookgw.delivery.envelope import encode_envelope
-from hookgw.dialects import (
+from hookgw.models.errors import Invalid, TooLarge
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog, Event
+from hookgw.models.registrations import Registration, RegistrationChange
+from hookgw.parsing import (
     parse_creation,
     parse_events,
     parse_grace,
@@ -19,11 +23,7 @@ from hookgw.dialects import (
     unmask_headers,
     unmask_url,
 )
-from hookgw.errors import Invalid, TooLarge
-from hookgw.events import Catalog, Event
-from hookgw.jsontext import decode_strict
-from hookgw.kinds import BUILT_IN_KINDS
-from hookgw.registrations import Registration, RegistrationChange
+from hookgw.parsing.json_text import decode_strict
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)

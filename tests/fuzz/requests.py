@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import h11
 
-from hookgw.api.gate import POISON, Gate
-from hookgw.sources import TrustedProxies, source_of
+from hookgw.api.server.request_framing import POISON, Gate
+from hookgw.auth.client_address import TrustedProxies, source_of
 from tests.fuzz.pieces import even, odd
 
 MAX_HEAD = 200

@@ -13,15 +13,15 @@ from typing import Any
 
 import standardwebhooks
 
-from hookgw.cli.arrival import read_arrival
-from hookgw.clock import parse_rfc3339, rfc3339
-from hookgw.config import load_settings
-from hookgw.deliveries import parse_delivery_id
+from hookgw.cli.received_event import read_arrival
+from hookgw.config.load import load_settings
 from hookgw.delivery.signing import SignatureInvalid, sign, verify
-from hookgw.errors import StartError
-from hookgw.jsontext import MAX_DEPTH, decode_strict
+from hookgw.models.clock import parse_rfc3339, rfc3339
+from hookgw.models.deliveries import parse_delivery_id
+from hookgw.models.errors import StartError
+from hookgw.models.units import parse_duration, parse_size
+from hookgw.parsing.json_text import MAX_DEPTH, decode_strict
 from hookgw.testing import Received
-from hookgw.units import parse_duration, parse_size
 from tests.fuzz.sentences import check_sentences
 
 

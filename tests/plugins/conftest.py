@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.events import Event
-from hookgw.plugins.calling import Hooks
+from hookgw.config.settings import PluginsSettings
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.registrations import Registration
-from hookgw.settings import PluginsSettings
 
 
 @pytest.fixture

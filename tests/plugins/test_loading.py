@@ -11,10 +11,10 @@ import structlog
 
 import hookgw
 from hookgw import hookimpl
-from hookgw.errors import StartError
-from hookgw.plugins import sources
+from hookgw.config.settings import PluginsSettings
+from hookgw.models.errors import StartError
+from hookgw.plugins import discovery as sources
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo, load_plugins
-from hookgw.settings import PluginsSettings
 
 Write = Callable[..., Path]
 
@@ -297,7 +297,7 @@ def test_in_a_clone_the_installed_plugins_count_and_further_ones_are_loaded(
     installed = Path(__file__).parents[2] / "plugins"
     monkeypatch.setattr(sources, "first_party_folder", lambda: installed)
     (tmp_path / "hookgw" / "plugins").mkdir(parents=True)
-    (tmp_path / "hookgw" / "plugins" / "sources.py").touch()
+    (tmp_path / "hookgw" / "plugins" / "discovery.py").touch()
     write_plugin("message_filters.py", FILTER)
     write_plugin("crm.py", FILTER)
     loaded = load_plugins(PluginsSettings(first_party=first_party), base=tmp_path)

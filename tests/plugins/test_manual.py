@@ -20,13 +20,13 @@ from quart_trio import QuartTrio
 
 import hookgw
 from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
-from hookgw.errors import ConfigError, Invalid
-from hookgw.gateway import Gateway
+from hookgw.config.settings import PluginsSettings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.errors import ConfigError, Invalid
 from hookgw.plugins import hookspecs
-from hookgw.plugins.calling import Hooks
-from hookgw.plugins.checking import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
+from hookgw.plugins.hook_check import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
+from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.settings import PluginsSettings
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from urllib.parse import quote
 
-from hookgw.settings import AuthSettings, ServerSettings
+from hookgw.config.settings import AuthSettings, ServerSettings
 from tests.api.conftest import KEY as TABLE_KEY
-from tests.api.test_smuggling import SMUGGLED, TABLE
+from tests.api.server.test_smuggling import SMUGGLED, TABLE
 from tests.properties.test_same_json import BROKEN
 from tests.security.families import Trial, family
 from tests.support.live import JSON, LINES, PATIENCE, Live, Reply

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import trio
 
-from hookgw.delivery.guard import AddressGuard
-from hookgw.delivery.ports import REFUSED_PORTS
+from hookgw.config.refused_ports import REFUSED_PORTS
+from hookgw.delivery.http.address_guard import AddressGuard
 from tests.faults.test_receivers import LONGER_THAN_AN_ATTEMPT, NO_ANSWER, STATUS_STANDS, TOO_SLOW
 from tests.fuzz.addresses import REFUSED, Address, is_refused
 from tests.security.families import Trial, family

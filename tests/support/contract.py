@@ -10,7 +10,7 @@ import httpx
 import jsonschema_rs
 
 from hookgw.api.app import Application
-from hookgw.api.contract.routes import ContractRoutes
+from hookgw.api.openapi.routes import ContractRoutes
 
 NOWHERE = {400, 401, 403, 404, 405, 413, 431, 500}
 """What requests get for which there is no operation, but for OPTIONS."""

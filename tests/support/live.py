@@ -22,8 +22,8 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.api.app import Application, create_app
-from hookgw.api.serving import serve
-from hookgw.settings import ServerSettings
+from hookgw.api.server.serve import serve
+from hookgw.config.settings import ServerSettings
 from hookgw.testing import GatewayKit, Receiver, open_kit, open_receiver
 
 T = TypeVar("T")

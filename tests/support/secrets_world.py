@@ -17,12 +17,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw.api.app import create_app
-from hookgw.api.serving import serve
-from hookgw.config import load_settings
-from hookgw.gateway import Gateway, open_gateway
-from hookgw.log import configure_logging
-from hookgw.sealing import new_master_key
-from hookgw.signing_keys import Signature, make_secret
+from hookgw.api.server.serve import serve
+from hookgw.cli.logging_setup import configure_logging
+from hookgw.config.load import load_settings
+from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.models.signing_keys import Signature, make_secret
+from hookgw.store.encryption import new_master_key
 from hookgw.testing import Receiver
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received

@@ -6,8 +6,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.connectors import ConnectionState, QRCode, Session
-from hookgw.errors import NetworkRefused
+from hookgw.models.connectors import ConnectionState, QRCode, Session
+from hookgw.models.errors import NetworkRefused
 from hookgw.testing import FakeConnector, SentText
 
 

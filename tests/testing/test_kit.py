@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.errors import ConfigError, Invalid, StartError
+from hookgw.models.errors import ConfigError, Invalid, StartError
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
 

@@ -13,12 +13,12 @@ from hookgw.cli.demo.board import verdict
 from hookgw.cli.demo.observer import Observer
 from hookgw.cli.demo.screens import open_screen
 from hookgw.cli.demo.stage import EVENTS, INSTANCE, Stage, demo_settings, open_receivers
+from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.running import run_to_end
 from hookgw.cli.server import open_server
-from hookgw.log import configure_logging
-from hookgw.plugins.calling import Hooks
+from hookgw.config.settings import Settings
+from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.settings import Settings
 
 INTRODUCTION = """\
 hookgw listens on {url}. A simulated account, the instance "demo", gets

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import trio
 
 from hookgw.cli.demo.ledger import Ledger
-from hookgw.deliveries import Attempt, Delivery, Outcome
-from hookgw.events import Event
+from hookgw.models.deliveries import Attempt, Delivery, Outcome
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
 from hookgw.plugins.hookspecs import hookimpl
-from hookgw.registrations import Registration
 
 
 class Observer:

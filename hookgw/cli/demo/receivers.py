@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import StrEnum
 
-from hookgw.cli.arrival import Arrival, read_arrival
 from hookgw.cli.demo.ledger import Ledger
-from hookgw.signing_keys import VerifyingKey
+from hookgw.cli.received_event import Arrival, read_arrival
+from hookgw.models.signing_keys import VerifyingKey
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import Receiver, open_receiver

@@ -19,7 +19,7 @@ from hookgw.cli.demo.board import Row, named_counts
 from hookgw.cli.demo.ledger import Ledger
 from hookgw.cli.demo.receivers import Trouble
 from hookgw.cli.output import printable
-from hookgw.deliveries import LaneState
+from hookgw.models.deliveries import LaneState
 
 HAPPENINGS = 5
 """How many sentences about what happened stay on the screen."""

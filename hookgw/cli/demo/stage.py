@@ -17,9 +17,7 @@ from hookgw.cli.demo.observer import Observer
 from hookgw.cli.demo.receivers import DemoReceiver, open_demo_receiver
 from hookgw.cli.demo.scene import FOREVER, ONCE, play
 from hookgw.cli.demo.screens import Screen
-from hookgw.gateway import Gateway
-from hookgw.registrations import RegistrationChange
-from hookgw.settings import (
+from hookgw.config.settings import (
     AuthSettings,
     DeliverySettings,
     LogSettings,
@@ -28,8 +26,10 @@ from hookgw.settings import (
     Settings,
     StorageSettings,
 )
-from hookgw.signing_keys import verifying_key
-from hookgw.units import Duration
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.registrations import RegistrationChange
+from hookgw.models.signing_keys import verifying_key
+from hookgw.models.units import Duration
 
 INSTANCE = "demo"
 RECEIVERS = ("crm", "n8n", "bot")

@@ -17,8 +17,7 @@ from hookgw.cli.demo import command, stage
 from hookgw.cli.demo.receivers import Trouble
 from hookgw.cli.demo.scene import Scene
 from hookgw.cli.demo.stage import EVENTS
-
-from ..conftest import Echoes
+from tests.cli.conftest import Echoes
 
 
 def test_once_ends_by_itself_and_all_went_well(tmp_path: Path) -> None:

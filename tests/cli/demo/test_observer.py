@@ -8,9 +8,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from hookgw.cli.demo.ledger import Ledger
 from hookgw.cli.demo.observer import Observer
-from hookgw.deliveries import Attempt, Delivery, Outcome
-from hookgw.events import Event
-from hookgw.registrations import Registration
+from hookgw.models.deliveries import Attempt, Delivery, Outcome
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
 
 
 def event_of(event_id: str = "a", instance: str = "demo") -> Event:

@@ -1,0 +1,214 @@
+"""Records as the JSON that callers see: the types in :mod:`hookgw.api.responses`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hookgw.api import responses as answers
+from hookgw.auth.keyring import Key
+from hookgw.models.clock import rfc3339
+from hookgw.models.connectors import ConnectionState, QRCode
+from hookgw.models.deliveries import Attempt, DeliveryState
+from hookgw.models.events import Catalog, Event, EventKind
+from hookgw.models.registrations import Instance, Registration, RetryOptions
+from hookgw.models.signing_keys import Signature, public_key_of
+from hookgw.models.units import Duration
+from hookgw.models.userinfo import MASK, with_masked_user
+from hookgw.store import DeliveryReport, DeliverySummary
+
+if TYPE_CHECKING:
+    from hookgw.dispatch.services import LaneStatistics
+
+
+def present_done(message: str) -> answers.Done:
+    """The answer of calls that delete or end something."""
+    return answers.Done("SUCCESS", False, answers.DoneMessage(message))
+
+
+def present_registration(
+    registration: Registration, instance_id: str, catalog: Catalog, warnings: list[str]
+) -> answers.Registration:
+    """A registration as ``set`` and ``find`` give it.
+
+    Values of headers, and user and password of the URL, are masked; secrets are left out.
+    """
+    reason = registration.disabled_reason or "It was set with enabled false."
+    return answers.Registration(
+        id=registration.id,
+        instance=registration.instance,
+        label=registration.label,
+        url=with_masked_user(registration.url),
+        enabled=registration.enabled,
+        events=list(registration.events) or [kind.name for kind in catalog if not kind.operational],
+        webhook_by_events=registration.by_events,
+        webhook_base64=registration.base64,
+        headers=dict.fromkeys(registration.headers, MASK),
+        signature=registration.signature,
+        ordering=registration.ordering,
+        concurrency=registration.concurrency,
+        timeout=present_duration(registration.timeout),
+        retry=_retry(registration.retry),
+        plugins=registration.plugins,
+        created_at=rfc3339(registration.created_at),
+        updated_at=rfc3339(registration.updated_at),
+        instance_id=instance_id,
+        state="active" if registration.enabled else "disabled",
+        state_reason=None if registration.enabled else reason,
+        warnings=warnings,
+    )
+
+
+def present_secret(registration: Registration) -> answers.Secret:
+    """What verifies its deliveries: the newest secret, or the public half of the newest ed25519 key."""
+    newest = registration.secrets[0]
+    if newest.signature is Signature.V1A:
+        return answers.Secret(public_key=public_key_of(newest.value))
+    return answers.Secret(secret=newest.value)
+
+
+def _retry(retry: RetryOptions) -> answers.Retry:
+    return answers.Retry(
+        schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
+        max_age=present_duration(retry.max_age),
+        disable_after=present_duration(retry.disable_after),
+    )
+
+
+def present_duration(seconds: float | None) -> str | None:
+    """A length of time with its unit, as ``set`` takes it."""
+    return None if seconds is None else str(Duration(seconds))
+
+
+def present_time(seconds: float | None) -> str | None:
+    """A moment as RFC 3339; ``None`` for none, which the records also write as 0."""
+    return rfc3339(seconds) if seconds else None
+
+
+def present_instance(instance: Instance, state: ConnectionState) -> answers.Instance:
+    """An instance."""
+    return answers.Instance(
+        instance_name=instance.name,
+        instance_id=instance.id,
+        integration=instance.integration or None,
+        status=state,
+        created_at=rfc3339(instance.created_at),
+    )
+
+
+def present_listed_instance(instance: Instance, state: ConnectionState) -> answers.ListedInstance:
+    """An instance in a list."""
+    return answers.ListedInstance(
+        id=instance.id,
+        name=instance.name,
+        connection_status=state,
+        instance=present_instance(instance, state),
+    )
+
+
+def present_connection(
+    instance: str, state: ConnectionState, code: QRCode | None = None
+) -> answers.Connection:
+    """The state of an instance's connection, and the QR code where there is one."""
+    named = answers.NamedState(instance, state)
+    if code is None:
+        return answers.Connection(instance=named)
+    return answers.Connection(
+        instance=named, code=code.code, base64=code.base64, pairing_code=code.pairing_code
+    )
+
+
+def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> answers.Key:
+    """What is kept of a key; ``current`` is the caller's own, ``now`` the steady clock's."""
+    return answers.Key(
+        name=key.name,
+        instance=instance,
+        state="expired" if key.is_expired(now) else "active",
+        created_at=present_time(key.created_at),
+        expires_at=present_time(key.expires_at),
+        origin=key.origin or None,
+        current=key.hash == current.hash,
+    )
+
+
+def present_attempt(attempt: Attempt) -> answers.Attempt:
+    """One attempt."""
+    return answers.Attempt(
+        number=attempt.number,
+        at=rfc3339(attempt.at),
+        duration=round(attempt.duration * 1000, 1),
+        outcome=attempt.outcome,
+        status=attempt.status,
+        error=attempt.error,
+        answer=attempt.answer,
+    )
+
+
+def present_kind(kind: EventKind) -> answers.Kind:
+    """An event kind of the catalog."""
+    return answers.Kind(
+        name=kind.name,
+        dotted=kind.dotted_name,
+        aliases=list(kind.aliases),
+        meaning=kind.meaning,
+        schema=kind.schema,
+        example=kind.example,
+        plugin=kind.plugin or None,
+        operational=kind.operational,
+    )
+
+
+def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> answers.Delivery:
+    """A delivery as a list shows it; ``registration`` is what is stored of it now, if anything is."""
+    pending = delivery.state is DeliveryState.PENDING
+    return answers.Delivery(
+        id=delivery.id,
+        state=delivery.state,
+        reason=delivery.reason,
+        kind=delivery.kind,
+        event_id=delivery.event_id,
+        registration_id=delivery.registration,
+        label=registration.label if registration else None,
+        url=with_masked_user(registration.url) if registration else None,
+        accepted_at=rfc3339(delivery.accepted_at),
+        finished_at=present_time(delivery.finished_at),
+        next_attempt_at=present_time(delivery.next_at) if pending else None,
+        attempts=delivery.attempts,
+        last_attempt=present_attempt(delivery.last_attempt) if delivery.last_attempt else None,
+    )
+
+
+def present_report(
+    report: DeliveryReport, registration: Registration | None, instance_id: str, catalog: Catalog
+) -> answers.Report:
+    """A delivery with its event, its registration, and every attempt, the first one first."""
+    listed = msgspec.structs.asdict(present_delivery(report.summary, registration))
+    shown = None if registration is None else present_registration(registration, instance_id, catalog, [])
+    attempts = [present_attempt(attempt) for attempt in report.attempts]
+    return answers.Report(**(listed | {"attempts": attempts}), event=_event(report.event), registration=shown)
+
+
+def _event(event: Event) -> answers.Event:
+    return answers.Event(
+        id=event.id,
+        event=event.kind,
+        instance=event.instance,
+        data=msgspec.Raw(event.data_json),
+        date_time=event.date_time,
+        sender=event.sender,
+        server_url=event.server_url,
+    )
+
+
+def present_lane(lane: LaneStatistics, now: float) -> answers.Lane:
+    """A lane; ``now`` is the steady clock's."""
+    return answers.Lane(
+        lane=lane.lane,
+        state=lane.state,
+        backlog=lane.backlog,
+        head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),
+        waiting_until=present_time(lane.waiting_until),
+        last_outcome=lane.last_outcome,
+        last_error=lane.last_error,
+    )

@@ -1,0 +1,40 @@
+"""The answers of the HTTP interface as types: what is written, and what ``/openapi.json`` says of it.
+
+The docstrings are part of that document, ``Attributes`` for the fields. :mod:`hookgw.api.present` makes
+answers out of records. A field that may be absent can be ``UNSET``; every other one is always there.
+"""
+
+from hookgw.api.responses.common import Done, DoneMessage, Error, Health, Messages
+from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
+from hookgw.api.responses.events import Emitted, Event, Kind
+from hookgw.api.responses.instances import Connection, CreatedInstance, Instance, ListedInstance, NamedState
+from hookgw.api.responses.keys import CreatedKey, Key
+from hookgw.api.responses.registrations import PublicKey, Registration, Retry, Secret
+
+__all__ = [
+    "Attempt",
+    "Connection",
+    "CreatedInstance",
+    "CreatedKey",
+    "Delivery",
+    "DeliveryPage",
+    "Done",
+    "DoneMessage",
+    "Emitted",
+    "Error",
+    "Event",
+    "Health",
+    "Instance",
+    "Key",
+    "Kind",
+    "Lane",
+    "ListedInstance",
+    "Messages",
+    "NamedState",
+    "PublicKey",
+    "Registration",
+    "Replayed",
+    "Report",
+    "Retry",
+    "Secret",
+]

@@ -1,0 +1,43 @@
+"""``/message``: sending through an instance's connector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quart import Blueprint, Response
+
+from hookgw.api.openapi.describe import describes, json_body
+from hookgw.api.request_body import json_response, read_json
+from hookgw.parsing import parse_text_message
+
+if TYPE_CHECKING:
+    from hookgw.gateway.gateway import Gateway
+
+
+SENT = {"type": "object", "description": "The message, as in the data of SEND_MESSAGE."}
+TEXT_BODY = json_body(
+    "SendTextRequest",
+    flat={"number": "5511988887777", "text": "Oi"},
+    nested={"number": "5511988887777", "textMessage": {"text": "Oi"}},
+)
+
+
+class MessageRoutes:
+    """The handlers, over one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """The routes."""
+        blueprint = Blueprint("messages", __name__, url_prefix="/message")
+        blueprint.add_url_rule("/sendText/<instance>", view_func=self.send_text, methods=["POST"])
+        return blueprint
+
+    @describes("Messages", {201: SENT}, body=TEXT_BODY, errors=(409, 502))
+    async def send_text(self, instance: str) -> Response:
+        """Send a text message through the instance's connector."""
+        self._gateway.instance(instance)
+        number, text = parse_text_message(await read_json(self._limit))
+        return json_response(await self._gateway.send_text(instance, number, text), 201)

@@ -1,0 +1,1 @@
+"""The server under the application: listeners, framing, limits, TLS."""

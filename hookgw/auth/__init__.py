@@ -1,0 +1,1 @@
+"""Keys, limits on callers, and the address a request came from."""

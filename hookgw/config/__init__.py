@@ -1,0 +1,1 @@
+"""Typed settings, and the code that loads and checks them."""

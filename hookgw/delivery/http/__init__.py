@@ -1,0 +1,1 @@
+"""The HTTP client: resolves, vets, dials and posts."""

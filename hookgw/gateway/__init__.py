@@ -1,0 +1,1 @@
+"""Use cases, and the one function that composes a gateway."""

@@ -1,0 +1,1 @@
+"""Connectors: their sessions, connection states, and sends."""

@@ -1,0 +1,210 @@
+"""The connections of instances to their networks: one task and one session each.
+
+A connector's failure is its instance's own: it is logged, the state becomes ``close``, and the
+connector is started again after a wait that grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import httpx
+import structlog
+import trio
+
+from hookgw.gateway.connectors.sending import Sending
+from hookgw.gateway.connectors.session import Accept, LiveSession
+from hookgw.models.clock import Clock
+from hookgw.models.connectors import ConnectionState, Connector, QRCode
+from hookgw.models.errors import Conflict, HookgwError, Invalid, Unavailable
+from hookgw.models.events import Event
+from hookgw.models.registrations import Instance
+from hookgw.plugins.supervise import keep_trying
+
+logger = structlog.get_logger("hookgw.connector")
+
+_CODE_PATIENCE = 10.0
+"""How long ``connect`` waits for a code or an open connection, in seconds."""
+_STOP_PATIENCE = 5.0
+"""How long a connector that is cancelled may take to clean up before it is left alone."""
+_TOLD_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
+
+
+class Connections:
+    """Runs the connectors of instances.
+
+    Args:
+        connectors: by name, from the plugins.
+        accept: takes the events that sessions raise.
+        clock: for the events' time.
+        http: the connectors' client; it is only handed on.
+
+    Attributes:
+        on_logged_out: called with the name of an instance whose connector ended by itself.
+    """
+
+    def __init__(
+        self,
+        connectors: Mapping[str, Connector],
+        accept: Accept,
+        clock: Clock,
+        http: httpx.AsyncClient,
+    ) -> None:
+        self.on_logged_out: Callable[[str], Awaitable[None]] | None = None
+        self._connectors = connectors
+        self._accept = accept
+        self._clock = clock
+        self._http = http
+        self._sessions: dict[str, LiveSession] = {}
+        self._told_states: dict[str, ConnectionState] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Own the connectors' tasks until cancelled, or told to end by :meth:`stop_all`."""
+        async with trio.open_nursery() as self._nursery:
+            task_status.started()
+            await trio.sleep_forever()
+
+    def names(self) -> list[str]:
+        """The names of the connectors that there are."""
+        return sorted(self._connectors)
+
+    def check_integration(self, name: str) -> None:
+        """Raise :class:`Invalid` unless the name is empty or a connector's."""
+        if name and name not in self._connectors:
+            known = ", ".join(self.names()) or "none is installed"
+            raise Invalid(f"integration: there is no connector {name!r}; known ones: {known}.")
+
+    def start(self, instance: Instance) -> LiveSession:
+        """Start the instance's connector, unless it runs; the caller checked that there is one.
+
+        Raises:
+            Unavailable: the gateway is stopping.
+        """
+        session = self._sessions.get(instance.name)
+        if session is None:
+            connector = self._connectors[instance.integration]
+            session = LiveSession(instance, connector, self._accept, self._clock, self._http)
+            self._running().start_soon(self._keep_running, session, name=f"connector {instance.name}")
+            self._sessions[instance.name] = session
+        return session
+
+    def is_running(self, name: str) -> bool:
+        """Whether the instance's connector runs."""
+        return name in self._sessions
+
+    async def wait_for_code(self, session: LiveSession) -> QRCode | None:
+        """Wait a moment for a connector's code.
+
+        Returns:
+            The code to scan; ``None`` where the connection is open, needs none, or has ended.
+        """
+        with trio.move_on_after(_CODE_PATIENCE):
+            while session.qr_code is None and not _is_settled(session):
+                await session.changed.wait()
+        return session.qr_code
+
+    async def stop(self, name: str) -> None:
+        """End the instance's connector, if it runs, and tell of the closed connection."""
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            session.scope.cancel()
+            with trio.move_on_after(_STOP_PATIENCE):
+                await session.ended.wait()
+            await self._close(session)
+
+    def forget(self, name: str) -> None:
+        """Forget what events told of an instance that is deleted."""
+        self._told_states.pop(name, None)
+
+    def stop_all(self) -> None:
+        """End every connector, without telling of it: they are started again with the gateway."""
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel()
+            self._nursery = None
+
+    def state(self, name: str) -> ConnectionState:
+        """The state of the instance's connection; for one without a connector, what events told of it."""
+        session = self._sessions.get(name)
+        return session.state if session else self._told_states.get(name, ConnectionState.CLOSE)
+
+    def sender(self, name: str) -> str | None:
+        """The account that the instance is connected as, where it is known."""
+        session = self._sessions.get(name)
+        return session.sender if session else None
+
+    def note(self, event: Event) -> None:
+        """Learn the state of an instance whose events come by HTTP from its CONNECTION_UPDATE.
+
+        Of one whose connector runs, the connector knows better.
+        """
+        told = event.data.get("state") if isinstance(event.data, dict) else None
+        state = _TOLD_STATES.get(told) if isinstance(told, str) else None
+        if state is not None and event.instance not in self._sessions:
+            self._told_states[event.instance] = state
+
+    async def send_text(self, instance: Instance, number: str, text: str) -> dict[str, Any]:
+        """Send a text through the instance's connector and raise SEND_MESSAGE.
+
+        It goes on where the caller is cancelled: what reached the network is told of.
+
+        Raises:
+            Conflict: the instance has no connector, or is not connected.
+            NetworkRefused: the network said no, or did not answer.
+            Invalid: the connector cannot send this.
+            Unavailable: the gateway is stopping.
+        """
+        session = self._sessions.get(instance.name)
+        if not instance.integration:
+            raise Conflict(f"The instance {instance.name!r} has no connector: its events come by HTTP alone.")
+        if session is None or session.state is not ConnectionState.OPEN:
+            raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
+        sending = Sending(session, number, text)
+        self._running().start_soon(sending.run, name=f"sending for {instance.name}")
+        return await sending.result()
+
+    def _running(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise Unavailable("Connectors run only while hookgw does, and it is stopping.")
+        return self._nursery
+
+    async def _keep_running(self, session: LiveSession) -> None:
+        try:
+            with session.scope:
+                await keep_trying(partial(session.connector.run, session), partial(_failed, session))
+        finally:
+            session.ended.set()
+            session.announce()
+        if self._sessions.get(session.instance) is session:
+            del self._sessions[session.instance]
+            await self._close(session)
+            if self.on_logged_out is not None:
+                await self.on_logged_out(session.instance)
+
+    async def _close(self, session: LiveSession) -> None:
+        with _forgiving(session):
+            await session.close()
+
+
+async def _failed(session: LiveSession, error: BaseException) -> None:
+    """Tell of a connector's failure, before it is started again."""
+    connector = session.connector.name
+    logger.error("connector failed", instance=session.instance, connector=connector, exc_info=error)
+    with _forgiving(session):
+        await session.set_state(ConnectionState.CLOSE, 500)
+
+
+@contextmanager
+def _forgiving(session: LiveSession) -> Iterator[None]:
+    """An event that the gateway itself raises and that is not taken (its instance is gone) is logged."""
+    try:
+        yield
+    except HookgwError as error:
+        logger.warning("state not told", instance=session.instance, reason=str(error))
+
+
+def _is_settled(session: LiveSession) -> bool:
+    return session.state is ConnectionState.OPEN or session.ended.is_set()

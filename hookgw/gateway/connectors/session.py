@@ -1,0 +1,127 @@
+"""The gateway's side of a connected instance."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import httpx
+import structlog
+import trio
+
+from hookgw.models.clock import Clock
+from hookgw.models.connectors import ConnectionState, Connector, QRCode
+from hookgw.models.errors import Conflict, Unavailable
+from hookgw.models.events import Event, new_event_id
+from hookgw.models.registrations import Instance
+
+logger = structlog.get_logger("hookgw.connector")
+
+Accept = Callable[[Sequence[Event]], Awaitable[object]]
+
+
+class LiveSession:
+    """One connected instance; what connectors see of it is :class:`hookgw.models.connectors.Session`.
+
+    Attributes:
+        connector: runs it.
+        state, qr_code, sender: what the connector told last.
+        scope: what the connector runs under; cancelling it ends the connector.
+        changed: set, and replaced by a new one, when the state or the code changes, or the run ends.
+        ended: set once the connector's run is over for good.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        connector: Connector,
+        accept: Accept,
+        clock: Clock,
+        http: httpx.AsyncClient,
+    ) -> None:
+        self.connector = connector
+        self.state = ConnectionState.CLOSE
+        self.qr_code: QRCode | None = None
+        self.sender: str | None = None
+        self.scope = trio.CancelScope()
+        self.changed = trio.Event()
+        self.ended = trio.Event()
+        self._instance = instance
+        self._accept = accept
+        self._clock = clock
+        self._http = http
+        self._is_closed = False
+
+    @property
+    def instance(self) -> str:
+        """The instance's name."""
+        return self._instance.name
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the instance was created with."""
+        return self._instance.options
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The gateway's client for plugins."""
+        return self._http
+
+    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
+        """Raise an event; waits while the gateway cannot take it, so a connector is held back."""
+        if self._is_closed:
+            raise Conflict(f"This session of the instance {self.instance!r} is over.")
+        event = Event(
+            id=event_id or new_event_id(),
+            kind=kind,
+            instance=self.instance,
+            data_json=Event.encode(data),
+            time=self._clock.wall(),
+            sender=self.sender,
+        )
+        while True:
+            try:
+                await self._accept([event])
+            except Unavailable as error:
+                logger.warning("connector held back", instance=self.instance, reason=str(error))
+                await trio.sleep(error.retry_after)
+            else:
+                return
+
+    async def show_qr_code(self, qr_code: QRCode) -> None:
+        """Keep the code for whoever connects, and raise QRCODE_UPDATED."""
+        self.qr_code = qr_code
+        self.announce()
+        shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
+        if qr_code.pairing_code is not None:
+            shown["pairingCode"] = qr_code.pairing_code
+        await self.emit("QRCODE_UPDATED", {"qrcode": shown})
+
+    async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
+        """Keep the state and, where it changed, raise CONNECTION_UPDATE."""
+        wuid = more.get("wuid")
+        if isinstance(wuid, str):
+            self.sender = wuid
+        if state is not ConnectionState.CONNECTING:
+            self.qr_code = None
+        if state is self.state:
+            return
+        self.state = state
+        self.announce()
+        data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
+        await self.emit("CONNECTION_UPDATE", data)
+
+    async def close(self) -> None:
+        """Tell that the connection is closed; from then on nothing more comes from this session.
+
+        A session outlives its instance where a plugin keeps it: another instance may have its name by then.
+        """
+        try:
+            await self.set_state(ConnectionState.CLOSE, 401)
+        finally:
+            self._is_closed = True
+
+    def announce(self) -> None:
+        """Wake whoever waits for a change."""
+        self.changed.set()
+        self.changed = trio.Event()

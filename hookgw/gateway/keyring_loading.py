@@ -1,0 +1,115 @@
+"""The keyring of an installation: read at start, with the global key made where there is none that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+import structlog
+
+from hookgw.auth.keyring import CONFIGURED_KEY, DEFAULT_KEY, WEAK, Key, Keyring, new_key
+from hookgw.auth.rate_limit import Rates
+from hookgw.config.settings import AuthSettings
+from hookgw.models.clock import Clock
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.registrations import Instance
+from hookgw.store import Store
+
+logger = structlog.get_logger("hookgw.keys")
+
+_SALT = "auth.salt"
+_GLOBAL_KEYS = "auth.global_keys"
+_GLOBAL_KEY_HASH = "auth.global_key_hash"
+"""Where data files of old have the one global key that was made."""
+
+
+class GlobalKeys:
+    """The global keys: those on the shelf, and that of the settings.
+
+    Attributes:
+        stored: those on the shelf.
+        configured: that of the settings, if they name one.
+    """
+
+    def __init__(self, store: Store, stored: tuple[Key, ...], configured: Key | None) -> None:
+        self._store = store
+        self.stored = stored
+        self.configured = configured
+
+    async def put(self, keys: tuple[Key, ...]) -> None:
+        """Keep these in the place of those that were on the shelf."""
+        await self._store.put_value(_GLOBAL_KEYS, msgspec.to_builtins(keys))
+        self.stored = keys
+
+    def last(self) -> bool:
+        """Whether one of them never expires, so that nobody is locked out."""
+        return self.configured is not None or any(key.expires_at is None for key in self.stored)
+
+
+async def open_keyring(
+    store: Store,
+    settings: AuthSettings,
+    instances: Iterable[Instance],
+    show_key: Callable[[str], None],
+    clock: Clock,
+) -> tuple[Keyring, GlobalKeys]:
+    """Make the keyring.
+
+    Args:
+        store: keeps the salt, and the hashes of global keys that were made.
+        settings: may name a global key, which holds beside those.
+        instances: their keys open what is theirs.
+        show_key: called with a global key that is made just now, because there is none that never expires.
+            That is before its hash is kept: a process that is killed in between makes another one at the
+            next start.
+        clock: by which keys expire.
+
+    Raises:
+        StorageUnavailable: the disk refuses, or what is stored of the global keys is damaged.
+    """
+    salt = await store.get_value(_SALT)
+    if not isinstance(salt, str):
+        salt = new_key()
+        await store.put_value(_SALT, salt)
+    rates = Rates(settings.instance_key_rate, settings.global_key_rate, clock.steady)
+    keyring = Keyring(salt.encode(), clock.steady, rates)
+    for instance in instances:
+        keyring.add_instance(instance.name, instance.keys)
+    configured = _configured(settings, keyring)
+    found = GlobalKeys(store, await _stored(store, configured is None), configured)
+    if not found.last():
+        await found.put((*found.stored, _made(found.stored, keyring, show_key, clock)))
+    for key in (*found.stored, *([configured] if configured else ())):
+        keyring.add_global(key)
+    return keyring, found
+
+
+def _configured(settings: AuthSettings, keyring: Keyring) -> Key | None:
+    if not settings.global_key:
+        return None
+    if len(settings.global_key) < WEAK:
+        logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
+    return Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
+
+
+async def _stored(store: Store, alone: bool) -> tuple[Key, ...]:
+    """The global keys on the shelf. One of old counts only where the settings name none, as it always did."""
+    found = await store.get_value(_GLOBAL_KEYS)
+    if found is None:
+        old = await store.get_value(_GLOBAL_KEY_HASH) if alone else None
+        return (Key(name=DEFAULT_KEY, hash=old),) if isinstance(old, str) else ()
+    try:
+        return msgspec.convert(found, tuple[Key, ...])
+    except msgspec.ValidationError as error:
+        raise StorageUnavailable(
+            f"The data file is damaged: {_GLOBAL_KEYS!r} holds no keys ({error})."
+        ) from error
+
+
+def _made(stored: tuple[Key, ...], keyring: Keyring, show_key: Callable[[str], None], clock: Clock) -> Key:
+    taken = {key.name for key in stored}
+    names = (DEFAULT_KEY, *(f"{DEFAULT_KEY}-{number}" for number in range(2, len(stored) + 2)))
+    key = new_key()
+    show_key(key)
+    name = next(name for name in names if name not in taken)
+    return Key(name=name, hash=keyring.hash(key), created_at=clock.wall())

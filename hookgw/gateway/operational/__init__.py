@@ -1,0 +1,1 @@
+"""Operational events: what hookgw reports about itself."""

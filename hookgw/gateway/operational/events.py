@@ -1,0 +1,230 @@
+"""Operational events: what hookgw tells those who operate it.
+
+They are raised from within lanes and commits, so raising one never waits: it is queued, and tasks of
+their own hand it to plugins and put it into the outbox, addressed to the registration of
+``operations.url`` alone. From there it goes the way of every event, in a lane of its own. Nothing is
+raised about that lane or that registration, or there would be no end of it; the log tells of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import structlog
+import trio
+
+from hookgw.config.settings import OperationsSettings
+from hookgw.gateway.backlog import Tally
+from hookgw.gateway.metrics import Metrics
+from hookgw.gateway.operational.digest import DeadLetterDigest, DeadLetters
+from hookgw.gateway.operational.lane_health import LaneHealth
+from hookgw.gateway.operational.queue import Outlet
+from hookgw.gateway.operational.registration import OPERATIONS_ID, operations_lane, wanted_kinds
+from hookgw.gateway.registry import Registry
+from hookgw.models import operational_kinds as kinds
+from hookgw.models.clock import Clock, rfc3339
+from hookgw.models.deliveries import Attempt, Delivery, LaneState
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.events import Event, new_event_id
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
+from hookgw.plugins.hooks import Hooks
+from hookgw.store import Append
+
+MOST_PENDING = 10_000
+"""Deliveries to ``operations.url`` that wait at most; what comes on top of that is lost, and logged."""
+
+logger = structlog.get_logger("hookgw.operations")
+
+
+class Operations:
+    """Raises operational events; the arguments are the gateway's own parts.
+
+    Attributes:
+        registration: where they go, beside plugins; ``None`` for nowhere. Set before :meth:`run`.
+        append: puts them into the outbox, over any limit. Set before :meth:`run`.
+        pending: how many deliveries wait for ``registration``. Set before :meth:`run`.
+    """
+
+    def __init__(
+        self, settings: OperationsSettings, registry: Registry, hooks: Hooks, metrics: Metrics, clock: Clock
+    ) -> None:
+        self.registration: Registration | None = None
+        self.append: Callable[[Sequence[Append]], Awaitable[object]]
+        self.pending: Callable[[], int]
+        self._threshold = settings.backlog_threshold
+        self._wanted = wanted_kinds(settings)
+        self._registry = registry
+        self._hooks = hooks
+        self._metrics = metrics
+        self._clock = clock
+        self._lanes = LaneHealth()
+        self._dead = DeadLetterDigest()
+        self._held_back = trio.Event()
+        self._closing = trio.Event()
+        self._to_plugins = Outlet("plugins", self._notify)
+        self._to_url = Outlet("operations.url", self._deliver)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hand on what is raised, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._to_plugins.run)
+            nursery.start_soon(self._to_url.run)
+            nursery.start_soon(self._tell_of_what_was_held_back)
+            task_status.started()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all that was raised was handed on; what is held back for a while does not count."""
+        return self._to_plugins.is_empty and self._to_url.is_empty
+
+    async def drain(self) -> None:
+        """Hand on what was raised so far, and what is held back; for the end of the gateway.
+
+        Where the disk refuses, or plugins take their time, what is left is lost: give it a deadline.
+        """
+        self._closing.set()
+        for letters in self._dead.due(float("inf")):
+            self._tell_of_dead(letters, self._registry.registration(letters.registration))
+        await self._to_url.wait_empty()
+        await self._to_plugins.wait_empty()
+
+    # What is observed. None of it waits.
+
+    def registration_disabled(self, registration: Registration, reason: str) -> None:
+        """hookgw disabled a registration; the reason is a sentence."""
+        self._raise(kinds.REGISTRATION_DISABLED, registration.id, registration, reason=reason)
+
+    def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        """An attempt was made."""
+        ended = self._lanes.attempted(delivery.lane, registration.id, attempt)
+        if ended is not None:
+            seconds = round(max(0.0, self._clock.wall() - ended.since), 3)
+            since = rfc3339(ended.since)
+            more: dict[str, Any] = {"lane": delivery.lane, "since": since, "seconds": seconds}
+            self._raise(kinds.LANE_RECOVERED, registration.id, registration, **more)
+
+    def lane_changed(self, lane: str, state: LaneState) -> None:
+        """A lane began to wait, or to deliver again, or ended."""
+        if state is LaneState.IDLE:
+            self._lanes.ended(lane)
+        elif state is LaneState.WAITING and (failing := self._lanes.waits(lane)) is not None:
+            self._raise(
+                kinds.LANE_FAILING,
+                failing.registration,
+                self._registry.registration(failing.registration),
+                lane=lane,
+                since=rfc3339(failing.since),
+                outcome=failing.last.outcome.value,
+                status=failing.last.status,
+                error=failing.last.error,
+            )
+
+    def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
+        """A registration's backlog has become high, or normal again."""
+        self._raise(
+            kinds.BACKLOG_HIGH if tally.is_high else kinds.BACKLOG_NORMAL,
+            registration_id,
+            self._registry.registration(registration_id),
+            deliveries=tally.count,
+            bytes=tally.size,
+            threshold=self._threshold,
+        )
+
+    def dead(
+        self,
+        registration_id: str,
+        registration: Registration | None,
+        reason: str,
+        *,
+        count: int = 1,
+        delivery: Delivery | None = None,
+    ) -> None:
+        """Deliveries of a registration were given up.
+
+        Args:
+            registration_id, registration: whose they are; the second is ``None`` where it is deleted.
+            reason: a sentence.
+            count: how many.
+            delivery: which one, where it is one.
+        """
+        if not count:
+            return
+        letters = DeadLetters(registration=registration_id, count=count, reason=reason, delivery=delivery)
+        told = self._dead.add(letters, trio.current_time())
+        if told is not None:
+            self._tell_of_dead(told, registration)
+        self._held_back.set()
+
+    # How it is told.
+
+    def _tell_of_dead(self, letters: DeadLetters, registration: Registration | None) -> None:
+        delivery = letters.delivery
+        self._raise(
+            kinds.DELIVERY_DEAD,
+            letters.registration,
+            registration,
+            count=letters.count,
+            reason=letters.reason,
+            delivery=delivery.id if delivery else None,
+            eventId=delivery.event.id if delivery else None,
+            kind=delivery.event.kind if delivery else None,
+        )
+
+    def _raise(
+        self, event_kind: str, registration_id: str, registration: Registration | None, /, **more: Any
+    ) -> None:
+        logger.info("operational event", event_kind=event_kind, registration=registration_id, **more)
+        if registration_id == OPERATIONS_ID:
+            return
+        about = {
+            "registration": registration_id,
+            "instance": registration.instance if registration else None,
+            "label": registration.label if registration else None,
+            "url": registration.address if registration else None,
+        }
+        event = Event(
+            id=new_event_id(),
+            kind=event_kind,
+            instance=GLOBAL_INSTANCE,
+            data_json=Event.encode({**about, **more}),
+            time=self._clock.wall(),
+        )
+        self._metrics.operational_event(event_kind)
+        if self._hooks.implements("hookgw_operational_event"):
+            self._to_plugins.put(event)
+        if self.registration is not None and event_kind in self._wanted:
+            self._to_url.put(event)
+
+    async def _notify(self, events: list[Event]) -> None:
+        for event in events:
+            await self._hooks.notify("hookgw_operational_event", event=event)
+
+    async def _deliver(self, events: list[Event]) -> None:
+        """Put events into the outbox, however long the disk refuses."""
+        registration = self.registration
+        if registration is None or self.pending() >= MOST_PENDING:
+            logger.error("operational events lost: too many are pending", count=len(events))
+            return
+        target = (registration.id, operations_lane(registration))
+        appends = [Append(event, (target,)) for event in events]
+        while True:
+            try:
+                await self.append(appends)
+            except StorageUnavailable as error:
+                if self._closing.is_set():
+                    logger.warning("operational events lost", count=len(events), reason=str(error))
+                    return
+                with trio.move_on_after(error.retry_after):
+                    await self._closing.wait()
+            else:
+                return
+
+    async def _tell_of_what_was_held_back(self) -> None:
+        while True:
+            await self._held_back.wait()
+            self._held_back = trio.Event()
+            while (due := self._dead.next_due) < float("inf"):
+                await trio.sleep_until(due)
+                for letters in self._dead.due(trio.current_time()):
+                    self._tell_of_dead(letters, self._registry.registration(letters.registration))

@@ -1,0 +1,67 @@
+"""Operational events on their way to one place, in order, without holding up whoever raised them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from itertools import islice
+
+import structlog
+import trio
+
+from hookgw.models.events import Event
+
+MOST_WAITING = 10_000
+"""How many events wait in memory for one place; what comes on top of that is lost, and logged."""
+BATCH = 100
+"""How many are sent together at most."""
+
+logger = structlog.get_logger("hookgw.operations")
+
+
+class Outlet:
+    """A queue that one task works off.
+
+    Args:
+        place: what the events go to, for the log.
+        send: takes them, a few at a time.
+    """
+
+    def __init__(self, place: str, send: Callable[[list[Event]], Awaitable[None]]) -> None:
+        self._place = place
+        self._send = send
+        self._waiting: deque[Event] = deque()
+        self._arrived = trio.Event()
+        self._empty = trio.Event()
+        self._empty.set()
+
+    def put(self, event: Event) -> None:
+        """Queue an event. Never waits."""
+        if len(self._waiting) >= MOST_WAITING:
+            logger.error("operational event lost: too many wait", place=self._place, kind=event.kind)
+            return
+        self._waiting.append(event)
+        if self._empty.is_set():
+            self._empty = trio.Event()
+        self._arrived.set()
+
+    async def run(self) -> None:
+        """Send what is queued, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            self._arrived = trio.Event()
+            while self._waiting:
+                batch = list(islice(self._waiting, BATCH))
+                await self._send(batch)
+                for _ in batch:
+                    self._waiting.popleft()
+            self._empty.set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything that was queued is sent."""
+        return self._empty.is_set()
+
+    async def wait_empty(self) -> None:
+        """Wait until everything that was queued is sent."""
+        await self._empty.wait()

@@ -1,0 +1,175 @@
+"""Sending again what was finished: one delivery, or all of a time.
+
+A replay belongs to the gateway and not to the request that asked for it: a client that goes away does
+not stop it half-way. Only the end of the process does, between two steps; then the log says how far it
+came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import structlog
+import trio
+
+from hookgw.gateway.registry import Registry
+from hookgw.models.errors import Conflict, NotFound, Unavailable
+from hookgw.models.registrations import Registration, lane_of
+from hookgw.parsing import Replay
+from hookgw.store import DeliverySummary, ReplayQuery, Store
+
+logger = structlog.get_logger("hookgw.resending")
+
+
+class Resending:
+    """Makes finished deliveries pending again, on behalf of the gateway.
+
+    Args:
+        registry, store: the gateway's.
+    """
+
+    def __init__(self, registry: Registry, store: Store) -> None:
+        self._registry = registry
+        self._store = store
+        self._nursery: trio.Nursery | None = None
+        self._replays: dict[str, _Progress] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Carry replays through, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    async def resend(self, instance: str, name: str) -> DeliverySummary:
+        """Send a finished delivery again: at the end of its lane, with the same ``webhook-id``.
+
+        Args:
+            instance: the instance's name.
+            name: the delivery's id; or its event's, which means the newest delivery of it.
+
+        Returns:
+            The delivery as it is then.
+
+        Raises:
+            NotFound: there is no such instance, or it has no such delivery.
+            Conflict: it is pending, or its registration is deleted or disabled.
+            Unavailable: the disk refused.
+        """
+        self._registry.instance(instance)
+        found = await self._find(instance, name)
+        registration = self._registry.registration(found.registration)
+        if registration is None:
+            raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
+        if not registration.enabled:
+            raise Conflict("The registration of this delivery is disabled; set it with enabled true first.")
+        # Nothing waits between the look at the registration and this call: a change of the
+        # registration is written before it and seen above, or after it and moves or parks this one too.
+        if await self._store.resend(instance, found.seq, partial(lane_of, registration)) is None:
+            raise Conflict("The delivery is still pending: it will be sent without being asked for.")
+        return await self._find(instance, found.id)
+
+    async def _find(self, instance: str, name: str) -> DeliverySummary:
+        report = await self._store.find_delivery(instance, name)
+        if report is None:
+            raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
+        return report.summary
+
+    async def replay(self, instance: str, replay: Replay) -> int:
+        """Send finished deliveries of an instance again, in their original order.
+
+        A caller that is cancelled while it waits does not stop it. Deliveries whose registration is
+        deleted or disabled are left alone.
+
+        Args:
+            instance: the instance's name.
+            replay: which ones.
+
+        Returns:
+            How many there were, once all of them are pending.
+
+        Raises:
+            NotFound: there is no such instance, or it has no registration of the label.
+            Conflict: a replay of the instance is under way.
+            Unavailable: the disk refused, or the gateway is closing; the message says how many were
+                replayed before that.
+        """
+        self._registry.instance(instance)
+        if replay.label is not None and self._registry.find(instance, replay.label) is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {replay.label!r}.")
+        if instance in self._replays:
+            done = self._replays[instance].count
+            raise Conflict(f"A replay of {instance!r} is under way, {done:,} so far; try again after it.")
+        if self._nursery is None:
+            raise Unavailable("The gateway is not running.")
+        progress = self._replays[instance] = _Progress()
+        self._nursery.start_soon(self._carry_out, instance, replay, progress)
+        await progress.ended.wait()
+        if progress.error is not None:
+            raise progress.error
+        return progress.count
+
+    async def _carry_out(self, instance: str, replay: Replay, progress: _Progress) -> None:
+        """Replay to the end, and say in the log what came of it, as the one who asked may be gone."""
+        progress.error = Unavailable(_CLOSING)
+        try:
+            await self._store.replay(
+                _query(instance, replay),
+                partial(self._taking_part, instance, replay.label),
+                progress=progress.reached,
+            )
+            progress.error = None
+        except Unavailable as error:
+            progress.error = Unavailable(*error.messages, retry_after=error.retry_after)
+        finally:
+            del self._replays[instance]
+            progress.end()
+            self._log(instance, progress)
+
+    def _taking_part(self, instance: str, label: str | None) -> Mapping[str, Registration]:
+        """The registrations to which deliveries of the instance are sent again, by id."""
+        return {
+            one.id: one
+            for one in self._registry.hearing(instance)
+            if one.enabled and (label is None or (one.instance, one.label) == (instance, label))
+        }
+
+    def _log(self, instance: str, progress: _Progress) -> None:
+        if progress.error is None:
+            logger.info("replayed", instance=instance, count=progress.count)
+        else:
+            reason = progress.error.messages[0]
+            logger.warning("replay cut off", instance=instance, count=progress.count, reason=reason)
+
+
+_CLOSING = "The gateway is closing."
+
+
+class _Progress:
+    """How far a replay has come, and how it ended."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.error: Unavailable | None = None
+        self.ended = trio.Event()
+
+    def reached(self, count: int) -> None:
+        """A step is on disk."""
+        self.count = count
+
+    def end(self) -> None:
+        """Wake who waits; an error says from now on how much was done before it."""
+        if self.error is not None:
+            self.error = Unavailable(
+                *self.error.messages,
+                f"{self.count:,} deliveries were replayed before that; the later ones are as they were.",
+                retry_after=self.error.retry_after,
+            )
+        self.ended.set()
+
+
+def _query(instance: str, replay: Replay) -> ReplayQuery:
+    return ReplayQuery(
+        instance=instance, state=replay.state, since=replay.since, until=replay.until, kinds=replay.kinds
+    )

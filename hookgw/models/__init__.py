@@ -1,0 +1,1 @@
+"""Records and rules without I/O: what every other layer speaks about."""

@@ -1,0 +1,137 @@
+"""Deliveries, attempts and their outcomes: the plain records. No I/O."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from hookgw.models.events import Event
+
+
+class DeliveryState(StrEnum):
+    """Where a delivery stands. All but ``pending`` are final until somebody replays it."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+    DROPPED = "dropped"
+
+
+class Outcome(StrEnum):
+    """What came of one attempt."""
+
+    DELIVERED = "delivered"
+    REJECTED = "rejected"
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    GONE = "gone"
+    BLOCKED = "blocked"
+
+
+class LaneState(StrEnum):
+    """What a lane is doing."""
+
+    IDLE = "idle"
+    DELIVERING = "delivering"
+    WAITING = "waiting"
+    PAUSED = "paused"
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP request of a delivery.
+
+    Attributes:
+        number: 1 and up, over the whole life of the delivery.
+        at: when it began, in seconds since the epoch.
+        duration: in seconds.
+        outcome: what came of it.
+        status: the answer's status; ``None`` where there was none.
+        error: a sentence that says why it is no delivery; ``None`` for a delivered one.
+        answer: the start of the answer's body, decoded leniently, at most 4 KiB.
+    """
+
+    number: int
+    at: float
+    duration: float
+    outcome: Outcome
+    status: int | None = None
+    error: str | None = None
+    answer: str = ""
+
+
+class Delivery(msgspec.Struct, kw_only=True):
+    """One event on its way to one registration.
+
+    Attributes:
+        seq: its number, by which it is known for good; deliveries are numbered in the order of appending.
+        event: what is delivered.
+        registration: the id of the registration it goes to.
+        lane: the key of the lane it is in.
+        accepted_at: when it was appended, in seconds since the epoch (steady clock).
+        position: its place in its lane, which is the order of sending: ``seq`` until it is sent again,
+            then a later number of the same count.
+        queued_at: since when it has been in the outbox (steady clock): ``accepted_at`` until it is sent
+            again. Its age is counted from here.
+        attempts: how many attempts it has had.
+        failures: how many of those ended as *failed*: its place in the retry schedule.
+        next_at: not before this time (steady clock); 0 for at once.
+        body: the bytes to send, fixed by the first attempt that did not deliver them; else ``None``.
+    """
+
+    seq: int
+    event: Event
+    registration: str
+    lane: str
+    accepted_at: float
+    position: int
+    queued_at: float
+    attempts: int = 0
+    failures: int = 0
+    next_at: float = 0.0
+    body: bytes | None = None
+
+    @property
+    def id(self) -> str:
+        """The name by which the HTTP interface knows it."""
+        return f"dlv_{self.seq}"
+
+
+class Page(NamedTuple):
+    """Pending deliveries of a lane, in order, and whether more of them follow."""
+
+    deliveries: list[Delivery]
+    more: bool
+
+
+def parse_delivery_id(text: str) -> int | None:
+    """The sequence number in a delivery id; ``None`` where the text is no delivery id."""
+    digits = text.removeprefix("dlv_")
+    if digits == text or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
+        return None
+    return int(digits)
+
+
+class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store has to write after an attempt, or after a decision without one.
+
+    Attributes:
+        seq: the delivery.
+        state: ``pending`` when it will be tried again.
+        at: when it was decided (steady clock).
+        attempt: the attempt to record; ``None`` where none was made (parked, dropped, expired).
+        failures: the delivery's new count of *failed* attempts.
+        next_at: for ``pending``, not before this time (steady clock).
+        body: the bytes to keep for the next attempt; ``None`` leaves what is stored.
+        reason: why it is dead or dropped, where no attempt says it.
+    """
+
+    seq: int
+    state: DeliveryState
+    at: float
+    attempt: Attempt | None = None
+    failures: int = 0
+    next_at: float = 0.0
+    body: bytes | None = None
+    reason: str | None = None

@@ -1,0 +1,172 @@
+"""The page: it needs nothing from elsewhere, its links lead somewhere, and its examples work."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shlex
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hookgw.api.app import Application
+from hookgw.api.openapi.page import Example, Piece, groups_of, kind_of
+from hookgw.api.openapi.routes import ContractRoutes
+from hookgw.config.settings import Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.registrations import RegistrationChange
+from hookgw.testing import Receiver
+from tests.api.conftest import KEY, open_client
+
+VOID = {"meta"}
+
+
+class Reader(HTMLParser):
+    """The tags of a page, checked to be closed in their order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def every(self, attribute: str) -> list[str]:
+        return [value for _, attrs in self.tags if (value := attrs.get(attribute)) is not None]
+
+
+@pytest.fixture
+async def page(app: Application, nursery: trio.Nursery) -> httpx.Response:
+    async with open_client(app, nursery) as stranger:
+        response = await stranger.get("/docs")
+        assert (await stranger.get("/docs")).content == response.content
+        return response
+
+
+async def test_it_needs_nothing_from_elsewhere(page: httpx.Response) -> None:
+    reader = Reader(page.text)
+    assert {tag for tag, _ in reader.tags}.isdisjoint({"script", "link", "img", "iframe", "form"})
+    assert reader.every("src") == reader.every("style") == []
+    assert not [name for _, attrs in reader.tags for name in attrs if name.startswith("on")]
+    assert {href for href in reader.every("href") if not href.startswith("#")} == {"/openapi.json"}
+    assert "url(" not in page.text
+    assert "@import" not in page.text
+
+
+async def test_only_its_own_style_counts(page: httpx.Response) -> None:
+    style = re.findall(r"<style>(.*?)</style>", page.text, re.DOTALL)
+    assert len(style) == 1
+    digest = base64.b64encode(hashlib.sha256(style[0].encode()).digest()).decode()
+    policy = dict(part.strip().split(" ", 1) for part in page.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert policy["style-src"] == f"'sha256-{digest}'"
+    assert policy["frame-ancestors"] == "'none'"
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+
+
+async def test_its_links_lead_somewhere(page: httpx.Response) -> None:
+    reader = Reader(page.text)
+    anchors = reader.every("id")
+    assert len(anchors) == len(set(anchors))
+    assert {href[1:] for href in reader.every("href") if href.startswith("#")} <= set(anchors)
+
+
+async def test_it_shows_every_operation_and_schema(
+    page: httpx.Response, app: Application, gateway: Gateway
+) -> None:
+    document = ContractRoutes(app, gateway).document
+    for path in document["paths"]:
+        assert path in page.text
+    for name in document["components"]["schemas"]:
+        assert f'id="schema-{name}"' in page.text
+
+
+def sent(example: Example) -> dict[str, Any]:
+    """What a ``curl`` command sends, as httpx takes it."""
+    text = example.curl.replace("$HOOKGW", "").replace("$KEY", KEY).replace("\\\n", "")
+    command, *words = shlex.split(text)
+    assert command == "curl"
+    request: dict[str, Any] = {"method": "GET", "headers": {}}
+    for word in (rest := iter(words)):
+        if word == "-X":
+            request["method"] = next(rest)
+        elif word == "-H":
+            name, _, value = next(rest).partition(": ")
+            request["headers"][name] = value
+        elif word == "-d":
+            request["content"] = next(rest)
+        else:
+            request["url"] = word
+    return request
+
+
+async def test_every_example_works(
+    app: Application, nursery: trio.Nursery, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    """A message needs a connection, operational events a URL, a public key ed25519: else they are refused."""
+    document = ContractRoutes(app, gateway).document
+    change = RegistrationChange(url=hookgw_receiver.url)
+    refused = {"messageSendText": 409, "instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}
+    refused |= {"deliveryFind": 404, "deliveryResend": 404, "webhookPublicKey": 409}
+    async with open_client(app, nursery) as stranger:
+        for call in (call for group in groups_of(document) for call in group.calls):
+            for example in call.examples:
+                if call.anchor == "instanceCreate" and gateway.find_instance("loja1"):
+                    await gateway.delete_instance("loja1")
+                elif call.anchor != "instanceCreate":
+                    await gateway.set_registration("loja1", "default", change, create=True)
+                response = await stranger.request(**sent(example))
+                status = refused.get(call.anchor)
+                assert response.status_code == status or (status is None and response.is_success), example
+
+
+class TestBelowABasePath:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        server = msgspec.structs.replace(settings.server, base_path="/hooks")
+        return msgspec.structs.replace(settings, server=server)
+
+    async def test_its_links_are_below_it_too(self, client: httpx.AsyncClient) -> None:
+        page = await client.get("/hooks/docs")
+        assert 'href="/hooks/openapi.json"' in page.text
+        assert "HOOKGW=http://127.0.0.1:8080/hooks" in page.text
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({}, "anything"),
+        ({"not": {}}, "nothing"),
+        ({"type": "string"}, "string"),
+        ({"type": ["string", "null"], "maxLength": 2048}, "string of at most 2,048 characters or null"),
+        ({"type": "string", "format": "date-time", "pattern": "x"}, "date-time"),
+        ({"type": "string", "pattern": "^a$"}, "string like ^a$"),
+        ({"type": "integer", "minimum": 1, "maximum": 64}, "integer from 1 to 64"),
+        ({"type": "array", "items": {"type": "string"}}, "list of string"),
+        ({"enum": ["a", None]}, '"a" or null'),
+        ({"const": 0}, "0"),
+        ({"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Lane"}]}, "null or Lane"),
+        ({"type": "object", "properties": {"webhook": {"type": "string"}}}, "object with webhook, string"),
+        ({"allOf": [{"$ref": "#/components/schemas/Lane"}], "properties": {}}, "Lane"),
+    ],
+)
+def test_a_schema_in_words(schema: dict[str, Any], words: str) -> None:
+    assert "".join(piece.text for piece in kind_of(schema)) == words
+
+
+def test_a_reference_is_a_link() -> None:
+    assert list(kind_of({"$ref": "#/components/schemas/Lane"})) == [Piece("Lane", link="Lane")]

@@ -1,0 +1,220 @@
+"""The document of a running gateway: every route is in it, and it says what is so."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import msgspec
+import pytest
+import trio
+
+from hookgw.api.app import Application, create_app
+from hookgw.api.openapi.describe import describes, operation_of
+from hookgw.api.openapi.document import document_path
+from hookgw.api.openapi.links import LEADS
+from hookgw.api.openapi.routes import ContractRoutes, routes_of
+from hookgw.config.settings import Settings
+from hookgw.gateway.gateway import Gateway
+from tests.api.conftest import open_client
+from tests.support.contract import Contract
+
+METHODS = {"get", "post", "delete", "put", "patch"}
+
+
+@pytest.fixture
+def document(app: Application, gateway: Gateway) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(msgspec.json.encode(ContractRoutes(app, gateway).document))
+    return found
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield path, method, operation
+
+
+def refs(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for value in node.values():
+            yield from refs(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from refs(value)
+
+
+async def test_every_route_declares_itself(app: Application) -> None:
+    silent = [
+        rule.rule
+        for rule in app.url_map.iter_rules()
+        if operation_of(app.view_functions[rule.endpoint]) is None
+    ]
+    assert silent == []
+
+
+async def test_every_route_is_in_the_document(app: Application, document: dict[str, Any]) -> None:
+    routes = {(document_path(route.path), route.method.lower()) for route in routes_of(app)}
+    assert {(path, method) for path, method, _ in operations(document)} == routes
+    assert len(routes) >= 30
+    assert {method for _, method in routes} <= METHODS
+
+
+async def test_every_operation_says_what_a_reader_needs(document: dict[str, Any]) -> None:
+    found = list(operations(document))
+    ids = [operation["operationId"] for _, _, operation in found]
+    assert len(set(ids)) == len(ids)
+    for path, _, operation in found:
+        assert operation["summary"].endswith((".", "key.")), path
+        assert "``" not in operation["summary"], path
+        named = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"}
+        assert named == set(re.findall(r"\{(\w+)\}", path))
+        assert "500" in operation["responses"]
+        assert ("401" in operation["responses"]) == (operation.get("security") != [])
+        assert any(status < "300" for status in operation["responses"])
+
+
+async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    for ref in set(refs(document)):
+        node: Any = document
+        for part in ref.removeprefix("#/").split("/"):
+            node = node[part]
+
+
+async def test_every_schema_is_one_and_every_component_is_used(document: dict[str, Any]) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        assert schema.get("description"), name
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+        assert f"#/components/schemas/{name}" in set(refs(document)), name
+
+
+async def test_every_field_of_an_answer_has_a_meaning(document: dict[str, Any]) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        for field, described in schema.get("properties", {}).items():
+            assert described.get("description"), (name, field)
+
+
+async def test_every_example_is_taken(app: Application, client: httpx.AsyncClient, gateway: Gateway) -> None:
+    """The client checks that each fits its schema, too."""
+    document = ContractRoutes(app, gateway).document
+    for path, method, operation in operations(document):
+        for media, content in operation.get("requestBody", {}).get("content", {}).items():
+            for title, example in content.get("examples", {}).items():
+                await gateway.set_registration("loja1", "crm", _change(), create=True)
+                await gateway.set_registration("loja1", "default", _change())
+                if operation["operationId"] == "instanceCreate":
+                    await gateway.delete_instance("loja1")
+                url = path.replace("{instance}", "loja1").replace("{label}", "crm")
+                response = await client.request(
+                    method, url, json=example["value"], headers={"content-type": media}
+                )
+                known = {409} if "message" in operation["operationId"] else set()
+                assert response.is_success or response.status_code in known, (path, title, response.text)
+
+
+def _change() -> Any:
+    from hookgw.models.registrations import RegistrationChange
+
+    return RegistrationChange(url="http://127.0.0.1:9/hook")
+
+
+async def test_no_key_is_needed(app: Application, nursery: trio.Nursery) -> None:
+    async with open_client(app, nursery) as stranger:
+        response = await stranger.get("/openapi.json")
+        again = await stranger.get("/openapi.json")
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    assert response.json()["openapi"] == "3.1.0"
+    assert again.content == response.content
+
+
+class TestBelowABasePath:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        server = msgspec.structs.replace(settings.server, base_path="/hooks")
+        return msgspec.structs.replace(settings, server=server)
+
+    async def test_the_server_is_there(self, client: httpx.AsyncClient) -> None:
+        response = await client.get("/hooks/openapi.json")
+        assert response.json()["servers"] == [{"url": "/hooks"}]
+        assert (await client.get("/openapi.json")).status_code == 404
+
+
+class Pong(msgspec.Struct):
+    """What comes back.
+
+    Attributes:
+        count: how often.
+    """
+
+    count: int
+
+
+async def test_routes_of_plugins_are_there(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(app: Application, _: Gateway) -> None:
+        @app.post("/public/ping/<int:number>")
+        @describes("Ping", {200: Pong}, errors=(409,))
+        async def ping(number: int) -> str:
+            """Ping."""
+            return ""
+
+        @app.get("/backlog/<instance>")
+        async def backlog(instance: str) -> str:
+            return ""
+
+    monkeypatch.setattr(gateway.hooks, "routes", add)
+    paths = ContractRoutes(create_app(gateway), gateway).document["paths"]
+    ping = paths["/public/ping/{number}"]["post"]
+    assert (ping["tags"], ping["summary"], ping["security"]) == (["Ping"], "Ping.", [])
+    assert ping["responses"]["200"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/Pong"
+    }
+    assert "409" in ping["responses"]
+    backlog = paths["/backlog/{instance}"]["get"]
+    assert backlog["summary"] == "GET /backlog/{instance}"
+    assert "default" in backlog["responses"]
+    assert "403" in backlog["responses"]
+
+
+async def test_the_gateways_own_names_are_there(document: dict[str, Any], gateway: Gateway) -> None:
+    schemas = document["components"]["schemas"]
+    for kind in gateway.catalog:
+        assert (kind.name in schemas["KindName"]["enum"]) != kind.operational
+        assert kind.dotted_name in schemas["AnyKindName"]["enum"]
+    assert schemas["ConnectorName"]["enum"] == gateway.connectors
+
+
+async def test_drift_would_be_noticed(app: Application, client: httpx.AsyncClient) -> None:
+    """The check that every client of these tests makes."""
+    contract = Contract(app)
+    answer = await client.get("/healthz")
+    await contract.check(answer)
+    answer._content = b'{"status": "odd"}'
+    with pytest.raises(jsonschema_rs.ValidationError):
+        await contract.check(answer)
+    answer.status_code = 418
+    with pytest.raises(AssertionError, match="healthz does not declare 418"):
+        await contract.check(answer)
+
+
+async def test_links_name_what_is_there(document: dict[str, Any]) -> None:
+    known = {
+        operation["operationId"]: {
+            one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"
+        }
+        for _, _, operation in operations(document)
+    }
+    sources = {
+        operation["operationId"]
+        for _, _, operation in operations(document)
+        for answer in operation["responses"].values()
+        for link in answer.get("links", {}).values()
+        if known[link["operationId"]] == link["parameters"].keys()
+    }
+    told = {source for source, *_ in LEADS}
+    assert sources == told
+    assert {target for *_, targets in LEADS for target in targets} <= known.keys()

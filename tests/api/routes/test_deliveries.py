@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from hookgw.gateway.gateway import Gateway
+from hookgw.testing import Receiver, answer
+from tests.api.routes.test_events import one
+from tests.api.test_app import shape_of
+
+
+async def emit_to(client: httpx.AsyncClient, gateway: Gateway, receiver: Receiver, count: int) -> None:
+    """Some events of which the receiver hears, on disk as delivered."""
+    await client.post("/webhook/set/loja1", json={"url": receiver.url})
+    for number in range(count):
+        await client.post("/event/emit/loja1", json=one(id=f"e-{number}"))
+    await receiver.wait_for(count)
+    while any(lane.backlog for lane in gateway.lanes()):
+        await gateway.store.flush()
+    await gateway.store.flush()
+
+
+async def page(client: httpx.AsyncClient, query: str = "") -> dict[str, Any]:
+    response = await client.get(f"/delivery/list/loja1{query}")
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()
+    return found
+
+
+async def test_deliveries_newest_first(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 3)
+    found = await page(client)
+    assert [one["eventId"] for one in found["deliveries"]] == ["e-2", "e-1", "e-0"]
+    assert found["cursor"] is None
+    newest = found["deliveries"][0]
+    assert (newest["state"], newest["kind"], newest["attempts"]) == ("delivered", "MESSAGES_UPSERT", 1)
+    assert (newest["label"], newest["url"]) == ("default", hookgw_receiver.url)
+    assert newest["lastAttempt"]["status"] == 200
+    assert newest["nextAttemptAt"] is None
+    assert newest["finishedAt"].endswith("Z")
+
+
+async def test_pages(client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 5)
+    seen: list[str] = []
+    query = "?limit=2"
+    while True:
+        found = await page(client, query)
+        seen += [one["eventId"] for one in found["deliveries"]]
+        if found["cursor"] is None:
+            break
+        query = f"?limit=2&cursor={found['cursor']}"
+    assert seen == ["e-4", "e-3", "e-2", "e-1", "e-0"]
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("?state=delivered", 2),
+        ("?state=dead", 0),
+        ("?kind=messages.upsert", 2),
+        ("?kind=CALL", 0),
+        ("?since=2020-01-01T00:00:00Z", 2),
+        ("?since=2999-01-01T00:00:00+01:00", 0),
+        ("?until=2020-01-01T00:00:00Z", 0),
+        ("?limit=1", 1),
+        ("?state=&limit=", 2),
+    ],
+)
+async def test_filters(
+    query: str, count: int, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 2)
+    assert len((await page(client, query))["deliveries"]) == count
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("state=lost", "kind=MESAGES", "since=yesterday", "until=5", "cursor=5", "cursor=dlv_x"),
+        *("limit=0", "limit=1001", "limit=x", "limit=-1", "limit=9999999"),
+    ],
+)
+async def test_bad_filters(query: str, client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.create_instance("loja1")
+    response = await client.get(f"/delivery/list/loja1?{query}")
+    assert response.status_code == 400
+    assert shape_of(response)
+
+
+@pytest.mark.parametrize("name", ["e-0", "the id"])
+async def test_one_delivery_with_all_of_it(
+    name: str, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 1)
+    if name == "the id":
+        name = (await page(client))["deliveries"][0]["id"]
+    found = (await client.get(f"/delivery/find/loja1/{name}")).json()
+    assert (found["id"][:4], found["eventId"], found["state"]) == ("dlv_", "e-0", "delivered")
+    assert found["event"]["data"] == one()["data"]
+    assert found["registration"]["label"] == "default"
+    assert [attempt["number"] for attempt in found["attempts"]] == [1]
+
+
+async def test_a_delivery_outlives_its_registration(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 1)
+    await client.delete("/webhook/delete/loja1")
+    found = (await client.get("/delivery/find/loja1/e-0")).json()
+    assert (found["registration"], found["label"], found["url"]) == (None, None, None)
+
+
+async def test_deliveries_of_another_instance_are_not_found(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 1)
+    await gateway.create_instance("loja2")
+    for name in ("e-0", (await page(client))["deliveries"][0]["id"], "dlv_999"):
+        response = await client.get(f"/delivery/find/loja2/{name}")
+        assert response.status_code == 404
+        assert shape_of(response)
+
+
+async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 1)
+    (lane,) = (await client.get("/lane/list")).json()
+    assert list(lane) == ["lane", "state", "backlog", "headAge", "waitingUntil", "lastOutcome", "lastError"]
+    assert (lane["lane"], lane["backlog"], lane["lastOutcome"]) == (hookgw_receiver.url, 0, "delivered")
+
+
+class TestSendingAgain:
+    async def refused(self, client: httpx.AsyncClient, gateway: Gateway, receiver: Receiver) -> None:
+        """Three dead letters of a receiver that takes everything from then on."""
+        receiver.default = answer(400)
+        await emit_to(client, gateway, receiver, 3)
+        receiver.default = answer()
+        receiver.requests.clear()
+
+    @pytest.mark.parametrize("name", ["e-1", "dlv_2"])
+    async def test_one(
+        self, name: str, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+    ) -> None:
+        await self.refused(client, gateway, hookgw_receiver)
+        response = await client.post(f"/delivery/resend/loja1/{name}")
+        assert response.status_code == 202
+        sent = response.json()
+        assert (sent["id"], sent["eventId"], sent["label"]) == ("dlv_2", "e-1", "default")
+        (request,) = await hookgw_receiver.wait_for(1)
+        assert (request.event_id, request.header("x-attempt")) == ("e-1", "2")
+
+    async def test_one_that_cannot_be(
+        self, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+    ) -> None:
+        await self.refused(client, gateway, hookgw_receiver)
+        response = await client.post("/delivery/resend/loja1/dlv_9")
+        assert (response.status_code, shape_of(response)) == (
+            404,
+            ["The instance 'loja1' has no delivery 'dlv_9'."],
+        )
+        assert (await client.post("/delivery/resend/nobody/dlv_1")).status_code == 404
+        await client.delete("/webhook/delete/loja1")
+        response = await client.post("/delivery/resend/loja1/dlv_1")
+        assert response.status_code == 409
+        assert "was deleted" in shape_of(response)[0]
+
+    async def test_many(self, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver) -> None:
+        await self.refused(client, gateway, hookgw_receiver)
+        response = await client.post(
+            "/delivery/replay/loja1", json={"since": "1h", "kinds": ["messages.upsert"]}
+        )
+        assert (response.status_code, response.json()) == (202, {"replayed": 3})
+        await hookgw_receiver.wait_for(3)
+        assert hookgw_receiver.ids == ["e-0", "e-1", "e-2"]
+        response = await client.post(
+            "/delivery/replay/loja1", json={"since": "1h", "kinds": ["CALL"], "x": 1}
+        )
+        assert response.json() == {
+            "replayed": 0,
+            "warnings": ["x is no field that hookgw knows; it was ignored."],
+        }
+
+    @pytest.mark.parametrize(
+        ("instance", "body", "status"),
+        [
+            ("nobody", {"since": "1h"}, 404),
+            ("loja1", {"since": "1h", "label": "crm"}, 404),
+            ("loja1", {}, 400),
+            ("loja1", {"since": "1h", "state": "pending"}, 400),
+        ],
+    )
+    async def test_many_that_cannot_be(
+        self, instance: str, body: Any, status: int, client: httpx.AsyncClient, gateway: Gateway
+    ) -> None:
+        await gateway.create_instance("loja1")
+        response = await client.post(f"/delivery/replay/{instance}", json=body)
+        assert response.status_code == status
+        assert shape_of(response)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hookgw.api.routes import emit as emitting
+from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.operational_kinds import OPERATIONAL_NAMES
+from hookgw.testing import Receiver
+from tests.api.test_app import shape_of
+
+EMIT = "/event/emit/loja1"
+PAYLOADS = sorted((Path(__file__).parents[2] / "payloads").glob("*.json"))
+EXAMPLE = {
+    "key": {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "A1"},
+    "message": {"conversation": "Oi"},
+    "messageTimestamp": 1773027345,
+}
+
+
+def one(**changes: Any) -> dict[str, Any]:
+    return {"event": "MESSAGES_UPSERT", "data": EXAMPLE} | changes
+
+
+@pytest.fixture
+async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
+    """With an instance to talk about."""
+    await gateway.create_instance("loja1")
+    return client
+
+
+async def test_a_single_event(client: httpx.AsyncClient) -> None:
+    response = await client.post(EMIT, json=one(id="a-1"))
+    assert response.status_code == 202
+    assert response.json() == {"accepted": 1, "duplicates": 0, "ids": ["a-1"]}
+
+
+async def test_duplicates_are_counted(client: httpx.AsyncClient) -> None:
+    await client.post(EMIT, json=one(id="a-1"))
+    response = await client.post(EMIT, json=[one(id="a-1"), one(id="a-2"), one(id="a-2")])
+    assert response.json() == {"accepted": 1, "duplicates": 2, "ids": ["a-1", "a-2", "a-2"]}
+
+
+async def test_lines(client: httpx.AsyncClient) -> None:
+    body = "\n".join(json.dumps(one(id=str(number))) for number in range(3))
+    response = await client.post(EMIT, content=body, headers={"content-type": "application/x-ndjson"})
+    assert (response.status_code, response.json()["ids"]) == (202, ["0", "1", "2"])
+
+
+async def test_an_idempotency_key(client: httpx.AsyncClient) -> None:
+    for duplicates in (0, 1):
+        response = await client.post(EMIT, json=one(), headers={"idempotency-key": "k-1"})
+        assert response.json() == {"accepted": 1 - duplicates, "duplicates": duplicates, "ids": ["k-1"]}
+
+
+@pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.name)
+async def test_envelopes_of_other_gateways(path: Path, client: httpx.AsyncClient) -> None:
+    headers = {"content-type": "application/json"}
+    body = await trio.Path(path).read_bytes()
+    response = await client.post(EMIT, content=body, headers=headers)
+    assert response.status_code == 202
+    assert response.json()["accepted"] == 1
+
+
+async def test_a_batch_is_taken_whole_or_not_at_all(client: httpx.AsyncClient) -> None:
+    batch = [one(id="a"), one(id="b.c"), one(id="d"), one(event="MESAGES_UPSERT")]
+    response = await client.post(EMIT, json=batch)
+    assert response.status_code == 400
+    second, fourth = shape_of(response)
+    assert second.startswith("events[1].id must be")
+    assert fourth.startswith("events[3].event: ")
+    assert fourth.endswith("Did you mean MESSAGES_UPSERT?")
+    assert (await client.post(EMIT, json=batch[::2])).json()["duplicates"] == 0
+
+
+async def test_a_long_body_is_read_in_a_thread(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(emitting, "_LONG_BODY", 10)
+    assert (await client.post(EMIT, json=[one(), one()])).json()["accepted"] == 2
+    assert (await client.post(EMIT, json=[one(), 5])).status_code == 400
+
+
+async def test_the_path_alone_names_the_instance(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.create_instance("loja2")
+    response = await client.post(EMIT, json=one(id="a", instance="loja2"))
+    assert response.json()["warnings"] == ["instance was ignored: the path names it, loja1."]
+    assert (await client.post("/event/emit/loja2", json=one(id="a"))).json()["duplicates"] == 0
+
+
+async def test_what_arrives_is_what_was_emitted(client: httpx.AsyncClient, hookgw_receiver: Receiver) -> None:
+    await client.post("/webhook/set/loja1", json={"url": hookgw_receiver.url})
+    data = '{"z": 18446744073709551615, "a": 1.50}'
+    body = f'{{"event": "messages.upsert", "data": {data}}}'
+    await client.post(EMIT, content=body, headers={"content-type": "application/json"})
+    (received,) = await hookgw_receiver.wait_for(1)
+    assert data.encode() in received.body
+
+
+async def test_a_payload_that_breaks_its_schema_is_warned_of(client: httpx.AsyncClient) -> None:
+    answer = (await client.post(EMIT, json=one(data={"key": 5}))).json()
+    assert answer["accepted"] == 1
+    assert answer["warnings"]
+
+
+class TestStrict:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return Settings(
+            server=settings.server,
+            auth=settings.auth,
+            storage=settings.storage,
+            events=EventsSettings(validate="strict"),
+        )
+
+    async def test_a_payload_that_breaks_its_schema_is_refused(self, client: httpx.AsyncClient) -> None:
+        response = await client.post(EMIT, json=[one(), one(data={"key": 5})])
+        assert response.status_code == 400
+        assert all(message.startswith("events[1]") for message in shape_of(response))
+        response = await client.post(EMIT, json=one(data={"key": 5}))
+        assert response.status_code == 400
+        assert all(message.startswith("data") for message in shape_of(response))
+        response = await client.post(EMIT, json=[one(data={"key": 5})])
+        assert all(message.startswith("events[0].data") for message in shape_of(response))
+
+
+async def test_the_catalog(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    kinds = (await client.get("/event/kinds")).json()
+    assert [kind["name"] for kind in kinds] == [kind.name for kind in gateway.catalog]
+    upsert = next(kind for kind in kinds if kind["name"] == "MESSAGES_UPSERT")
+    fields = ["name", "dotted", "aliases", "meaning", "schema", "example", "plugin", "operational"]
+    assert list(upsert) == fields
+    assert (upsert["dotted"], upsert["plugin"], upsert["operational"]) == ("messages.upsert", None, False)
+    assert {kind["name"] for kind in kinds if kind["operational"]} == OPERATIONAL_NAMES
+    assert next(kind for kind in kinds if kind["name"] == "CALL")["plugin"] == "gateway_kinds"
+
+
+async def test_nobody_hears_of_an_event_without_a_registration(client: httpx.AsyncClient) -> None:
+    await client.post(EMIT, json=one())
+    assert (await client.get("/delivery/list/loja1")).json() == {"deliveries": [], "cursor": None}
+
+
+class TestAtALimit:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, limits=LimitsSettings(deliveries=2))
+
+    async def test_producers_are_told_when_to_try_again(self, client: httpx.AsyncClient) -> None:
+        await client.post("/webhook/set/loja1", json={"url": "http://127.0.0.1:9/"})
+        response = await client.post(EMIT, json=[one(), one(), one()])
+        assert response.status_code == 413
+        assert "limits.deliveries" in response.text
+        assert (await client.post(EMIT, json=[one(), one()])).status_code == 202
+        response = await client.post(EMIT, json=one())
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) > 0
+        assert "limits.deliveries (2)" in response.text

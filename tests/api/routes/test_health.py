@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hookgw.api.app import Application
+from hookgw.api.routes import health as operation
+from hookgw.config.settings import OperationsSettings, Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.errors import StorageUnavailable
+from tests.api.conftest import KEY, open_client
+from tests.api.test_app import shape_of
+
+
+@pytest.fixture
+async def stranger(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a key."""
+    async with open_client(app, nursery) as client:
+        yield client
+
+
+async def test_the_process_lives(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/healthz")
+    assert (response.status_code, response.json()) == (200, {"status": "ok"})
+
+
+async def test_it_is_ready(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/readyz")
+    assert (response.status_code, response.json()) == (200, {"status": "ready"})
+
+
+async def test_it_is_not_ready_where_the_disk_refuses(
+    stranger: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse() -> None:
+        raise StorageUnavailable("The disk is full.")
+
+    monkeypatch.setattr(gateway.store, "check", refuse)
+    response = await stranger.get("/readyz")
+    assert response.status_code == 503
+    assert shape_of(response) == ["The disk is full."]
+
+
+async def test_it_is_not_ready_where_the_disk_hangs(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.store, "check", trio.sleep_forever)
+    monkeypatch.setattr(operation, "READY_PATIENCE", 0)
+    response = await client.get("/readyz")
+    assert response.status_code == 503
+    assert shape_of(response)
+
+
+async def test_the_secret_of_operational_events_needs_the_global_key(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/operations/secret")
+    assert response.status_code == 401
+
+
+async def test_without_a_url_there_is_no_secret_of_operational_events(client: httpx.AsyncClient) -> None:
+    response = await client.get("/operations/secret", headers={"apikey": KEY})
+    assert response.status_code == 404
+    assert shape_of(response) == ["There is no operations.url in the configuration; set it first."]
+
+
+async def test_an_instance_key_does_not_see_the_secret_of_operational_events(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    _, key = await gateway.create_instance("shop")
+    response = await client.get("/operations/secret", headers={"apikey": key})
+    assert response.status_code == 403
+
+
+class TestWithOperations:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        operations = OperationsSettings(url="http://127.0.0.1:9/ops")
+        return msgspec.structs.replace(settings, operations=operations)
+
+    async def test_the_secret_of_operational_events(
+        self, client: httpx.AsyncClient, gateway: Gateway
+    ) -> None:
+        response = await client.get("/operations/secret", headers={"apikey": KEY})
+        assert response.status_code == 200
+        assert response.json() == {"secret": gateway.operations_registration().secrets[0].value}
+        assert response.json()["secret"].startswith("whsec_")

@@ -1,0 +1,119 @@
+"""``/key``: what is asked and answered; the rules are in ``tests/gateway/test_keys.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.clock import parse_rfc3339
+from tests.api.test_app import shape_of
+
+
+@pytest.fixture
+async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
+    """With an instance to talk about."""
+    await gateway.create_instance("loja1", token="the-key-of-loja1")
+    return client
+
+
+OWN = {"apikey": "the-key-of-loja1"}
+
+
+async def test_a_key_is_made_and_shown_once(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    response = await client.post("/key/create/loja1", json={"name": "crm", "expiresIn": "30d"})
+    assert response.status_code == 201
+    answer = response.json()
+    key = answer.pop("key")
+    life = parse_rfc3339(answer["expiresAt"]) - parse_rfc3339(answer["createdAt"])
+    assert life == pytest.approx(30 * 86400, abs=5)
+    (_, listed) = (await client.get("/key/list/loja1")).json()
+    assert listed == answer
+    assert key not in (await client.get("/key/list/loja1")).text
+    assert (await client.get("/webhook/find/loja1", headers={"apikey": key})).status_code == 200
+
+
+async def test_the_list(client: httpx.AsyncClient) -> None:
+    await client.post("/key/create/loja1", json={"name": "crm"}, headers=OWN)
+    (default, crm) = (await client.get("/key/list/loja1", headers=OWN)).json()
+    assert list(crm) == ["name", "instance", "state", "createdAt", "expiresAt", "origin", "current"]
+    assert (default["name"], default["origin"], default["current"]) == ("default", None, True)
+    assert (crm["name"], crm["origin"], crm["current"]) == ("crm", "default", False)
+    assert (crm["instance"], crm["state"], crm["expiresAt"]) == ("loja1", "active", None)
+
+
+async def test_an_instance_rotates_its_own_key(client: httpx.AsyncClient) -> None:
+    fresh = (await client.post("/key/create/loja1", json={"name": "fresh"}, headers=OWN)).json()["key"]
+    response = await client.delete("/key/delete/loja1/default", headers={"apikey": fresh})
+    assert (response.status_code, response.json()["response"]) == (200, {"message": "Key deleted"})
+    assert (await client.get("/key/list/loja1", headers=OWN)).status_code == 401
+    response = await client.delete("/key/delete/loja1/fresh", headers={"apikey": fresh})
+    assert response.status_code == 403
+    assert "last key" in shape_of(response)[0]
+
+
+async def test_global_keys_are_rotated_without_a_restart(client: httpx.AsyncClient) -> None:
+    key = (await client.post("/key/create", json={"name": "ops"})).json()["key"]
+    (configured, ops) = (await client.get("/key/list", headers={"apikey": key})).json()
+    assert (configured["name"], configured["createdAt"], configured["current"]) == (
+        "configuration",
+        None,
+        False,
+    )
+    assert (ops["name"], ops["instance"], ops["current"]) == ("ops", None, True)
+    response = await client.delete("/key/delete/configuration")
+    assert response.status_code == 409
+    assert "auth.global_key" in shape_of(response)[0]
+    assert (await client.delete("/key/delete/ops")).status_code == 200
+    assert (await client.get("/key/list", headers={"apikey": key})).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"name": "a b"}, 400),
+        ({"name": "x" * 129}, 400),
+        ({}, 400),
+        ({"name": "a", "expiresAt": "2020-01-01T00:00:00Z"}, 400),
+        ({"name": "a", "expiresIn": "1d", "expiresAt": "2036-01-01T00:00:00Z"}, 400),
+        ({"name": "default"}, 409),
+        ({"name": "x" * 128, "expiresIn": "3650d"}, 201),
+    ],
+)
+async def test_what_can_be_asked_for(body: dict[str, Any], status: int, client: httpx.AsyncClient) -> None:
+    response = await client.post("/key/create/loja1", json=body)
+    assert response.status_code == status
+    assert status == 201 or shape_of(response)
+
+
+async def test_what_is_ignored_is_named(client: httpx.AsyncClient) -> None:
+    answer = (await client.post("/key/create/loja1", json={"name": "a", "key": "own"})).json()
+    assert answer["warnings"] == ["key is no field that hookgw knows; it was ignored."]
+    assert answer["key"] != "own"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/key/create/nobody"), ("GET", "/key/list/nobody"), ("DELETE", "/key/delete/nobody/default")],
+)
+async def test_unknown_instances(method: str, path: str, client: httpx.AsyncClient) -> None:
+    response = await client.request(method, path)
+    assert response.status_code == 404
+    assert shape_of(response) == ["The instance 'nobody' does not exist."]
+
+
+@pytest.mark.parametrize("path", ["/key/delete/loja1/a%20b", "/key/delete/a%20b"])
+async def test_names_that_no_key_can_have(path: str, client: httpx.AsyncClient) -> None:
+    response = await client.delete(path)
+    assert response.status_code == 400
+    assert shape_of(response)[0].startswith("The name of the key must be 1 to 128")
+
+
+async def test_a_key_chosen_short_is_worth_a_warning(client: httpx.AsyncClient) -> None:
+    for token, warned in (("x" * 15, True), ("y" * 16, False)):
+        body = {"instanceName": f"of-{token}", "token": token}
+        answer = (await client.post("/instance/create", json=body)).json()
+        assert (answer["hash"], "warnings" in answer) == (token, warned)
+        assert token not in repr(answer.get("warnings"))

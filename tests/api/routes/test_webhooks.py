@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from hookgw.config.settings import InstancesSettings, Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.userinfo import MASK
+from hookgw.testing import Receiver
+from tests.api.test_app import shape_of
+
+URL = "https://example.com/hook"
+
+
+async def set_webhook(client: httpx.AsyncClient, path: str = "loja1", **fields: Any) -> dict[str, Any]:
+    response = await client.post(f"/webhook/set/{path}", json={"url": URL} | fields)
+    assert response.status_code == 201, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    answer = await set_webhook(
+        client, events=["messages.upsert"], headers={"Authorization": "Bearer x"}, odd=1
+    )
+    assert list(answer) == [
+        *(
+            "id",
+            "instance",
+            "label",
+            "url",
+            "enabled",
+            "events",
+            "webhookByEvents",
+            "webhookBase64",
+            "headers",
+            "signature",
+        ),
+        *("ordering", "concurrency", "timeout", "retry", "plugins", "createdAt", "updatedAt", "instanceId"),
+        *("state", "stateReason", "warnings"),
+    ]
+    assert answer["events"] == ["MESSAGES_UPSERT"]
+    assert answer["headers"] == {"Authorization": MASK}
+    assert answer["instanceId"] == gateway.instance("loja1").id
+    assert (answer["state"], answer["stateReason"]) == ("active", None)
+    assert answer["warnings"] == ["odd is no field that hookgw knows; it was ignored."]
+    assert answer["createdAt"].endswith("Z")
+
+
+async def test_set_warns_of_a_url_that_is_refused_now(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/webhook/set/shop", json={"url": "http://10.1.2.3/hook"})
+    assert answer.status_code == 201
+    [warning] = answer.json()["warnings"]
+    assert warning.startswith("url: The host 10.1.2.3 is blocked.")
+    assert 'delivery.allow_networks: ["10.1.2.3/32"]' in warning
+    assert (await client.get("/webhook/find/shop")).json()["warnings"] == []
+
+
+async def test_find_answers_what_set_stored(client: httpx.AsyncClient) -> None:
+    stored = await set_webhook(
+        client, timeout="2s", retry={"schedule": ["1s"], "maxAge": "1h"}, ordering="chat"
+    )
+    found = (await client.get("/webhook/find/loja1")).json()
+    assert found == stored
+    assert (found["timeout"], found["ordering"]) == ("2s", "chat")
+    assert found["retry"] == {"schedule": ["1s"], "maxAge": "1h", "disableAfter": None}
+
+
+async def test_no_events_means_every_kind_spelled_out(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    answer = await set_webhook(client, events=[])
+    assert answer["events"] == [kind.name for kind in gateway.catalog if not kind.operational]
+
+
+async def test_what_find_gives_can_be_sent_back(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await set_webhook(client, headers={"Authorization": "Bearer x"}, events=["QRCODE_UPDATED"], timeout="3s")
+    found = (await client.get("/webhook/find/loja1")).json()
+    again = (await client.post("/webhook/set/loja1", json=found)).json()
+    assert again | {"updatedAt": ""} == found | {"updatedAt": ""}
+    stored = gateway.find_registration("loja1")
+    assert stored is not None
+    assert stored.headers == {"Authorization": "Bearer x"}
+
+
+async def test_a_mask_without_a_stored_value_is_refused(client: httpx.AsyncClient) -> None:
+    response = await client.post("/webhook/set/loja1", json={"url": URL, "headers": {"x": MASK}})
+    assert response.status_code == 400
+    assert shape_of(response) == ["headers.x is masked, and no value of it is stored: send one."]
+
+
+async def test_set_keeps_what_is_left_out(client: httpx.AsyncClient) -> None:
+    first = await set_webhook(
+        client, byEvents=True, headers={"x": "y"}, events=["QRCODE_UPDATED"], enabled=False
+    )
+    second = await set_webhook(client)
+    assert (second["id"], second["createdAt"]) == (first["id"], first["createdAt"])
+    assert (second["webhookByEvents"], second["headers"]) == (True, {"x": MASK})
+    assert (second["enabled"], len(second["events"]) > 1) == (True, True)
+
+
+async def test_a_disabled_one_says_so(client: httpx.AsyncClient) -> None:
+    answer = await set_webhook(client, url="vazio", enabled=False)
+    assert (answer["url"], answer["state"]) == ("vazio", "disabled")
+    assert answer["stateReason"]
+
+
+async def test_labels_are_further_registrations(client: httpx.AsyncClient) -> None:
+    default, crm = await set_webhook(client), await set_webhook(client, "loja1/crm", url=f"{URL}/crm")
+    assert (default["label"], crm["label"]) == ("default", "crm")
+    assert (await client.get("/webhook/find/loja1/crm")).json() == crm
+    assert (await client.get("/webhook/find/loja1/default")).json() == default
+
+
+async def test_an_instance_has_at_most_16(client: httpx.AsyncClient) -> None:
+    for number in range(16):
+        await set_webhook(client, f"loja1/{number}")
+    response = await client.post("/webhook/set/loja1/17th", json={"url": URL})
+    assert response.status_code == 400
+    await set_webhook(client, "loja1/3", url=f"{URL}/other")
+
+
+async def test_bad_fields_are_named_and_nothing_is_stored(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    body = {"webhook": {"url": "ftp://x", "events": ["MESSAGES_UPSERT", "MESAGES_UPDATE"]}}
+    response = await client.post("/webhook/set/loja1", json=body)
+    assert response.status_code == 400
+    first, second = shape_of(response)
+    assert first.startswith("webhook.url: ")
+    assert second.startswith("webhook.events[1]: ")
+    assert gateway.find_instance("loja1") is None
+
+
+async def test_find_without_a_registration_is_null(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.create_instance("loja1")
+    response = await client.get("/webhook/find/loja1")
+    assert (response.status_code, response.text) == (200, "null")
+
+
+@pytest.mark.parametrize(
+    ("method", "call"),
+    [
+        *(
+            ("GET", "find"),
+            ("DELETE", "delete"),
+            ("GET", "secret"),
+            ("POST", "rotateSecret"),
+            ("POST", "test"),
+        ),
+        ("POST", "resume"),
+    ],
+)
+async def test_unknown_instances(method: str, call: str, client: httpx.AsyncClient) -> None:
+    response = await client.request(method, f"/webhook/{call}/nobody")
+    assert response.status_code == 404
+    assert shape_of(response) == ["The instance 'nobody' does not exist."]
+
+
+@pytest.mark.parametrize(
+    ("method", "call"),
+    [("DELETE", "delete"), ("GET", "secret"), ("POST", "rotateSecret"), ("POST", "test"), ("POST", "resume")],
+)
+async def test_without_a_registration(
+    method: str, call: str, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await gateway.create_instance("loja1")
+    response = await client.request(method, f"/webhook/{call}/loja1/crm")
+    assert response.status_code == 404
+    assert "'crm'" in shape_of(response)[0]
+
+
+class TestWithoutAutoCreate:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return Settings(
+            server=settings.server,
+            auth=settings.auth,
+            storage=settings.storage,
+            instances=InstancesSettings(auto_create=False),
+        )
+
+    async def test_set_makes_no_instance(self, client: httpx.AsyncClient) -> None:
+        assert (await client.post("/webhook/set/loja1", content=b"x")).status_code == 404
+
+
+async def test_delete(client: httpx.AsyncClient) -> None:
+    await set_webhook(client)
+    response = await client.delete("/webhook/delete/loja1")
+    assert response.status_code == 200
+    assert response.json() == {
+        "status": "SUCCESS",
+        "error": False,
+        "response": {"message": "Webhook deleted"},
+    }
+    assert (await client.get("/webhook/find/loja1")).json() is None
+    assert (await client.delete("/webhook/delete/loja1")).status_code == 404
+
+
+async def test_the_secret_is_shown_and_renewed(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await set_webhook(client)
+    old = (await client.get("/webhook/secret/loja1")).json()["secret"]
+    new = (await client.post("/webhook/rotateSecret/loja1", json={"grace": "1h"})).json()["secret"]
+    assert old.startswith("whsec_")
+    assert new != old
+    assert (await client.get("/webhook/secret/loja1")).json() == {"secret": new}
+    stored = gateway.find_registration("loja1")
+    assert stored is not None
+    assert [secret.value for secret in stored.secrets_in_force(gateway.clock.wall() + 3500)] == [new, old]
+    assert [secret.value for secret in stored.secrets_in_force(gateway.clock.wall() + 3700)] == [new]
+
+
+async def test_the_old_secret_goes_on_for_a_day_unless_told(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await set_webhook(client)
+    await client.post("/webhook/rotateSecret/loja1")
+    stored = gateway.find_registration("loja1")
+    assert stored is not None
+    assert len(stored.secrets_in_force(gateway.clock.wall() + 86_000)) == 2
+    assert len(stored.secrets_in_force(gateway.clock.wall() + 86_500)) == 1
+
+
+async def test_a_bad_grace_changes_nothing(client: httpx.AsyncClient) -> None:
+    await set_webhook(client)
+    old = (await client.get("/webhook/secret/loja1")).json()
+    assert (await client.post("/webhook/rotateSecret/loja1", json={"grace": 5})).status_code == 400
+    assert (await client.get("/webhook/secret/loja1")).json() == old
+
+
+async def test_a_test_event_is_sent_now(client: httpx.AsyncClient, hookgw_receiver: Receiver) -> None:
+    await set_webhook(client, url=hookgw_receiver.url)
+    attempt = (await client.post("/webhook/test/loja1")).json()
+    assert list(attempt) == ["number", "at", "duration", "outcome", "status", "error", "answer"]
+    assert (attempt["outcome"], attempt["status"], attempt["error"]) == ("delivered", 200, None)
+    assert len(hookgw_receiver.requests) == 1
+
+
+async def test_resume_tells_how_the_lanes_stand(client: httpx.AsyncClient) -> None:
+    await set_webhook(client)
+    response = await client.post("/webhook/resume/loja1")
+    assert response.status_code == 200
+    assert isinstance(response.json(), list)
+
+
+async def test_user_and_password_of_the_url_are_masked_and_can_be_sent_back(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    url = "https://ann:s3cret@example.com/hook"
+    answer = await set_webhook(client, url=url)
+    assert answer["url"] == "https://********@example.com/hook"
+    again = await set_webhook(client, url=answer["url"], events=["MESSAGES_UPSERT"])
+    assert again["url"] == answer["url"]
+    stored = gateway.find_registration("loja1")
+    assert stored is not None
+    assert (stored.url, stored.address) == (url, "https://example.com/hook")
+    other = await client.post("/webhook/set/loja1", json={"url": "https://********@other.test/"})
+    assert other.status_code == 400
+    assert "masked" in other.json()["response"]["message"][0]
+
+
+PRIVATE_KEY = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+PUBLIC_KEY = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+
+
+@pytest.mark.parametrize("path", ["loja1", "loja1/crm"])
+async def test_the_public_key_is_told_and_the_private_one_is_not(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    answer = await set_webhook(client, path, secret=PRIVATE_KEY)
+    assert answer["signature"] == "v1a"
+    for name in ("publicKey", "secret"):
+        found = await client.get(f"/webhook/{name}/{path}")
+        assert (found.status_code, found.json()) == (200, {"publicKey": PUBLIC_KEY})
+    rotated = (await client.post(f"/webhook/rotateSecret/{path}")).json()
+    assert list(rotated) == ["publicKey"]
+    assert rotated["publicKey"] != PUBLIC_KEY
+    assert (await client.get(f"/webhook/publicKey/{path}")).json() == rotated
+
+
+async def test_a_shared_secret_has_no_public_key(client: httpx.AsyncClient) -> None:
+    await set_webhook(client)
+    refused = await client.get("/webhook/publicKey/loja1")
+    assert refused.status_code == 409
+    assert "signature v1a" in refused.json()["response"]["message"][0]
+    assert (await client.get("/webhook/publicKey/loja1/none")).status_code == 404
+
+
+async def test_deliveries_are_signed_with_both_keys_after_a_change(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    await set_webhook(client, url=hookgw_receiver.url)
+    secret = (await client.get("/webhook/secret/loja1")).json()["secret"]
+    await set_webhook(client, url=hookgw_receiver.url, signature="v1a")
+    public_key = (await client.get("/webhook/publicKey/loja1")).json()["publicKey"]
+    assert (await client.post("/webhook/test/loja1")).json()["outcome"] == "delivered"
+    (request,) = hookgw_receiver.requests
+    for key in (secret, public_key):
+        hookgw_receiver.verify(request, key)
+    signatures = (request.header("webhook-signature") or "").split(" ")
+    assert [text.partition(",")[0] for text in signatures] == ["v1a", "v1"]

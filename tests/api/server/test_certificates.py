@@ -1,0 +1,192 @@
+"""Certificates: what is taken, what is refused, and how they are renewed."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import structlog
+import trio
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from hookgw.api.server.certificates import LOOK_EVERY, Certificates, load_context
+from hookgw.config.settings import DAY, TlsSettings
+from hookgw.models.errors import StartError
+
+AUTHORITY = trustme.CA()
+
+
+def write(folder: Path, name: str = "localhost", days: float = 30) -> TlsSettings:
+    """A certificate for a name and its key, in two files."""
+    issued = AUTHORITY.issue_cert(name, not_after=datetime.now(UTC) + timedelta(days=days))
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    key.write_bytes(issued.private_key_pem.bytes())
+    return TlsSettings(certificate=str(certificate), key=str(key))
+
+
+def encrypt(tls: TlsSettings, password: bytes) -> None:
+    file = Path(tls.key or "")
+    key = load_pem_private_key(file.read_bytes(), None)
+    file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password)))
+
+
+def test_a_context_for_tls_1_2_and_up(tmp_path: Path) -> None:
+    context = load_context(write(tmp_path))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+def test_an_encrypted_key(tmp_path: Path) -> None:
+    tls = write(tmp_path)
+    load_context(msgspec.structs.replace(tls, key_password="unneeded"))
+    encrypt(tls, b"open sesame")
+    load_context(msgspec.structs.replace(tls, key_password="open sesame"))
+    for password, said in (
+        (None, "key.pem is encrypted: give server.tls.key_password."),
+        ("", "key.pem is encrypted"),
+        ("wrong", "no private key in PEM in .*key.pem that server.tls.key_password opens."),
+    ):
+        with pytest.raises(StartError, match=said):
+            load_context(msgspec.structs.replace(tls, key_password=password))
+
+
+@pytest.mark.parametrize("name", ["certificate", "key"])
+def test_a_file_that_is_missing_or_holds_something_else_is_named(name: str, tmp_path: Path) -> None:
+    tls = write(tmp_path)
+    file = Path(getattr(tls, name))
+    for content in (b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
+        file.write_bytes(content)
+        with pytest.raises(StartError, match=f"server.tls.{name}: there is no .* in PEM in {file}"):
+            load_context(tls)
+    file.unlink()
+    with pytest.raises(StartError, match=f"server.tls.{name}: {file} cannot be read: No such file"):
+        load_context(tls)
+    with pytest.raises(StartError, match=f"server.tls.{name}: {tmp_path} cannot be read: Is a directory"):
+        load_context(msgspec.structs.replace(tls, **{name: str(tmp_path)}))
+
+
+def test_a_key_of_another_certificate(tmp_path: Path) -> None:
+    tls = write(tmp_path)
+    Path(tls.key or "").write_bytes(AUTHORITY.issue_cert("other").private_key_pem.bytes())
+    with pytest.raises(StartError, match=r"the key in .*key.pem does not fit the certificate in .*ate.pem"):
+        load_context(tls)
+
+
+async def test_they_are_renewed(tmp_path: Path) -> None:
+    certificates = Certificates(write(tmp_path))
+    first = certificates.context
+    with structlog.testing.capture_logs() as logs:
+        write(tmp_path)
+        await certificates.renew()
+    assert certificates.context is not first
+    assert [log["event"] for log in logs] == ["certificate renewed"]
+
+
+async def test_what_is_broken_is_told_and_not_taken(tmp_path: Path) -> None:
+    certificates = Certificates(write(tmp_path))
+    first = certificates.context
+    with structlog.testing.capture_logs() as logs:
+        (tmp_path / "key.pem").write_text("half a k")
+        await certificates.renew()
+    assert certificates.context is first
+    (log,) = logs
+    assert (log["event"], log["log_level"]) == ("certificate not renewed", "error")
+    assert str(tmp_path / "key.pem") in log["reason"]
+
+
+async def test_changed_files_are_noticed_once_each_time(
+    tmp_path: Path, mock_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = Certificates(write(tmp_path))
+    looked, renewed = trio.open_memory_channel[str](10)
+    renew = certificates.renew
+
+    async def told() -> None:
+        await renew()
+        await looked.send("renewed")
+
+    monkeypatch.setattr(certificates, "renew", told)
+    nursery.start_soon(certificates.watch)
+    for _ in range(2):
+        await wait_all_tasks_blocked()
+        write(tmp_path)
+        mock_clock.jump(LOOK_EVERY)
+        assert await renewed.receive() == "renewed"
+    await wait_all_tasks_blocked()
+    mock_clock.jump(LOOK_EVERY)  # nothing has changed: no renewal
+    await wait_all_tasks_blocked(0.05)
+    (tmp_path / "key.pem").unlink()
+    mock_clock.jump(LOOK_EVERY)
+    assert await renewed.receive() == "renewed"
+    assert renewed.statistics().current_buffer_used == 0
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_file_in_the_place_of_another_is_a_change(tmp_path: Path) -> None:
+    tls = write(tmp_path)
+    certificates = Certificates(tls)
+    file = tmp_path / "key.pem"
+    at = file.stat().st_mtime_ns
+    copy = tmp_path / "copy"
+    copy.write_bytes(file.read_bytes())
+    os.utime(copy, ns=(at, at))
+    copy.rename(file)
+    assert Certificates(tls)._seen != certificates._seen
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (14.1, []),
+        (13.9, ["certificate runs out soon"]),
+        (-1, ["certificate has run out"]),
+    ],
+)
+def test_a_certificate_that_runs_out_soon_is_warned_of(tmp_path: Path, days: float, said: list[str]) -> None:
+    with structlog.testing.capture_logs() as logs:
+        tls = write(tmp_path, days=days)
+        Certificates(tls)
+    assert [(line["event"], line["log_level"], line["file"]) for line in logs] == [
+        (event, "warning", tls.certificate) for event in said
+    ]
+
+
+async def test_that_is_said_once_a_day(
+    tmp_path: Path, mock_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = Certificates(write(tmp_path))
+    said, heard = trio.open_memory_channel[None](10)
+    monkeypatch.setattr(certificates, "_tell_of_end", lambda: said.send_nowait(None))
+    nursery.start_soon(certificates.watch)
+    for seconds, times in ((DAY - 1, 0), (LOOK_EVERY, 1), (LOOK_EVERY, 0), (DAY, 1)):
+        await wait_all_tasks_blocked(0.05)
+        mock_clock.jump(seconds)
+        for _ in range(times):
+            await heard.receive()
+    await wait_all_tasks_blocked(0.05)
+    assert heard.statistics().current_buffer_used == 0
+    nursery.cancel_scope.cancel()
+
+
+async def test_that_is_said_of_the_one_in_force(tmp_path: Path) -> None:
+    certificates = Certificates(write(tmp_path, days=10))
+    for days, said in (
+        (9, ["certificate renewed", "certificate runs out soon"]),
+        (30, ["certificate renewed"]),
+    ):
+        write(tmp_path, days=days)
+        with structlog.testing.capture_logs() as logs:
+            await certificates.renew()
+        assert [line["event"] for line in logs] == said

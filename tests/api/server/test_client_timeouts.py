@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from hookgw.api.server.client_timeouts import Wait, Waits
+from hookgw.api.server.connection import Connection
+from hookgw.api.server.request_head import Refused
+from hookgw.config.settings import ServerSettings
+from hookgw.models.units import Duration
+
+
+class Client:
+    """Stands for a connection; knows what became of it."""
+
+    def __init__(self) -> None:
+        self.fate = ""
+
+    def abort(self) -> None:
+        self.fate = "aborted"
+
+    def give_up(self, refusal: Refused) -> None:
+        self.fate = f"{refusal.status} {refusal.message}"
+
+
+def clients(count: int) -> list[Connection]:
+    return [cast("Connection", Client()) for _ in range(count)]
+
+
+def fates(*connections: Connection) -> list[str]:
+    return [cast("Client", connection).fate for connection in connections]
+
+
+def one_wait() -> Wait:
+    return Wait(0, 10, lambda connection: connection.abort())
+
+
+async def test_each_is_given_up_when_its_own_time_is_up(mock_clock: MockClock, nursery: trio.Nursery) -> None:
+    first, second, served = clients(3)
+    wait = one_wait()
+    nursery.start_soon(wait.watch)
+    await wait_all_tasks_blocked()
+    for connection in (first, served):
+        wait.begin(connection)
+    mock_clock.jump(6)
+    wait.begin(second)
+    wait.end(served)
+    seen = []
+    for seconds in (3.5, 2, 3, 2):
+        mock_clock.jump(seconds)
+        await wait_all_tasks_blocked()
+        seen.append(fates(first, second, served))
+    gone = "aborted"
+    assert seen == [["", "", ""], [gone, "", ""], [gone, "", ""], [gone, gone, ""]]
+    assert wait.first() is None
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_that_waits_again_starts_anew(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    first, second = clients(2)
+    wait = one_wait()
+    wait.begin(first)
+    began = trio.current_time()
+    mock_clock.jump(6)
+    wait.begin(second)
+    assert (wait.first(), wait.since(first), wait.since(second)) == (first, began, began + 6)
+    wait.begin(first)
+    assert (wait.first(), wait.since(first)) == (second, began + 6)
+    nursery.start_soon(wait.watch)
+    mock_clock.jump(9)
+    await wait_all_tasks_blocked()
+    assert fates(first, second) == ["", ""]
+    mock_clock.jump(2)
+    await wait_all_tasks_blocked()
+    assert fates(first, second) == ["aborted", "aborted"]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("table", "seconds", "fate"),
+    [
+        ("heads", 3, "408 The head did not arrive within 3s (server.header_timeout)."),
+        ("bodies", 7, "408 The body did not arrive within 7s (server.body_timeout)."),
+        ("idles", 5, "aborted"),
+        ("writes", 9, "aborted"),
+    ],
+)
+async def test_each_wait_has_its_setting(
+    table: str, seconds: float, fate: str, mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    waits = Waits(
+        ServerSettings(
+            header_timeout=Duration(3),
+            body_timeout=Duration(7),
+            keep_alive_timeout=Duration(5),
+            write_timeout=Duration(9),
+        )
+    )
+    (client,) = clients(1)
+    getattr(waits, table).begin(client)
+    nursery.start_soon(waits.watch)
+    mock_clock.jump(seconds - 0.5)
+    await wait_all_tasks_blocked()
+    assert fates(client) == [""]
+    mock_clock.jump(1)
+    await wait_all_tasks_blocked()
+    assert fates(client) == [fate]
+    nursery.cancel_scope.cancel()
+
+
+def test_at_the_end_those_without_a_request_are_closed() -> None:
+    async def main() -> None:
+        waits = Waits(ServerSettings())
+        every = clients(4)
+        for wait, client in zip(waits.all, every, strict=True):
+            wait.begin(client)
+        assert not waits.is_closing
+        waits.close()
+        assert waits.is_closing
+        assert fates(*every) == ["aborted", "aborted", "", ""]
+
+    trio.run(main)

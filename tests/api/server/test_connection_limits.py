@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import resource
+from typing import cast
+
+import pytest
+import structlog
+from trio.testing import MockClock
+
+from hookgw.api.server.client_timeouts import Wait, Waits
+from hookgw.api.server.connection import Connection
+from hookgw.api.server.connection_limits import Seats
+from hookgw.config.settings import ServerSettings
+
+
+class Client:
+    """Stands for a connection that waits for something, or for nothing."""
+
+    def __init__(self, waits: Waits, table: str = "", peer: str | None = "192.0.2.1") -> None:
+        self.wait: Wait | None = getattr(waits, table) if table else None
+        self.peer = peer
+        self.is_closed = False
+        if self.wait is not None:
+            self.wait.begin(cast("Connection", self))
+
+    def lag(self) -> tuple[int, float] | None:
+        if self.wait is None:
+            return None
+        since = self.wait.since(cast("Connection", self))
+        return None if since is None else (self.wait.rank, since)
+
+    def abort(self) -> None:
+        self.is_closed = True
+        if self.wait is not None:
+            self.wait.end(cast("Connection", self))
+
+
+class Hall:
+    """Seats, and those who want one."""
+
+    def __init__(self, most: int = 3, of_one: int = 3, proxies: tuple[str, ...] = ()) -> None:
+        settings = ServerSettings(
+            max_connections=most, max_connections_per_address=of_one, trusted_proxies=proxies
+        )
+        self.waits = Waits(settings)
+        self.seats = Seats(settings, self.waits)
+
+    def take(self, client: Client) -> bool:
+        return self.seats.take(cast("Connection", client), client.peer)
+
+    def leave(self, client: Client) -> None:
+        self.seats.leave(cast("Connection", client))
+
+    def seated(self, *tables: str, peer: str | None = "192.0.2.1") -> list[Client]:
+        clients = [Client(self.waits, table, peer) for table in tables]
+        assert all(self.take(client) for client in clients)
+        return clients
+
+    def comes(self, peer: str | None = "192.0.2.1") -> bool:
+        return self.take(Client(self.waits, peer=peer))
+
+
+async def test_there_is_room_up_to_the_limit(mock_clock: MockClock) -> None:
+    hall = Hall()
+    first, *_ = hall.seated("", "", "")
+    assert not hall.comes()
+    assert not hall.comes("192.0.2.2")
+    assert hall.seats.count() == (3, 2)
+    hall.leave(first)
+    hall.leave(first)
+    assert len(hall.seats) == 2
+    assert hall.comes()
+    assert len(list(hall.seats)) == 3
+
+
+@pytest.mark.parametrize(
+    ("tables", "closed"),
+    [
+        (("heads", "idles", "idles"), 0),
+        (("idles", "heads", "heads"), 0),
+        (("", "idles", "heads"), 1),
+        (("bodies", "", "heads"), 2),
+        (("writes", "bodies", ""), 1),
+        (("writes", "", ""), 0),
+        (("writes", "bodies", "bodies"), 1),
+    ],
+)
+@pytest.mark.parametrize("limits", [(3, 9), (9, 3)], ids=["in all", "of one"])
+async def test_who_has_waited_longest_goes_first(
+    tables: tuple[str, ...], closed: int, limits: tuple[int, int], mock_clock: MockClock
+) -> None:
+    hall = Hall(*limits)
+    clients = []
+    for table in tables:
+        clients += hall.seated(table)
+        mock_clock.jump(2)
+    assert hall.comes()
+    assert [client.is_closed for client in clients] == [number == closed for number in range(3)]
+    assert hall.seats.count() == (3, 1)
+
+
+@pytest.mark.parametrize("table", ["bodies", "writes"])
+async def test_what_has_just_begun_is_let_be(table: str, mock_clock: MockClock) -> None:
+    hall = Hall()
+    hall.seated(table, table, table)
+    assert not hall.comes()
+    mock_clock.jump(1)
+    assert hall.comes()
+
+
+async def test_one_address_cannot_take_the_seats_of_others(mock_clock: MockClock) -> None:
+    hall = Hall(most=9, of_one=2)
+    hall.seated("", "")
+    assert not hall.comes()
+    assert hall.comes("192.0.2.2")
+
+
+async def test_at_the_limit_of_an_address_its_own_connections_go(mock_clock: MockClock) -> None:
+    hall = Hall(most=9, of_one=2)
+    (other,) = hall.seated("idles", peer="192.0.2.2")
+    mock_clock.jump(1)
+    own = hall.seated("idles")
+    mock_clock.jump(1)
+    own += hall.seated("idles")
+    assert hall.comes()
+    assert [client.is_closed for client in (other, *own)] == [False, True, False]
+
+
+async def test_an_ipv6_network_is_one_address(mock_clock: MockClock) -> None:
+    hall = Hall(most=9, of_one=2)
+    hall.seated("", peer="2001:db8::1")
+    hall.seated("", peer="2001:db8::2")
+    assert not hall.comes("2001:db8::3")
+    assert hall.comes("2001:db8:0:1::3")
+
+
+async def test_trusted_proxies_and_unix_sockets_have_no_limit_of_their_own(mock_clock: MockClock) -> None:
+    hall = Hall(most=9, of_one=1, proxies=("10.0.0.0/24",))
+    hall.seated("", "", "", peer="10.0.0.1")
+    hall.seated("", "", "", peer=None)
+    hall.seated("")
+    assert not hall.comes()
+
+
+async def test_it_is_told_once_a_minute(mock_clock: MockClock) -> None:
+    hall = Hall(most=1)
+    hall.seated("")
+    with structlog.testing.capture_logs() as logs:
+        for seconds in (0, 59, 1, 1):
+            mock_clock.jump(seconds)
+            assert not hall.comes("192.0.2.7")
+    assert [(log["event"], log["client"], log["connections"]) for log in logs] == [
+        ("no room for a connection", "192.0.2.7", 1)
+    ] * 2
+
+
+async def test_half_of_the_open_files_are_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, room in ((6, 3), (1, 1), (resource.RLIM_INFINITY, 5)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        hall = Hall(most=5, of_one=9)
+        hall.seated(*[""] * room)
+        assert not hall.comes()
+
+
+async def test_an_address_that_has_left_is_forgotten() -> None:
+    hall = Hall()
+    for client in hall.seated("", ""):
+        hall.leave(client)
+    assert hall.seats._of_source == {}

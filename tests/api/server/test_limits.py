@@ -1,0 +1,135 @@
+"""429: too many wrong keys of an address, too many requests of a key, by the short way and the long."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hookgw.api.app import Application, create_app
+from hookgw.api.server.serve import serve
+from hookgw.config.settings import AuthSettings, ServerSettings, Settings
+from hookgw.gateway.gateway import Gateway
+from tests.api.conftest import KEY, open_client
+from tests.api.routes.test_events import one
+from tests.api.test_app import shape_of
+
+OWN_KEY = "the-key-of-loja1"
+EMIT = "/event/emit/loja1"
+
+
+@pytest.fixture(params=["short", "long"])
+def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
+    """By the short way of emits, or by the route."""
+    app = create_app(gateway)
+    if request.param == "long":
+        app.shorten(None)
+    return app
+
+
+@pytest.fixture
+async def client(
+    app: Application, nursery: trio.Nursery, gateway: Gateway
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Without a key."""
+    await gateway.create_instance("loja1", token=OWN_KEY)
+    await gateway.create_instance("loja2")
+    async with open_client(app, nursery) as client:
+        yield client
+
+
+async def emit(client: httpx.AsyncClient, key: str | None, path: str = EMIT) -> httpx.Response:
+    return await client.post(path, json=one(), headers={} if key is None else {"apikey": key})
+
+
+def is_refused(response: httpx.Response, reason: str) -> bool:
+    """Whether it is a 429 of that reason, its shape checked."""
+    if response.status_code != 429:
+        return False
+    assert 1 <= int(response.headers["retry-after"]) <= 60
+    assert "www-authenticate" not in response.headers
+    assert reason in shape_of(response)[0]
+    return True
+
+
+class TestFailedAttempts:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, auth=AuthSettings(global_key=KEY, failed_attempts=3))
+
+    async def test_wrong_keys(self, client: httpx.AsyncClient) -> None:
+        assert (await emit(client, OWN_KEY)).status_code == 202
+        for path in (EMIT, "/webhook/find/loja1", "/nope"):
+            assert (await client.request("GET", path, headers={"apikey": "wrong"})).status_code == 401
+        for key in ("wrong", KEY):
+            assert is_refused(await emit(client, key), "wrong keys")
+            assert is_refused(await client.get("/event/kinds", headers={"apikey": key}), "wrong keys")
+        assert (await emit(client, OWN_KEY)).status_code == 202
+        assert (await emit(client, None)).status_code == 401
+        assert (await client.get("/healthz")).status_code == 200
+
+    async def test_of_an_instance_that_is_there_or_not(self, client: httpx.AsyncClient) -> None:
+        answers = [
+            await emit(client, key, f"/event/emit/{name}")
+            for _ in range(3)
+            for key in ("wrong", "likewise")
+            for name in ("loja2", "nobody")
+        ]
+        assert [answer.status_code for answer in answers] == [401] * 3 + [429] * 9
+        assert len({answer.content for answer in answers[3:]}) == 1
+
+
+class TestRates:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        auth = msgspec.structs.replace(settings.auth, instance_key_rate=1)
+        return msgspec.structs.replace(settings, auth=auth)
+
+    async def test_a_key_that_asks_too_often(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
+        drain(gateway, OWN_KEY)
+        assert is_refused(await emit(client, OWN_KEY), "too many requests")
+        assert is_refused(await client.get("/event/kinds", headers={"apikey": OWN_KEY}), "too many requests")
+        assert (await emit(client, KEY)).status_code == 202
+        metrics = (await client.get("/metrics", headers={"apikey": KEY})).text
+        assert 'hookgw_http_requests_limited_total{limit="key_rate"} 2.0' in metrics
+
+    async def test_it_is_refused_alike_wherever_it_asks(
+        self, client: httpx.AsyncClient, gateway: Gateway
+    ) -> None:
+        drain(gateway, OWN_KEY)
+        answers = [
+            await emit(client, OWN_KEY, f"/event/emit/{name}") for name in ("loja1", "loja2", "nobody")
+        ]
+        assert {answer.status_code for answer in answers} == {429}
+        assert len({answer.content for answer in answers}) == 1
+
+
+def drain(gateway: Gateway, key: str) -> None:
+    """Take all that a key's bucket has, and a good while's worth of what comes back."""
+    holder = gateway.admit(key, None)
+    assert holder is not None
+    assert holder.bucket is not None
+    holder.bucket._tokens = -50.0
+
+
+class TestOverAUnixSocket:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, auth=AuthSettings(global_key=KEY, failed_attempts=1))
+
+    async def test_failures_are_not_limited(
+        self, app: Application, socket_folder: Path, nursery: trio.Nursery
+    ) -> None:
+        """There is no address to count them by."""
+        path = socket_folder / "s"
+        await nursery.start(serve, app, ServerSettings(bind=(f"unix:{path}",)))
+        transport = httpx.AsyncHTTPTransport(uds=str(path))
+        async with httpx.AsyncClient(base_url="http://x", transport=transport) as client:
+            wrong = [await emit(client, "wrong", "/event/emit/x") for _ in range(5)]
+            assert {response.status_code for response in wrong} == {401}
+            assert (await emit(client, KEY, "/event/emit/x")).status_code == 404
+        nursery.cancel_scope.cancel()

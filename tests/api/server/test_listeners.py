@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+
+from hookgw.api.server.listeners import open_listeners, url_of
+from hookgw.models.errors import StartError
+
+
+async def test_port_0_is_any_free_one_and_the_url_says_which() -> None:
+    async with open_listeners(["127.0.0.1:0"]) as (listener,):
+        url = url_of(listener, "/hooks")
+        port = int(url.removeprefix("http://127.0.0.1:").removesuffix("/hooks"))
+        await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+    with pytest.raises(OSError, match="all attempts to connect"):
+        await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_several_addresses() -> None:
+    async with open_listeners(["127.0.0.1:0", "127.0.0.1:0"]) as listeners:
+        assert len({url_of(listener) for listener in listeners}) == 2
+
+
+async def test_ipv6() -> None:
+    async with open_listeners(["[::1]:0"]) as (listener,):
+        assert url_of(listener).startswith("http://[::1]:")
+
+
+async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
+    async with open_listeners(["127.0.0.1:0"]) as (taken,):
+        address = f"127.0.0.1:{taken.socket.getsockname()[1]}"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            other = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(StartError, match=f"cannot listen on {address}: another process listens there"):
+            async with open_listeners([other, address]):
+                pass
+        async with open_listeners([other]):
+            pass
+
+
+@pytest.mark.parametrize(
+    "address", ["192.0.2.1:0", "127.0.0.1:70000", "127.0.0.1:http", "nothing", "fd://999", "fd://x"]
+)
+async def test_what_cannot_be_listened_on_is_named(address: str) -> None:
+    with pytest.raises(StartError, match=r"server\.bind: "):
+        async with open_listeners([address]):
+            pass
+
+
+async def test_a_unix_socket_goes_with_the_server(socket_folder: Path) -> None:
+    path = socket_folder / "hookgw.sock"
+    async with open_listeners([f"unix:{path}"]) as (listener,):
+        assert url_of(listener, "/hooks") == f"unix:{path}"
+        await (await trio.open_unix_socket(path)).aclose()
+    assert not await trio.Path(path).exists()
+
+
+async def test_the_socket_of_a_dead_process_is_replaced(socket_folder: Path) -> None:
+    path = socket_folder / "hookgw.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    async with open_listeners([f"unix:{path}"]):
+        await (await trio.open_unix_socket(path)).aclose()
+
+
+async def test_the_socket_of_a_living_process_is_left_alone(socket_folder: Path) -> None:
+    address = f"unix:{socket_folder / 'hookgw.sock'}"
+    async with open_listeners([address]):
+        with pytest.raises(StartError, match="another process listens there"):
+            async with open_listeners([address]):
+                pass
+        await (await trio.open_unix_socket(socket_folder / "hookgw.sock")).aclose()
+
+
+async def test_a_file_that_is_no_socket_is_left_alone(socket_folder: Path) -> None:
+    path = trio.Path(socket_folder / "notes")
+    await path.write_text("mine")
+    with pytest.raises(StartError):
+        async with open_listeners([f"unix:{path}"]):
+            pass
+    assert await path.read_text() == "mine"
+
+
+async def test_the_socket_of_a_successor_is_left_alone(socket_folder: Path) -> None:
+    path = trio.Path(socket_folder / "hookgw.sock")
+    async with open_listeners([f"unix:{path}"]):
+        await path.rename(socket_folder / "old")
+        await path.write_text("the successor's")
+    assert await path.exists()
+
+
+async def test_a_missing_folder(socket_folder: Path) -> None:
+    with pytest.raises(StartError, match="No such file"):
+        async with open_listeners([f"unix:{socket_folder}/missing/hookgw.sock"]):
+            pass
+
+
+async def test_a_socket_handed_over() -> None:
+    given = socket.create_server(("127.0.0.1", 0))
+    port = given.getsockname()[1]
+    async with open_listeners([f"fd://{given.detach()}"]) as (listener,):
+        assert url_of(listener) == f"http://127.0.0.1:{port}"
+        await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+
+
+async def test_a_socket_handed_over_that_does_not_listen() -> None:
+    with socket.socket() as given:
+        with pytest.raises(StartError, match="fd://"):
+            async with open_listeners([f"fd://{given.fileno()}"]):
+                pass
+        assert given.fileno() > 0
+        given.getsockname()

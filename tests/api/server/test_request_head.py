@@ -1,0 +1,233 @@
+"""Which heads have one reading, and which are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookgw.api.server.request_head import CHUNKED, Refused, check_begun, check_trailers, read_head
+
+
+def head(*lines: str, first: str = "POST /event/emit/loja1 HTTP/1.1", host: str | None = "x:80") -> bytes:
+    hosts = [] if host is None else [f"Host: {host}"]
+    return "".join(f"{line}\r\n" for line in (first, *hosts, *lines, "")).encode("latin-1")
+
+
+def length(given: bytes) -> int:
+    read = read_head(given)
+    assert read.passed == given
+    return read.length
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (head(), 0),
+        (head("Content-Length: 0"), 0),
+        (head("content-length:12"), 12),
+        (head("Content-Length: \t 012 \t"), 12),
+        (head("Content-Length: " + "9" * 18), 10**18 - 1),
+        (head("Transfer-Encoding: chunked"), CHUNKED),
+        (head("TRANSFER-ENCODING: Chunked "), CHUNKED),
+        (head("content-lengths: 5", "x-content-length: 6", "a: content-length: 7"), 0),
+        (head(first="GET / HTTP/1.0", host=None), 0),
+        (head(first="GET / HTTP/1.0"), 0),
+        (head(first="M-SEARCH /a?b=[c]|{d}&e=/f;g:@!$'()*+,~%20\"<>\\^` HTTP/1.1"), 0),
+        (head("empty:", "latin: é", "tab: a\tb", "!#$%&'*+-.^_`|~: odd"), 0),
+        (head(host=""), 0),
+        (head(host="[2001:db8::1]:443"), 0),
+        (head(host="a_b.example-1.org:"), 0),
+        (head("Connection: upgrade"), 0),
+    ],
+)
+def test_what_passes(given: bytes, expected: int) -> None:
+    assert length(given) == expected
+
+
+FIRST_LINES = [
+    "get / HTTP/1.1",
+    "GET  / HTTP/1.1",
+    "GET /  HTTP/1.1",
+    "GET\t/ HTTP/1.1",
+    " GET / HTTP/1.1",
+    "GET / HTTP/1.1 ",
+    "GET / http/1.1",
+    "GET / HTTP/1.1\rx: y",
+    "GET / HTTP/1,1",
+    "GET / HTTP/11",
+    "GET / HTTP/+1.1",
+    "GET /",
+    "GET",
+    "",
+    "G@T / HTTP/1.1",
+    "-GET / HTTP/1.1",
+    "A" * 33 + " / HTTP/1.1",
+    "GET http://x/healthz HTTP/1.1",
+    "GET healthz HTTP/1.1",
+    "GET /a#b HTTP/1.1",
+    "GET /\x7f HTTP/1.1",
+    "GET /é HTTP/1.1",
+    "GET /\x00 HTTP/1.1",
+    "OPTIONS * HTTP/1.1",
+    "CONNECT x:80 HTTP/1.1",
+]
+
+
+@pytest.mark.parametrize("first", FIRST_LINES)
+def test_first_lines_that_are_refused(first: str) -> None:
+    assert refused(head(first=first)) == (400, "The first line")
+
+
+@pytest.mark.parametrize("version", ["0.9", "1.2", "1.10", "2", "2.0", "3.0", "9.9"])
+def test_other_versions(version: str) -> None:
+    status, said = refused(head(first=f"GET / HTTP/{version}"))
+    assert (status, said) == ((400, "The first line") if version == "1.10" else (505, "Only HTTP/1.1"))
+
+
+def test_the_preface_of_http2() -> None:
+    assert refused(b"PRI * HTTP/2.0\r\n\r\n") == (505, "Only HTTP/1.1")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a : b",
+        "a\t: b",
+        " a: b",
+        "\ta: b",
+        ": b",
+        "a",
+        "a b: c",
+        "a(): b",
+        "ä: b",
+        "a: b\x00c",
+        "a: b\x01c",
+        "a: b\x7fc",
+        "a: b\rc",
+        "a: b\nc: d",
+        "a: b\x0bc",
+        "a\r: b",
+        "a: b\r\n c",
+        "a: b\r\n\tc: d",
+        "Content-Length : 5",
+        "Content-Length\n: 5",
+    ],
+)
+def test_header_lines_that_are_refused(line: str) -> None:
+    assert refused(head(line)) == (400, "Each header")
+    assert refused(head(line, "host: y", host=None)) == (400, "Each header")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "+5", "-5", "5,5", "5, 5", "5 5", "0x5", "5.0", "5e1", "five", "5;", "1" * 19, "٥", "_5", "5_0"],
+)
+def test_lengths_that_are_refused(value: str) -> None:
+    if value.isascii():
+        assert refused(head(f"Content-Length: {value}")) == (400, "The content-length")
+    else:
+        arabic = head("Content-Length: ?").replace(b"?", value.encode())
+        assert refused(arabic) == (400, "The content-length")
+
+
+def test_two_lengths_are_refused_though_they_agree() -> None:
+    assert refused(head("Content-Length: 5", "content-length: 5")) == (400, "The content-length")
+    assert refused(head("Content-Length: 5", "content-length: 6")) == (400, "The content-length")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("Transfer-Encoding: xchunked",),
+        ("Transfer-Encoding: chunked, identity",),
+        ("Transfer-Encoding: identity",),
+        ("Transfer-Encoding: gzip, chunked",),
+        ("Transfer-Encoding: chunked;q=1",),
+        ("Transfer-Encoding: \x0bchunked",),
+        ("Transfer-Encoding:",),
+        ("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
+        ("Transfer-Encoding: chunked", "Transfer-Encoding: identity"),
+        ("Transfer-Encoding: chunked", "Content-Length: 5"),
+        ("Content-Length: 5", "transfer-encoding: chunked"),
+    ],
+)
+def test_codings_that_are_refused(lines: tuple[str, ...]) -> None:
+    status, said = refused(head(*lines))
+    assert (status, said) == (400, "Each header" if "\x0b" in lines[0] else "The only transfer-encoding")
+
+
+def test_chunks_are_of_http_1_1_alone() -> None:
+    assert refused(head("Transfer-Encoding: chunked", first="GET / HTTP/1.0"))[1].startswith("The only")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["a b", "a,b c", "x/y", "x@y", "user@x:80", "x:8a", "x:800000", "[::1", "::1", "a\\b", "x?", '"x"'],
+)
+def test_hosts_that_are_refused(host: str) -> None:
+    assert refused(head(host=host)) == (400, "There must be one host")
+
+
+def test_none_and_two_hosts_are_refused() -> None:
+    assert refused(head(host=None)) == (400, "There must be one host")
+    assert refused(head("host: x:80")) == (400, "There must be one host")
+    assert refused(head("host: y", first="GET / HTTP/1.0")) == (400, "There must be one host")
+
+
+def test_an_upgrade_is_taken_out_of_the_head() -> None:
+    given = head("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    assert read_head(given) == (given.replace(b"Upgrade: h2c\r\n", b""), 0)
+    twice = head("upgrade: h2c", "a: b", "UPGRADE: TLS/1.0, x", "content-length: 3")
+    assert read_head(twice) == (head("a: b", "content-length: 3"), 3)
+
+
+@pytest.mark.parametrize("value", ["websocket", "WebSocket", "h2c, websocket", "websocket/13"])
+def test_websocket_is_refused(value: str) -> None:
+    assert refused(head(f"Upgrade: {value}")) == (400, "hookgw does not speak WebSocket")
+
+
+@pytest.mark.parametrize("begun", [b"G", b"GET / HT", b"GET / HTTP/1.1\r\na: b\r", b"PRI * HTTP/2.0\r\n"])
+def test_a_beginning_that_may_become_a_head(begun: bytes) -> None:
+    check_begun(begun)
+
+
+@pytest.mark.parametrize(
+    ("begun", "said"),
+    [
+        (b"\x16\x03\x01", "This is a TLS handshake"),
+        (b"\x00", "The first line"),
+        (b"\r\n", "The first line"),
+        (b" GET", "The first line"),
+        (b"get", "The first line"),
+        (b"GET / HTTP/1.1\n", "Each header"),
+        (b"GET / HTTP/1.1\r\nhost: x\n", "Each header"),
+    ],
+)
+def test_a_beginning_that_cannot(begun: bytes, said: str) -> None:
+    with pytest.raises(Refused, match=said) as raised:
+        check_begun(begun)
+    assert raised.value.status == 400
+
+
+def test_trailers() -> None:
+    check_trailers(b"\r\n")
+    check_trailers(b"checksum: 1\r\nb:\r\n\r\n")
+    for wrong in (b"a : b\r\n\r\n", b"a: b\n\r\n", b"a: b\r\n c\r\n\r\n", b"\x00\r\n\r\n"):
+        with pytest.raises(Refused):
+            check_trailers(wrong)
+
+
+def refused(given: bytes) -> tuple[int, str]:
+    """The status, and how the message begins."""
+    with pytest.raises(Refused) as raised:
+        read_head(given)
+    message = raised.value.message
+    known = (
+        "The first line",
+        "Each header",
+        "The content-length",
+        "The only transfer-encoding",
+        "There must be one host",
+        "Only HTTP/1.1",
+        "hookgw does not speak WebSocket",
+    )
+    return raised.value.status, next((start for start in known if message.startswith(start)), message)

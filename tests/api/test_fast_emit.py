@@ -1,0 +1,315 @@
+"""The short way of emits and the route answer alike: the same requests to both, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import structlog
+import trio
+
+from hookgw.api.app import Application, create_app
+from hookgw.api.fast_emit import FirstHeaders
+from hookgw.api.server.serve import serve
+from hookgw.config.settings import EventsSettings, ServerSettings, Settings, StorageSettings
+from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.units import Size
+from tests.api.conftest import KEY, open_client
+from tests.api.routes.test_events import PAYLOADS, one
+
+OWN_KEY = "the-key-of-loja1"
+EMIT = "/event/emit/loja1"
+LIMIT = 4096
+BATCH_LIMIT = 65_536
+TYPE = "content-type: application/json"
+PLAIN = json.dumps(one(id="plain")).encode()
+
+
+def head(*lines: str, path: str = EMIT, key: str | None = KEY, method: str = "POST") -> bytes:
+    given = ["host: x", *([f"apikey: {key}"] if key is not None else []), *lines]
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *given, "", ""]).encode("latin-1")
+
+
+def request(body: bytes, *lines: str, **more: Any) -> bytes:
+    """A request that says how long its body is, and of which type unless it says so itself."""
+    types = [] if any(line.lower().startswith("content-type") for line in lines) else [TYPE]
+    return head(*types, *lines, f"content-length: {len(body)}", **more) + body
+
+
+def chunked(*chunks: bytes, **more: Any) -> bytes:
+    framed = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    return head(TYPE, "transfer-encoding: chunked", **more) + framed + b"0\r\n\r\n"
+
+
+def emit(event: Any, *lines: str, **more: Any) -> bytes:
+    return request(json.dumps(event).encode(), *lines, **more)
+
+
+TABLE: dict[str, bytes] = {
+    # What is taken
+    "one": request(PLAIN),
+    "a duplicate": request(PLAIN),
+    "a batch": emit([one(id="b-1"), one(id="b-1"), one(id="b-2")]),
+    "an empty batch": emit([]),
+    "lines": request(PLAIN + b"\n\n" + PLAIN, "Content-Type: application/x-ndjson; charset=utf-8"),
+    "an idempotency key": emit(one(), 'Idempotency-Key: "k-1"'),
+    "two idempotency keys": emit(one(), "idempotency-key: k-2", "idempotency-key: k-3"),
+    "warnings": emit(one(id="w", data={"key": 5}, instance="other", nonsense=1)),
+    "an instance key": request(PLAIN, key=OWN_KEY),
+    "a bearer token": request(PLAIN, f"Authorization: bearer  {KEY} ", key=None),
+    "chunks": chunked(PLAIN[:10], PLAIN[10:], b" "),
+    "one chunk": chunked(PLAIN),
+    "a query": request(PLAIN, path=f"{EMIT}?instance=other&x=/y"),
+    "an escaped name": request(PLAIN, path="/event/emit/%6Coja1"),
+    "names of other letters": request(PLAIN, "CONTENT-TYPE: application/JSON", path=EMIT),
+    "continue": head(TYPE, "expect: 100-continue", f"content-length: {len(PLAIN)}") + PLAIN,
+    "HTTP/1.0": request(PLAIN, "connection: keep-alive").replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "the last one": request(PLAIN, "connection: close"),
+    "a slash at the end": request(PLAIN, path=f"{EMIT}/"),
+    **{path.stem: emit({**json.loads(path.read_bytes()), "id": "p"}) for path in PAYLOADS},
+    # Who may
+    "no key": request(PLAIN, key=None),
+    "an empty key": request(PLAIN, key=""),
+    "a wrong key": request(PLAIN, key="wrong"),
+    "a wrong key for nobody": request(PLAIN, key="wrong", path="/event/emit/nobody"),
+    "two keys": request(PLAIN, "apikey: wrong"),
+    "two keys, the wrong one first": request(PLAIN, f"apikey: {KEY}", key="wrong"),
+    "a key that is no ASCII": request(PLAIN, key="\xe9"),
+    "a basic authorization": request(PLAIN, f"authorization: basic {KEY}", key=None),
+    "a key and a token": request(PLAIN, f"authorization: bearer {KEY}", key="wrong"),
+    "another's key": request(PLAIN, path="/event/emit/loja2", key=OWN_KEY),
+    "another's key for a bad name": request(PLAIN, path="/event/emit/a%20b", key=OWN_KEY),
+    "another's key and a bad body": request(b"{", path="/event/emit/loja2", key=OWN_KEY),
+    "no key and a body to come": head(TYPE, f"content-length: {len(PLAIN)}", key=None) + PLAIN,
+    # Where
+    "nobody": request(PLAIN, path="/event/emit/nobody"),
+    "nobody and a bad body": request(b"{", "content-type: text/plain", path="/event/emit/nobody"),
+    "a bad name": request(PLAIN, path="/event/emit/a%20b"),
+    "a line break": request(PLAIN, path="/event/emit/a%0Ab"),
+    "no UTF-8": request(PLAIN, path="/event/emit/%ff"),
+    "an escaped slash": request(PLAIN, path="/event/emit/a%2Fb"),
+    "no name": request(PLAIN, path="/event/emit/"),
+    "no name, no slash": request(PLAIN, path="/event/emit"),
+    "two slashes": request(PLAIN, path="/event/emit//loja1"),
+    "slashes before": request(PLAIN, path="//event/emit/loja1"),
+    "a label": request(PLAIN, path=f"{EMIT}/crm"),
+    "dots": request(PLAIN, path="/event/emit/../emit/loja1"),
+    "a whole URL": request(PLAIN, path=f"http://x{EMIT}"),
+    "the longest name": request(PLAIN, path="/event/emit/" + "x" * 128),
+    "a longer name": request(PLAIN, path="/event/emit/" + "x" * 129),
+    # How
+    "GET": head(method="GET"),
+    "HEAD": head(method="HEAD"),
+    "OPTIONS": head(method="OPTIONS"),
+    "PUT": request(PLAIN, method="PUT"),
+    "DELETE without a key": head(method="DELETE", key=None),
+    # Bodies
+    "no body": head(TYPE),
+    "no body, no type": head(),
+    "a body of nothing": request(b""),
+    "chunks of nothing": chunked(),
+    "no type": head(f"content-length: {len(PLAIN)}") + PLAIN,
+    "an empty type": request(PLAIN, "content-type: "),
+    "another type": request(PLAIN, "content-type: text/plain"),
+    "another charset": request(PLAIN, "content-type: application/json; charset=latin-1"),
+    "two types": request(PLAIN, "content-type: application/json", "content-type: text/plain"),
+    "no JSON": request(b"{"),
+    "no UTF-8 inside": request(b'{"event": "\xff"}'),
+    "nested too deeply": request(b"[" * 3000),
+    "a name twice": request(b'{"event": 1, "event": 2}'),
+    "no event": emit({"data": 1}),
+    "an unknown kind": emit(one(event="MESAGES_UPSERT")),
+    "bad events of a batch": emit([one(id="x"), one(id="a.b"), 5, one(event=None)]),
+    "a key for a batch": emit([one(), one()], "idempotency-key: k"),
+    "a bad key": emit(one(), "idempotency-key: a.b"),
+    "the largest event": request(b'{"event":"CALL","data":"%s","id":"large"}' % (b"x" * (LIMIT - 39))),
+    "a larger event": request(b'{"event":"CALL","data":"%s","id":"large"}' % (b"x" * (LIMIT - 38))),
+    "the largest body": request(b"[%s]" % (b" " * (BATCH_LIMIT - 2))),
+    "a larger body": request(b"[%s]" % (b" " * (BATCH_LIMIT - 1))),
+    "the most chunks": chunked(b"[" + b" " * (BATCH_LIMIT - 2), b"]"),
+    "more chunks": chunked(b"[" + b" " * (BATCH_LIMIT - 1), b"]"),
+    "many more chunks": chunked(*[b" " * 32_768] * 40),
+    "too many events": emit([one()] * 21),
+    "a wrong key and a large body": request(b" " * (BATCH_LIMIT + 1), key="wrong"),
+    "a wrong key and large chunks": chunked(*[b" " * 32_768] * 3, key="wrong"),
+    "a wrong key and chunks": chunked(b" ", b"  ", key="wrong"),
+    "a wrong key and no body": head(TYPE, "content-length: 0", key="wrong"),
+}  # fmt: skip
+
+
+def settings_of(folder: Path, settings: Settings, **changes: Any) -> Settings:
+    return msgspec.structs.replace(
+        settings,
+        server=ServerSettings(
+            bind=("127.0.0.1:0",),
+            max_body=Size(LIMIT),
+            max_batch_body=Size(BATCH_LIMIT),
+            max_batch_events=20,
+            **changes,
+        ),
+        storage=StorageSettings(path=str(folder / "hookgw.db")),
+    )
+
+
+@asynccontextmanager
+async def serving(settings: Settings, *, short: bool) -> AsyncIterator[tuple[Gateway, Application, int]]:
+    """A gateway of its own, with the short way or without, and its port."""
+    Path(settings.storage.path).parent.mkdir(exist_ok=True)
+    async with open_gateway(settings) as gateway, trio.open_nursery() as nursery:
+        await gateway.create_instance("loja1", token=OWN_KEY)
+        await gateway.create_instance("loja2")
+        app = create_app(gateway)
+        assert app.is_shortened
+        if not short:
+            app.shorten(None)
+        (url,) = await nursery.start(serve, app, settings.server)
+        yield gateway, app, int(url.split(":")[2].partition("/")[0])
+        nursery.cancel_scope.cancel()
+
+
+async def exchange(port: int, sent: bytes, prefix: str) -> tuple[bytes, bool]:
+    """All that came back, without what differs by nature; and whether the connection lives on."""
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        try:
+            await stream.send_all(sent)
+            await stream.send_all(f"GET {prefix}/healthz HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        except trio.BrokenResourceError:
+            pass
+        received = b""
+        while b'{"status":"ok"}' not in received:
+            more = await stream.receive_some()
+            if not more:
+                break
+            received += more
+    answer, lives_on, _ = received.partition(
+        b"HTTP/1.1 200 \r\ncontent-type: application/json\r\ncontent-length: 15\r\n"
+    )
+    assert answer.startswith(b"HTTP/1.")
+    answer = re.sub(rb"\r\ndate: [^\r]+", b"", answer)
+    return re.sub(rb"msg_[0-9a-f]+", b"msg_", answer), bool(lives_on)
+
+
+async def answers(settings: Settings, *, short: bool, prefix: str) -> dict[str, tuple[bytes, bool]]:
+    async with serving(settings, short=short) as (_, _, port):
+        found = {}
+        for name, sent in TABLE.items():
+            found[name] = await exchange(port, sent.replace(b" /", f" {prefix}/".encode(), 1), prefix)
+        metrics = await exchange(port, head(path=f"{prefix}/metrics", method="GET"), prefix)
+        found["metrics"] = (
+            b"\n".join(re.findall(rb"^hookgw_\w*requests_total.*", metrics[0], re.MULTILINE)),
+            True,
+        )
+    return found
+
+
+@pytest.mark.parametrize("prefix", ["", "/hooks"])
+async def test_both_ways_answer_alike(prefix: str, tmp_path: Path, settings: Settings) -> None:
+    short, long = [
+        await answers(
+            settings_of(tmp_path / name, settings, base_path=prefix), short=name == "short", prefix=prefix
+        )
+        for name in ("short", "long")
+    ]
+    differing = {name: (short[name], long[name]) for name in short if short[name] != long[name]}
+    assert differing == {}
+    assert b'route="/event/emit/<instance>",status="2xx"' in short["metrics"][0]
+    statuses = {name: answer[9:12].decode() for name, (answer, _) in short.items() if name != "metrics"}
+    assert set(statuses.values()) >= {"202", "400", "401", "403", "404", "405", "413", "415"}
+    assert statuses["the largest event"] == "202"
+    assert statuses["a larger event"] == "413"
+    assert statuses["two keys, the wrong one first"] == "401"
+
+
+async def post(app: Application, nursery: trio.Nursery) -> httpx.Response:
+    async with open_client(app, nursery, apikey=KEY) as client:
+        return await client.post(EMIT, json=one())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [StorageUnavailable("The disk is full.", retry_after=2.5), RuntimeError("secret detail")],
+    ids=["disk", "bug"],
+)
+async def test_failures_are_answered_alike(
+    error: Exception, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(events: object, *, single: bool) -> None:
+        raise error
+
+    await gateway.create_instance("loja1")
+    monkeypatch.setattr(gateway, "accept", fail)
+    seen = []
+    for shortened in (True, False):
+        app = create_app(gateway)
+        if not shortened:
+            app.shorten(None)
+        with structlog.testing.capture_logs() as logs:
+            response = await post(app, nursery)
+        del response.headers["date"]
+        told = [(log["event"], log["method"], log["path"], log["exc_info"]) for log in logs]
+        seen.append((response.status_code, response.headers.raw, response.content, told))
+    assert seen[0] == seen[1]
+    assert seen[0][0] == (503 if isinstance(error, StorageUnavailable) else 500)
+
+
+@pytest.mark.parametrize("settings_", ["off", "warn", "strict"])
+async def test_schemas_are_told_of_alike(settings_: Any, tmp_path: Path, settings: Settings) -> None:
+    events = EventsSettings(validate=settings_)
+    bad = emit(one(id="bad", data={"key": 5}))
+    seen = []
+    for short in (True, False):
+        of_this = settings_of(tmp_path / str(short), settings)
+        async with serving(msgspec.structs.replace(of_this, events=events), short=short) as (_, _, port):
+            seen.append(await exchange(port, bad, ""))
+    assert seen[0] == seen[1]
+    assert (b"data.key" in seen[0][0]) is (settings_ != "off")
+
+
+class RoutesOfAPlugin:
+    """What a plugin may hang round every request."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.heard: list[str] = []
+
+    def routes(self, app: Application, gateway: Gateway) -> None:
+        getattr(app, self._where)(self.hear)
+
+    async def hear(self, *given: Any) -> Any:
+        self.heard.append(self._where)
+        return given[0] if self._where == "after_request" else None
+
+
+@pytest.mark.parametrize("where", ["before_request", "after_request", "teardown_request"])
+async def test_plugins_that_listen_in_on_every_request_hear_of_emits(
+    where: str, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.create_instance("loja1")
+    plugin = RoutesOfAPlugin(where)
+    monkeypatch.setattr(gateway.hooks, "routes", plugin.routes)
+    app = create_app(gateway)
+    assert not app.is_shortened
+    assert (await post(app, nursery)).status_code == 202
+    assert plugin.heard == [where]
+
+
+async def test_a_client_that_goes_away_within_the_body(tmp_path: Path, settings: Settings) -> None:
+    async with serving(settings_of(tmp_path / "a", settings), short=True) as (_, _, port):
+        with structlog.testing.capture_logs() as logs:
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(head(TYPE, "content-length: 50") + b"{")
+            assert (await exchange(port, request(PLAIN), ""))[0].startswith(b"HTTP/1.1 202")
+    assert [log for log in logs if log["log_level"] in ("warning", "error")] == []
+
+
+def test_of_several_headers_the_first_counts() -> None:
+    headers = FirstHeaders([(b"A", b"1"), (b"a", b"2"), (b"b", b"\xe9")])
+    assert (headers.get("a"), headers.get("A"), headers.get("B"), headers.get("c")) == ("1", "1", "é", None)

@@ -1,0 +1,124 @@
+"""What a request's body must be, whatever the route."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from hookgw.config.settings import ServerSettings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.units import Size
+from tests.api.test_app import shape_of
+
+JSON = {"content-type": "application/json"}
+SET = "/webhook/set/loja1"
+EMIT = "/event/emit/loja1"
+GOOD = b'{"url": "https://example.com/hook"}'
+
+
+@pytest.fixture
+async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
+    """With an instance to talk about."""
+    await gateway.create_instance("loja1")
+    return client
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "application/json",
+        "Application/JSON",
+        "application/json; charset=utf-8",
+        'application/json;charset="UTF-8"',
+        "application/json; x=y; charset=utf8",
+    ],
+)
+async def test_content_types_that_are_json(content_type: str, client: httpx.AsyncClient) -> None:
+    response = await client.post(SET, content=GOOD, headers={"content-type": content_type})
+    assert response.status_code == 201
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "application/json; charset=latin-1",
+        "application/x-ndjson",
+        "application/jsonp",
+        "",
+    ],
+)
+async def test_other_content_types(content_type: str, client: httpx.AsyncClient) -> None:
+    response = await client.post(SET, content=GOOD, headers={"content-type": content_type})
+    assert response.status_code == 415
+    assert "application/json" in shape_of(response)[0]
+
+
+@pytest.mark.parametrize("path", [SET, EMIT])
+async def test_no_body(path: str, client: httpx.AsyncClient) -> None:
+    for headers in ({}, JSON):
+        response = await client.post(path, headers=headers)
+        assert response.status_code == 400
+        assert shape_of(response) == ["The body is empty: JSON is expected."]
+
+
+@pytest.mark.parametrize("path", [SET, EMIT])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "is not JSON"),
+        (b'{"url": "\xff"}', "is not UTF-8"),
+        (b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "is nested too deeply"),
+        (b'{"event": NaN}', "is not JSON"),
+        (b'{"url": 1, "url": 2}', "has the name 'url' twice"),
+    ],
+    ids=["malformed", "utf-8", "deep", "nan", "twice"],
+)
+async def test_what_is_no_json(path: str, body: bytes, reason: str, client: httpx.AsyncClient) -> None:
+    response = await client.post(path, content=body, headers=JSON)
+    assert response.status_code == 400
+    assert shape_of(response)[0].startswith(f"The body {reason}")
+
+
+class TestLimits:
+    @pytest.fixture
+    def server_settings(self) -> ServerSettings:
+        return ServerSettings(max_body=Size(2048), max_batch_body=Size(4096), max_batch_events=30)
+
+    def event(self, size: int) -> bytes:
+        empty = json.dumps({"event": "MESSAGES_UPSERT", "data": ""}).encode()
+        return empty.replace(b'""', b'"' + b"x" * (size - len(empty)) + b'"')
+
+    @pytest.mark.parametrize(("size", "status"), [(2048, 202), (2049, 413)])
+    async def test_of_a_single_event(self, size: int, status: int, client: httpx.AsyncClient) -> None:
+        body = self.event(size)
+        assert len(body) == size
+        assert (await client.post(EMIT, content=body, headers=JSON)).status_code == status
+
+    @pytest.mark.parametrize(("size", "status"), [(4096, 202), (4097, 413)])
+    @pytest.mark.parametrize("sized", [True, False])
+    async def test_of_a_batch(self, size: int, status: int, sized: bool, client: httpx.AsyncClient) -> None:
+        body = b"[" + self.event(size - 2) + b"]"
+
+        async def chunks() -> AsyncIterator[bytes]:
+            for start in range(0, len(body), 1000):
+                yield body[start : start + 1000]
+
+        response = await client.post(EMIT, content=body if sized else chunks(), headers=JSON)
+        assert response.status_code == status
+
+    @pytest.mark.parametrize(("size", "status"), [(2048, 400), (2049, 413)])
+    async def test_of_other_bodies(self, size: int, status: int, client: httpx.AsyncClient) -> None:
+        response = await client.post(SET, content=b"x" * size, headers=JSON)
+        assert response.status_code == status
+        assert shape_of(response)
+
+    @pytest.mark.parametrize(("count", "status"), [(30, 202), (31, 400)])
+    async def test_of_events_in_a_batch(self, count: int, status: int, client: httpx.AsyncClient) -> None:
+        response = await client.post(EMIT, json=[{"event": "MESSAGES_UPSERT", "data": 1}] * count)
+        assert response.status_code == status

@@ -1,0 +1,96 @@
+"""What the requests of one instance may take at a time, by the short way of emits and by the route."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hookgw.api.app import Application, create_app
+from hookgw.config.settings import ServerSettings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.units import Size
+from tests.api.conftest import KEY
+from tests.api.server.wire import Running, assert_answers, read_answer
+
+OWN_KEY = "the-key-of-loja1"
+EVENT = b'{"event":"CALL","data":"%s"}'
+LONG = EVENT % (b"x" * 962)
+ENOUGH = 4 * 1000 - 4 * 900
+"""What the bodies of one instance may still have in memory while four of 900 bytes do not end."""
+
+
+@pytest.fixture
+def server_settings() -> ServerSettings:
+    size = Size(1000)
+    return ServerSettings(bind=("127.0.0.1:0",), max_requests=24, max_body=size, max_batch_body=size)
+
+
+@pytest.fixture(params=["short", "long"])
+async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
+    await gateway.create_instance("loja1", token=OWN_KEY)
+    app = create_app(gateway)
+    if request.param == "long":
+        app.shorten(None)
+    return app
+
+
+def emit(key: str, body: bytes) -> bytes:
+    lines = ("POST /event/emit/loja1 HTTP/1.1", "host: x", f"apikey: {key}", "content-type: application/json")
+    return "\r\n".join((*lines, f"content-length: {len(body)}", "", "")).encode() + body
+
+
+async def status_of(server: Running, sent: bytes) -> int:
+    async with await server.connect() as stream:
+        await stream.send_all(sent)
+        status, headers, _ = await read_answer(stream)
+        assert headers.get("retry-after") == ("1" if status == 429 else None)
+        return status
+
+
+@asynccontextmanager
+async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[trio.SocketStream]]:
+    """So many connections that have sent the same, and the server has read it."""
+    async with AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(await server.connect()) for _ in range(count)]
+        for stream in streams:
+            await stream.send_all(sent)
+        await wait_all_tasks_blocked(0.02)
+        yield streams
+
+
+async def test_bodies_that_never_end(server: Running, gateway: Gateway) -> None:
+    begun = emit(OWN_KEY, LONG)[: 900 - len(LONG)]
+    fitting = EVENT % (b"x" * (ENOUGH - len(EVENT % b"")))
+    async with many(server, 4, begun) as streams:
+        assert await status_of(server, emit(OWN_KEY, fitting)) == 202
+        assert await status_of(server, emit(OWN_KEY, fitting + b" ")) == 429
+        assert await status_of(server, emit(KEY, LONG)) == 202
+        await assert_answers(server)
+        await streams[0].send_all(LONG[900:])
+        assert (await read_answer(streams[0]))[0] == 202
+    await wait_all_tasks_blocked(0.02)
+    assert await status_of(server, emit(OWN_KEY, LONG)) == 202
+    assert b'hookgw_http_requests_limited_total{limit="instance_share"} 1.0' in gateway.metrics.render()[0]
+
+
+async def test_requests_that_wait(server: Running, app: Application) -> None:
+    go = trio.Event()
+
+    @app.get("/shared/waits")
+    async def waits() -> str:
+        await go.wait()
+        return "done"
+
+    asked = b"GET /shared/waits HTTP/1.1\r\nhost: x\r\napikey: %s\r\n\r\n" % OWN_KEY.encode()
+    async with many(server, 6, asked) as streams:
+        assert await status_of(server, asked) == 429
+        assert await status_of(server, emit(OWN_KEY, EVENT % b"")) == 429
+        assert await status_of(server, emit(KEY, EVENT % b"")) == 202
+        go.set()
+        for stream in streams:
+            assert (await read_answer(stream))[2] == b"done"
+        assert await status_of(server, emit(OWN_KEY, EVENT % b"")) == 202

@@ -1,0 +1,150 @@
+"""Failed attempts, on a clock that the test moves."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address
+
+import pytest
+from structlog.testing import capture_logs
+
+from hookgw.auth.failed_attempts import MAX_SOURCES, FailedAttempts
+from hookgw.auth.keyring import GLOBAL, SOURCES_OF_A_KEY, Holder, Key
+from hookgw.models.errors import TooManyRequests
+
+HERE, THERE = "192.0.2.1", "192.0.2.2"
+LIMIT, WINDOW = 3, 60.0
+
+
+class Attempts(FailedAttempts):
+    def __init__(self) -> None:
+        self.time = 1000.0
+        super().__init__(LIMIT, WINDOW, lambda: self.time)
+
+    def fail(self, address: str = HERE, times: int = 1) -> None:
+        for _ in range(times):
+            self.check(address, None)
+
+    def refuses(self, holder: Holder | None = None, address: str = HERE) -> float | None:
+        """How long it says to wait; ``None`` where it does not refuse."""
+        try:
+            self.check(address, holder)
+        except TooManyRequests as error:
+            return error.retry_after
+        return None
+
+
+@pytest.fixture
+def attempts() -> Attempts:
+    return Attempts()
+
+
+def holder() -> Holder:
+    return Holder(GLOBAL, Key(name="a", hash="aa"), None)
+
+
+def test_an_address_that_failed_too_often_has_to_wait(attempts: Attempts) -> None:
+    attempts.fail(times=LIMIT)
+    assert attempts.refuses() == WINDOW
+    assert attempts.refuses(address=THERE) is None
+
+
+def test_a_right_key_is_refused_alike(attempts: Attempts) -> None:
+    attempts.fail(times=LIMIT)
+    with pytest.raises(TooManyRequests) as wrong:
+        attempts.check(HERE, None)
+    with pytest.raises(TooManyRequests) as right:
+        attempts.check(HERE, holder())
+    assert (wrong.value.messages, wrong.value.retry_after) == (right.value.messages, right.value.retry_after)
+
+
+def test_a_right_key_does_not_wipe_out_failures(attempts: Attempts) -> None:
+    own = holder()
+    for _ in range(LIMIT):
+        attempts.fail()
+        assert attempts.refuses(own) is None
+    assert attempts.refuses() == WINDOW
+
+
+def test_a_key_that_was_used_from_there_before_goes_on(attempts: Attempts) -> None:
+    known = holder()
+    attempts.fail(times=LIMIT - 1)
+    assert attempts.refuses(known) is None
+    attempts.fail()
+    assert attempts.refuses(known) is None
+    assert attempts.refuses(holder()) == WINDOW
+    attempts.fail(THERE, times=LIMIT)
+    assert attempts.refuses(known, THERE) == WINDOW
+
+
+def test_the_wait_ends_with_the_window(attempts: Attempts) -> None:
+    attempts.fail()
+    attempts.time += 20
+    attempts.fail(times=LIMIT - 1)
+    assert attempts.refuses() == WINDOW - 20
+    attempts.time += 39.5
+    assert attempts.refuses() == 0.5
+    attempts.time += 0.5
+    attempts.fail(times=LIMIT)
+    assert attempts.refuses() == WINDOW
+
+
+def test_what_is_tried_meanwhile_does_not_count(attempts: Attempts) -> None:
+    """So that each window has room for a key that is right."""
+    attempts.fail(times=LIMIT)
+    for _ in range(10 * LIMIT):
+        attempts.refuses()
+    attempts.time += WINDOW
+    known = holder()
+    assert attempts.refuses(known) is None
+    attempts.fail(times=LIMIT)
+    assert attempts.refuses(known) is None
+
+
+def test_failures_in_different_windows_do_not_add_up(attempts: Attempts) -> None:
+    for _ in range(10):
+        attempts.fail(times=LIMIT - 1)
+        assert attempts.refuses(holder()) is None
+        attempts.time += WINDOW
+
+
+def test_the_log_tells_of_it_once_a_window(attempts: Attempts) -> None:
+    with capture_logs() as logs:
+        attempts.fail(times=LIMIT)
+        for _ in range(10):
+            attempts.refuses()
+        attempts.time += WINDOW
+        attempts.fail(times=LIMIT)
+    assert [(log["source"], log["seconds"]) for log in logs] == [(HERE, 60)] * 2
+
+
+def test_many_addresses_take_no_more_memory(attempts: Attempts) -> None:
+    for number in range(MAX_SOURCES + 100):
+        attempts.fail(str(IPv4Address(number)))
+    assert len(attempts._windows) == MAX_SOURCES
+    assert str(IPv4Address(99)) not in attempts._windows
+    assert str(IPv4Address(100)) in attempts._windows
+
+
+def test_windows_that_are_over_are_forgotten(attempts: Attempts) -> None:
+    attempts.fail(HERE)
+    attempts.time += 1
+    attempts.fail(THERE)
+    attempts.time += WINDOW - 1
+    attempts.fail("192.0.2.3")
+    assert list(attempts._windows) == [THERE, "192.0.2.3"]
+
+
+def test_the_places_of_a_key_are_bounded(attempts: Attempts) -> None:
+    own = holder()
+    for number in range(SOURCES_OF_A_KEY + 1):
+        attempts.check(str(IPv4Address(number)), own)
+    assert len(own.sources) == SOURCES_OF_A_KEY
+    assert "0.0.0.0" not in own.sources
+    assert str(IPv4Address(SOURCES_OF_A_KEY)) in own.sources
+
+
+def test_a_whole_network_is_one_source(attempts: Attempts) -> None:
+    for number in range(LIMIT):
+        attempts.fail(str(IPv6Address("2001:db8::") + number * 2**60))
+    assert attempts.refuses(address="2001:db8::ffff") == WINDOW
+    assert attempts.refuses(address="2001:db8:0:1::") is None

@@ -1,0 +1,156 @@
+"""Keys and whose they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookgw.auth.keyring import GLOBAL, Key, Keyring, Principal, new_key
+from hookgw.auth.rate_limit import Rates
+from hookgw.models.errors import Forbidden
+
+NOW = 1_000.0
+
+
+class Ring(Keyring):
+    """A keyring that says whose a key is, at a time that the test moves."""
+
+    def __init__(self, salt: bytes = b"salt") -> None:
+        self.time = NOW
+        super().__init__(salt, lambda: self.time, Rates(0, 0, float))
+
+    def key(self, key: str, expires_at: float | None = None) -> Key:
+        return Key(name=key, hash=self.hash(key), expires_at=expires_at)
+
+    def owner(self, key: str | None) -> Principal | None:
+        holder = self.find(key)
+        return None if holder is None else holder.principal
+
+
+@pytest.fixture
+def ring() -> Ring:
+    ring = Ring()
+    ring.add_global(ring.key("the-global-key"))
+    ring.add_instance("shop", [ring.key("shop-key-1"), ring.key("shop-key-2", NOW + 10)])
+    return ring
+
+
+@pytest.mark.parametrize(
+    ("key", "owner"),
+    [
+        ("the-global-key", GLOBAL),
+        ("shop-key-1", Principal("shop")),
+        ("shop-key-2", Principal("shop")),
+        ("the-global-key ", None),
+        ("THE-GLOBAL-KEY", None),
+        ("", None),
+        (None, None),
+        ("\udcff\ud800", None),
+        ("é" * 10_000, None),
+    ],
+)
+def test_whose_a_key_is(ring: Ring, key: str | None, owner: Principal | None) -> None:
+    assert ring.owner(key) == owner
+
+
+def test_what_a_principal_may() -> None:
+    assert GLOBAL.is_global
+    assert GLOBAL.may("shop")
+    assert not Principal("shop").is_global
+    assert Principal("shop").may("shop")
+    assert not Principal("shop").may("Shop")
+    assert not Principal("").is_global
+
+
+def test_the_hash_is_the_installations_own_and_not_the_key(ring: Ring) -> None:
+    assert ring.hash("k") == Ring().hash("k")
+    assert ring.hash("k") != Ring(b"pepper").hash("k")
+    assert "shop-key-1" not in ring.hash("shop-key-1")
+
+
+def test_the_hash_is_that_of_data_files_of_old(ring: Ring) -> None:
+    """HMAC-SHA256 in hexadecimal digits, as every version before stored it."""
+    assert ring.hash("k") == "0adf6a405b15b87ab6e0ed9c5cacd1e8f196f19c84a72c30d78c8b3a2a6a63b2"
+
+
+def test_a_hash_is_no_key(ring: Ring) -> None:
+    assert ring.owner(ring.hash("the-global-key")) is None
+
+
+def test_a_key_expires(ring: Ring) -> None:
+    holder = ring.find("shop-key-2")
+    assert holder is not None
+    ring.time = NOW + 9.99
+    assert ring.is_held(holder)
+    ring.time = NOW + 10
+    assert ring.find("shop-key-2") is None
+    assert not ring.is_held(holder)
+    assert ring.owner("shop-key-1") == Principal("shop")
+
+
+@pytest.mark.parametrize(
+    ("key", "other", "outlives"),
+    [(None, None, False), (5.0, None, False), (None, 5.0, True), (6.0, 5.0, True), (5.0, 5.0, False)],
+)
+def test_which_key_outlives_which(key: float | None, other: float | None, outlives: bool) -> None:
+    ring = Ring()
+    assert ring.key("a", key).outlives(ring.key("b", other)) is outlives
+
+
+def test_removed_keys_open_nothing(ring: Ring) -> None:
+    holder = ring.find("shop-key-1")
+    assert holder is not None
+    ring.remove("shop", [holder.key, ring.key("nobody's")])
+    assert not ring.is_held(holder)
+    assert ring.owner("shop-key-1") is None
+    assert ring.owner("shop-key-2") == Principal("shop")
+
+
+def test_who_lost_a_key_does_not_hold_it_where_another_gets_it(ring: Ring) -> None:
+    holder = ring.find("shop-key-1")
+    assert holder is not None
+    ring.remove("shop", [holder.key])
+    ring.add_instance("bar", [holder.key])
+    assert not ring.is_held(holder)
+
+
+def test_a_global_key_is_not_lost_to_an_instance(ring: Ring) -> None:
+    key = ring.key("the-global-key")
+    ring.add_instance("cheeky", [key])
+    ring.remove("cheeky", [key])
+    assert ring.owner("the-global-key") == GLOBAL
+    ring.remove(None, [key])
+    assert ring.owner("the-global-key") is None
+
+
+def test_a_key_of_the_settings_is_global_where_an_instance_has_it_too(ring: Ring) -> None:
+    ring.add_global(ring.key("shop-key-1"))
+    assert ring.owner("shop-key-1") == GLOBAL
+
+
+def test_one_instance_neither_gets_nor_removes_the_key_of_another(ring: Ring) -> None:
+    ring.add_instance("other", [ring.key("shop-key-1")])
+    assert ring.owner("shop-key-1") == Principal("shop")
+    ring.remove("other", [ring.key("shop-key-1")])
+    assert ring.owner("shop-key-1") == Principal("shop")
+
+
+@pytest.mark.parametrize("key", ["the-global-key", "shop-key-1"])
+def test_a_key_that_somebody_has_cannot_be_claimed(ring: Ring, key: str) -> None:
+    with pytest.raises(Forbidden, match="choose another"), ring.claiming(key):
+        pytest.fail("claimed")
+
+
+def test_a_key_is_claimed_by_one_at_a_time(ring: Ring) -> None:
+    with ring.claiming("fresh-key") as key_hash:
+        assert key_hash == ring.hash("fresh-key")
+        assert ring.find("fresh-key") is None
+        with pytest.raises(Forbidden), ring.claiming("fresh-key"):
+            pytest.fail("claimed twice")
+    with ring.claiming("fresh-key"):
+        pass
+
+
+def test_new_keys_are_long_and_differ() -> None:
+    keys = {new_key() for _ in range(100)}
+    assert len(keys) == 100
+    assert all(len(key) == 32 for key in keys)

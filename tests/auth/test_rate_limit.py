@@ -1,0 +1,91 @@
+"""Token buckets, on a clock that the test moves."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from hookgw.auth.rate_limit import Bucket, Rates
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+def taken(bucket: Bucket) -> int:
+    """How many tokens can be taken now."""
+    count = 0
+    while bucket.take() == 0:
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("rate", [1, 3, 1000])
+def test_a_burst_and_then_the_rate(rate: int, time: Time) -> None:
+    bucket = Bucket(rate, time)
+    assert taken(bucket) == 2 * rate
+    time.now += 1
+    assert taken(bucket) == rate
+    time.now += 3600
+    assert taken(bucket) == 2 * rate
+
+
+def test_how_long_to_wait(time: Time) -> None:
+    bucket = Bucket(4, time)
+    taken(bucket)
+    assert bucket.take() == pytest.approx(0.25)
+    time.now += 0.125
+    assert bucket.take() == pytest.approx(0.125)
+    time.now += 0.126
+    assert bucket.take() == 0
+
+
+def test_what_is_refused_costs_nothing(time: Time) -> None:
+    bucket = Bucket(10, time)
+    taken(bucket)
+    for _ in range(1000):
+        assert bucket.take() > 0
+    time.now += 1.001
+    assert taken(bucket) == 10
+
+
+def test_a_rate_for_each_kind_of_key_and_none_for_0(time: Time) -> None:
+    rates = Rates(5, 0, time)
+    assert rates.bucket(None, "ops") is None
+    bucket = rates.bucket("shop", "default")
+    assert bucket is not None
+    assert taken(bucket) == 10
+    other = Rates(0, 7, time)
+    assert other.bucket("shop", "default") is None
+    assert (found := other.bucket(None, "ops")) is not None
+    assert taken(found) == 14
+
+
+def test_keys_of_one_origin_share(time: Time) -> None:
+    rates = Rates(5, 5, time)
+    shared = rates.bucket("shop", "default")
+    assert rates.bucket("shop", "default") is shared
+    assert rates.bucket("shop", "crm") is not shared
+    assert rates.bucket("bar", "default") is not shared
+    assert rates.bucket(None, "default") is not shared
+
+
+def test_a_bucket_lasts_as_long_as_a_key_that_has_it(time: Time) -> None:
+    rates = Rates(5, 0, time)
+    bucket = rates.bucket("shop", "default")
+    assert bucket is not None
+    taken(bucket)
+    assert rates.bucket("shop", "default") is bucket
+    del bucket
+    gc.collect()
+    assert len(rates._buckets) == 0

@@ -1,0 +1,286 @@
+"""The log: one line for each thing said, by whoever says it, in the right form and without secrets."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import hypercorn.config
+import msgspec
+import pytest
+import structlog
+
+from hookgw.cli.logging_setup import MASK, configure_logging, mask_secrets, mask_text
+from hookgw.config.settings import LogSettings
+from hookgw.models.registrations import Registration, Secret
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    """The process's logging as it was before."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    loggers = [logging.getLogger(name) for name in ("httpx", "httpcore", "hpack", "asyncio")]
+    levels = [logger.level for logger in loggers]
+    yield
+    logging.captureWarnings(capture=False)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for logger, before in zip(loggers, levels, strict=True):
+        logger.setLevel(before)
+    structlog.reset_defaults()
+
+
+def logged(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(line) for line in stream.getvalue().splitlines()]
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    """A stream to which JSON lines of every level go."""
+    target = io.StringIO()
+    configure_logging(LogSettings(format="json", level="debug"), target)
+    return target
+
+
+def masked(**values: Any) -> Any:
+    return mask_secrets(None, "info", dict(values))
+
+
+class TestForm:
+    def test_json_is_one_object_a_line(self, stream: io.StringIO) -> None:
+        structlog.get_logger("hookgw.lane").bind(lane="https://a/x").info(
+            "Delivered.", delivery="dlv_5", status=200
+        )
+        (line,) = logged(stream)
+        timestamp = line.pop("timestamp")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", timestamp)
+        assert line == {
+            "event": "Delivered.",
+            "level": "info",
+            "logger": "hookgw.lane",
+            "lane": "https://a/x",
+            "delivery": "dlv_5",
+            "status": 200,
+        }
+
+    def test_an_exception_stays_on_its_line(self, stream: io.StringIO) -> None:
+        try:
+            raise ValueError("nothing")
+        except ValueError:
+            structlog.get_logger("hookgw").exception("It failed.")
+        (line,) = logged(stream)
+        assert line["exception"].startswith("Traceback")
+        assert line["exception"].endswith("ValueError: nothing")
+
+    @pytest.mark.parametrize(
+        ("form", "stream", "text"),
+        [
+            ("auto", io.StringIO(), False),
+            ("auto", Terminal(), True),
+            ("text", io.StringIO(), True),
+            ("json", Terminal(), False),
+        ],
+    )
+    def test_the_form_follows_the_setting_or_the_terminal(
+        self, form: Any, stream: io.StringIO, text: bool
+    ) -> None:
+        configure_logging(LogSettings(format=form), stream)
+        structlog.get_logger("hookgw").info("Hello.")
+        assert stream.getvalue().startswith("{") is not text
+
+    def test_colour_only_on_a_terminal_that_wants_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def colour(stream: io.StringIO) -> bool:
+            configure_logging(LogSettings(format="text"), stream)
+            structlog.get_logger("hookgw").info("Hello.", name="x")
+            return "\x1b[" in stream.getvalue()
+
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        assert colour(Terminal())
+        assert not colour(io.StringIO())
+        monkeypatch.setenv("NO_COLOR", "1")
+        assert not colour(Terminal())
+
+    def test_text_shows_an_exception_without_the_values_of_variables(self) -> None:
+        stream = io.StringIO()
+        configure_logging(LogSettings(format="text"), stream)
+        try:
+            key = "hunter2"
+            raise ValueError(len(key))
+        except ValueError:
+            structlog.get_logger("hookgw").exception("It failed.")
+        assert "Traceback" in stream.getvalue()
+        assert "hunter2" not in stream.getvalue().replace('key = "hunter2"', "")
+
+    def test_standard_error_is_the_default(self, capsys: pytest.CaptureFixture[str]) -> None:
+        configure_logging(LogSettings(format="json"))
+        structlog.get_logger("hookgw").info("Hello.")
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert '"event": "Hello."' in output.err
+
+    def test_what_is_bound_to_the_task_is_on_its_lines(self, stream: io.StringIO) -> None:
+        with structlog.contextvars.bound_contextvars(instance="loja1"):
+            structlog.get_logger("hookgw").info("Hello.")
+            logging.getLogger("other").info("Hello.")
+        assert [line["instance"] for line in logged(stream)] == ["loja1", "loja1"]
+
+
+class TestLevels:
+    @pytest.mark.parametrize(
+        ("level", "shown"),
+        [
+            ("debug", ["debug", "info", "warning", "error"]),
+            ("info", ["info", "warning", "error"]),
+            ("warning", ["warning", "error"]),
+            ("error", ["error"]),
+        ],
+    )
+    def test_less_important_lines_are_left_out(self, level: Any, shown: list[str]) -> None:
+        stream = io.StringIO()
+        configure_logging(LogSettings(format="json", level=level), stream)
+        for logger in (structlog.get_logger("hookgw"), logging.getLogger("hypercorn.error")):
+            for method in ("debug", "info", "warning", "error"):
+                getattr(logger, method)("Hello.")
+        assert [line["level"] for line in logged(stream)] == shown * 2
+
+    def test_libraries_that_log_each_request_are_quiet(self, stream: io.StringIO) -> None:
+        logging.getLogger("httpx").info("HTTP Request: POST https://a")
+        logging.getLogger("httpcore.connection").debug("connect_tcp.started")
+        logging.getLogger("httpx").warning("Odd.")
+        assert [line["event"] for line in logged(stream)] == ["Odd."]
+
+
+class TestOneWay:
+    def test_lines_of_the_standard_library_take_the_same_way(self, stream: io.StringIO) -> None:
+        logging.getLogger("quart.app").warning("Slow %s", "request", extra={"password": "x", "path": "/y"})
+        (line,) = logged(stream)
+        assert (line["event"], line["logger"], line["level"]) == ("Slow request", "quart.app", "warning")
+        assert (line["password"], line["path"]) == (MASK, "/y")
+
+    def test_setting_up_again_doubles_nothing(self) -> None:
+        first, second = io.StringIO(), io.StringIO()
+        configure_logging(LogSettings(format="json"), first)
+        configure_logging(LogSettings(format="json"), second)
+        structlog.get_logger("hookgw").info("Hello.")
+        logging.getLogger("other").info("Hello.")
+        assert first.getvalue() == ""
+        assert len(logged(second)) == 2
+
+    async def test_hypercorn_says_everything_once(
+        self, stream: io.StringIO, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """With its own default it would attach a handler and propagate too."""
+        config = hypercorn.config.Config()
+        config.errorlog = logging.getLogger("hypercorn.error")
+        await config.log.info("Running on %s", "http://127.0.0.1:1")
+        assert [line["event"] for line in logged(stream)] == ["Running on http://127.0.0.1:1"]
+        assert capsys.readouterr() == ("", "")
+
+    def test_warnings_are_lines_too(self, stream: io.StringIO) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            logging.captureWarnings(capture=False)
+            logging.captureWarnings(capture=True)
+            warnings.warn("Old.", UserWarning, stacklevel=1)
+            logging.captureWarnings(capture=False)
+        (line,) = logged(stream)
+        assert (line["logger"], line["level"]) == ("py.warnings", "warning")
+        assert "UserWarning: Old." in line["event"]
+
+
+class TestSecrets:
+    @pytest.mark.parametrize(
+        "key",
+        [
+            *("apikey", "apiKey", "API_KEY", "Authorization", "proxy-authorization", "secret", "secrets"),
+            *("headers", "token", "password", "jwt_key", "global_key", "Set-Cookie", "cookie", "hash"),
+        ],
+    )
+    @pytest.mark.parametrize("value", ["hunter2", ["hunter2"], {"x": "hunter2"}, 12345, b"hunter2"])
+    def test_what_a_key_names_as_secret_is_masked(self, key: str, value: Any) -> None:
+        assert masked(**{key: value}) == {key: MASK}
+        assert masked(inner=[{key: value}]) == {"inner": [{key: MASK}]}
+
+    @pytest.mark.parametrize("value", [None, "", {}, []])
+    def test_that_there_is_none_may_be_seen(self, value: Any) -> None:
+        assert masked(token=value) == {"token": value}
+
+    @pytest.mark.parametrize(
+        ("text", "clean"),
+        [
+            (f"key {SECRET}, and", f"key whsec_{MASK}, and"),
+            ("https://user:pass@example.org/x", f"https://{MASK}@example.org/x"),
+            ("https://user@example.org", f"https://{MASK}@example.org"),
+            ("https://a:p@ss@example.org/x?q=@", f"https://{MASK}@example.org/x?q=@"),
+            ("https://example.org/a@b", "https://example.org/a@b"),
+            ("Authorization: Bearer abc.def-1", f"Authorization: Bearer {MASK}"),
+            ("{'authorization': 'Basic dXNlcjpwYXNz'}", f"{{'authorization': 'Basic {MASK}'}}"),
+            ("authorization=abc", f"authorization={MASK}"),
+            ("a bearer eyJhbGciOiJIUzI1NiJ9.e30.x", f"a bearer {MASK}"),
+            ("Basic authentication, bearer tokens", "Basic authentication, bearer tokens"),
+            ("GET /x?apikey=abc&y=1", f"GET /x?apikey={MASK}&y=1"),
+            ("GET /x?y=1&token=abc#z", f"GET /x?y=1&token={MASK}#z"),
+            ("nothing to hide", "nothing to hide"),
+        ],
+    )
+    def test_secrets_are_taken_out_of_texts(self, text: str, clean: str) -> None:
+        assert mask_text(text) == clean
+        assert masked(x=text) == {"x": clean}
+        assert masked(x={text: (text,)}) == {"x": {clean: [clean]}}
+
+    def test_a_record_is_written_without_its_secrets(self) -> None:
+        registration = Registration(
+            id="reg_1",
+            instance="loja1",
+            url="https://user:pass@example.org",
+            headers={"x": "hunter2"},
+            secrets=(Secret(SECRET),),
+        )
+        shown = masked(registration=registration)["registration"]
+        assert shown["url"] == f"https://{MASK}@example.org"
+        assert shown["headers"] == shown["secrets"] == MASK
+        assert shown["id"] == "reg_1"
+
+    def test_any_other_value_is_written_as_text_without_secrets(self) -> None:
+        assert masked(x=ValueError(SECRET)) == {"x": f"ValueError('whsec_{MASK}')"}
+        assert masked(x=b"a") == {"x": "b'a'"}
+        assert masked(a=None, b=True, c=5, d=0.5) == {"a": None, "b": True, "c": 5, "d": 0.5}
+
+    def test_what_is_nested_without_end_is_cut(self) -> None:
+        loop: list[Any] = []
+        loop.append(loop)
+        assert "…" in str(masked(x=loop))
+
+    def test_nothing_secret_is_on_a_line_whoever_writes_it(self, stream: io.StringIO) -> None:
+        try:
+            raise ValueError(f"refused {SECRET}")
+        except ValueError:
+            structlog.get_logger("hookgw").bind(secret=SECRET).exception(
+                f"No {SECRET}.", url=f"https://{SECRET}@a"
+            )
+            logging.getLogger("other").exception("No %s.", SECRET)
+        assert len(logged(stream)) == 2
+        assert SECRET not in stream.getvalue()
+
+    def test_no_text_from_outside_steers_a_terminal_or_stops_a_line(self) -> None:
+        assert mask_text("a\x1b[2Jb\rc\x00d\x9be\udc80f\n\tg") == "a\\x1b[2Jb\\rc\\x00d\\x9be\\udc80f\n\tg"
+
+
+def test_importing_is_cheap() -> None:
+    """What configuring needs is imported by configuring."""
+    check = "import sys, hookgw.cli.logging_setup; sys.exit('structlog' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False, timeout=30).returncode == 0

@@ -1,0 +1,212 @@
+"""Files and folders that others can write to are refused, with the command that mends it."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from hookgw.config.file_permissions import (
+    everything_in,
+    first_trouble,
+    is_own_group,
+    replaceable_by_others,
+    trusted_users,
+    writable_by_others,
+)
+from hookgw.config.settings import PluginsSettings
+from hookgw.models.errors import StartError
+from hookgw.plugins.loading import load_plugins
+from hookgw.store.sqlite.database import open_database
+
+US = os.geteuid()
+
+
+def verdict(path: Path, *, trusted: frozenset[int] = frozenset({US}), own: bool = False) -> str | None:
+    return writable_by_others(path, trusted=trusted, own_group=lambda _gid, _uid: own)
+
+
+@pytest.mark.parametrize(
+    ("mode", "own", "mend"),
+    [
+        (0o700, False, None),
+        (0o755, False, None),
+        (0o775, True, None),
+        (0o775, False, "chmod g-w"),
+        (0o757, True, "chmod o-w"),
+        (0o777, False, "chmod o-w"),
+        (0o1777, True, "chmod o-w"),
+    ],
+)
+def test_who_may_write(tmp_path: Path, mode: int, own: bool, mend: str | None) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    folder.chmod(mode)
+    found = verdict(folder, own=own)
+    if mend is None:
+        assert found is None
+    else:
+        assert f"{mend} '{folder}'" in (found or "")
+
+
+def test_the_group_is_named(tmp_path: Path) -> None:
+    tmp_path.chmod(0o770)
+    assert f"the group {grp.getgrgid(tmp_path.stat().st_gid).gr_name}." in (verdict(tmp_path) or "")
+
+
+def test_what_belongs_to_a_stranger_is_not_trusted(tmp_path: Path) -> None:
+    found = verdict(tmp_path, trusted=frozenset({US + 1})) or ""
+    name = pwd.getpwuid(US).pw_name
+    assert f"belongs to {name}" in found
+    assert f"chown {name} {tmp_path}" in found
+
+
+def test_root_ourselves_and_the_installer_are_trusted() -> None:
+    assert {0, US} <= trusted_users()
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users 1001 anna (first group 1001) and 1002 ben (first group 1001); groups 1001 anna, 1003 team."""
+    users = {1001: ("anna", 1001), 1002: ("ben", 1001), 1003: ("team", 1003)}
+    groups = {1001: ("anna", []), 1003: ("team", ["ben"])}
+
+    def user(uid: int) -> SimpleNamespace:
+        return SimpleNamespace(pw_name=users[uid][0], pw_gid=users[uid][1])
+
+    def group(gid: int) -> SimpleNamespace:
+        return SimpleNamespace(gr_name=groups[gid][0], gr_mem=groups[gid][1])
+
+    monkeypatch.setattr(pwd, "getpwuid", user)
+    monkeypatch.setattr(grp, "getgrgid", group)
+    is_own_group.cache_clear()
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("gid", "uid", "own"),
+    [
+        (1001, 1001, True),
+        (1001, 1002, False),  # ben is in anna's group
+        (1003, 1003, False),  # somebody else is in it
+        (1003, 1001, False),
+        (7, 7, True),  # unknown to the system: the numbers stand for the names
+        (7, 8, False),
+    ],
+)
+def test_a_group_of_ones_own(gid: int, uid: int, own: bool) -> None:
+    assert is_own_group(gid, uid) is own
+    is_own_group.cache_clear()
+
+
+def test_users_and_groups_without_a_name_are_shown_by_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_number: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(grp, "getgrgid", unknown)
+    assert f"belongs to {US}," in (verdict(tmp_path, trusted=frozenset()) or "")
+    tmp_path.chmod(0o770)
+    assert f"the group {tmp_path.stat().st_gid}." in (verdict(tmp_path) or "")
+
+
+def test_a_folder_above_that_is_open_to_all(tmp_path: Path) -> None:
+    open_folder = tmp_path / "open"
+    inner = open_folder / "deep" / "inner"
+    inner.mkdir(parents=True)
+    assert replaceable_by_others(inner) is None
+    open_folder.chmod(0o1777)
+    assert replaceable_by_others(inner) is None
+    open_folder.chmod(0o777)
+    assert f"chmod o-w {open_folder}" in (replaceable_by_others(inner) or "")
+    assert f"chmod o-w {open_folder}" in (first_trouble([inner]) or "")
+
+
+def test_everything_in_a_folder_is_looked_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c.py").touch()
+    (tmp_path / "a" / "round").symlink_to(tmp_path)
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    found = [str(path.relative_to(tmp_path)) for path in everything_in(tmp_path)]
+    assert found == [".", "a", "a/b", "a/b/c.py", "dangling"]
+    assert first_trouble(everything_in(tmp_path)) is None
+
+
+# The data file
+
+
+@pytest.mark.parametrize("name", ["", "hookgw.db", "hookgw.db-wal", "hookgw.db.lock"])
+def test_a_data_file_that_others_can_write_to_is_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "hookgw.db").touch()
+    open_to_all = folder / name
+    open_to_all.touch()
+    open_to_all.chmod(0o777 if open_to_all.is_dir() else 0o666)
+    refused = pytest.raises(StartError, match=f"storage.path: .*chmod o-w {open_to_all}$")
+    with refused, open_database(folder / "hookgw.db"):
+        pass
+    assert (folder / "hookgw.db").stat().st_size == 0
+
+
+def test_what_others_could_read_is_the_owners_alone_from_the_start_on(tmp_path: Path) -> None:
+    path = tmp_path / "hookgw.db"
+    path.touch()
+    path.chmod(0o644)
+    tmp_path.chmod(0o755)
+    with open_database(path):
+        for file in tmp_path.iterdir():
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_the_folder_behind_a_link_is_what_counts(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "hookgw.db").touch()
+    real.chmod(0o777)
+    (tmp_path / "link.db").symlink_to(real / "hookgw.db")
+    refused = pytest.raises(StartError, match=f"chmod o-w {real}$")
+    with refused, open_database(tmp_path / "link.db"):
+        pass
+
+
+# Plugins
+
+
+def load(base: Path) -> None:
+    load_plugins(PluginsSettings(first_party=False), base=base)
+
+
+@pytest.mark.parametrize("name", [".", "audit.py", "crm", "crm/__init__.py", "crm/template.txt"])
+def test_plugins_that_others_can_write_to_are_refused(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "plugins"
+    (folder / "crm").mkdir(parents=True)
+    for file in ("audit.py", "crm/__init__.py", "crm/template.txt"):
+        (folder / file).write_text("raise RuntimeError('it ran')" if file.endswith("py") else "")
+    open_to_all = folder / name
+    open_to_all.chmod(open_to_all.stat().st_mode | 0o002)
+    with pytest.raises(
+        StartError, match=rf"plugins\.folders: .*would run as hookgw, .*chmod o-w {open_to_all}"
+    ):
+        load(tmp_path)
+
+
+def test_a_checkout_made_under_umask_002_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "audit.py").write_text("")
+    for path in everything_in(folder):
+        path.chmod(path.stat().st_mode | 0o020)
+    monkeypatch.setattr("hookgw.config.file_permissions.is_own_group", lambda _gid, _uid: True)
+    load(tmp_path)
+    monkeypatch.setattr("hookgw.config.file_permissions.is_own_group", lambda _gid, _uid: False)
+    with pytest.raises(StartError, match=f"chmod g-w {folder}$"):
+        load(tmp_path)

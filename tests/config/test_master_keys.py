@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from hookgw.config.master_keys import read_master_keys
+from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
+from hookgw.gateway.gateway import open_gateway
+from hookgw.models.errors import StartError
+from hookgw.store.encryption import MasterKeys, new_master_key, parse_master_key
+
+TEXT, OLD = new_master_key(), new_master_key()
+KEY = parse_master_key(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "keys"),
+    [
+        (StorageSettings(), MasterKeys()),
+        (StorageSettings(master_key=""), MasterKeys()),
+        (StorageSettings(master_key=TEXT), MasterKeys(KEY)),
+        (
+            StorageSettings(master_key=TEXT, old_master_keys=("", OLD)),
+            MasterKeys(KEY, (parse_master_key(OLD),)),
+        ),
+        (StorageSettings(master_key="clear", old_master_keys=(TEXT,)), MasterKeys(None, (KEY,), unseal=True)),
+        (StorageSettings(old_master_keys=(TEXT,)), MasterKeys(None, (KEY,))),
+    ],
+)
+def test_keys_of_the_settings(settings: StorageSettings, keys: MasterKeys) -> None:
+    assert read_master_keys(settings) == keys
+
+
+def test_the_key_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "master.key"
+    file.write_text(TEXT + "\n")
+    file.chmod(0o600)
+    with capture_logs() as lines:
+        found = read_master_keys(StorageSettings(master_key_file=str(file), old_master_keys=(OLD,)))
+    assert found == MasterKeys(KEY, (parse_master_key(OLD),))
+    assert lines == []
+
+
+def test_a_key_file_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
+    file = tmp_path / "master.key"
+    file.write_text(TEXT)
+    file.chmod(0o644)
+    with capture_logs() as lines:
+        assert read_master_keys(StorageSettings(master_key_file=str(file))).present == KEY
+    assert [line["mend"] for line in lines] == [f"chmod o-r {file}"]
+
+
+@pytest.mark.parametrize("content", ["", "hunter2", "ä", f"{TEXT}\n{TEXT}"], ids=range(4))
+def test_a_file_without_a_key_stops_the_start(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "master.key"
+    file.write_text(content)
+    with pytest.raises(StartError, match=f"storage.master_key_file: {file} holds no master key") as caught:
+        read_master_keys(StorageSettings(master_key_file=str(file)))
+    assert not content or content not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="cannot be read: No such file"):
+        read_master_keys(StorageSettings(master_key_file=str(tmp_path / "none")))
+
+
+async def test_a_gateway_seals_what_it_keeps(tmp_path: Path) -> None:
+    path = tmp_path / "hookgw.db"
+
+    def settings(**storage: object) -> Settings:
+        return Settings(
+            storage=StorageSettings(path=str(path), **storage),  # type: ignore[arg-type]
+            plugins=PluginsSettings(folders=()),
+        )
+
+    shown: list[str] = []
+    options = {"token": "planted-credential"}
+    async with open_gateway(settings(master_key=TEXT), show_key=shown.append) as gateway:
+        _, key = await gateway.create_instance("shop", options=options)
+    async with open_gateway(settings(master_key=OLD, old_master_keys=(TEXT,))) as gateway:
+        for known in (key, shown[0]):
+            assert gateway.authenticate(known) is not None
+        assert gateway.instance("shop").options == options
+    assert b"planted" not in path.read_bytes()
+    with pytest.raises(StartError, match="HOOKGW_MASTER_KEY"):
+        async with open_gateway(settings()):
+            pass

@@ -1,0 +1,210 @@
+"""The rules of values, each at its edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookgw.config.rules import broken_rules
+from hookgw.config.settings import Settings, TlsSettings
+from hookgw.config.typed import known_keys
+from hookgw.models.units import Duration, Size
+
+
+def broken(path: str, value: Any) -> list[tuple[str, str]]:
+    """What is wrong with settings whose value at one path is another."""
+    section, _, key = path.partition(".")
+    defaults = Settings()
+    changed = msgspec.structs.replace(getattr(defaults, section), **{key: value})
+    return list(broken_rules(msgspec.structs.replace(defaults, **{section: changed})))
+
+
+def test_the_defaults_break_no_rule() -> None:
+    assert list(broken_rules(Settings())) == []
+
+
+TEN_YEARS = 3650 * 86400
+DURATIONS = [key.path for key in known_keys() if key.kind is Duration]
+MAY_BE_ZERO = {"server.shutdown_grace", "storage.retention", "delivery.retry_after_max"}
+
+
+@pytest.mark.parametrize("path", DURATIONS)
+def test_every_duration_has_an_upper_bound(path: str) -> None:
+    alone = {"delivery.unreachable_first_wait", "delivery.unreachable_max_wait"}
+    if path not in alone:
+        assert broken(path, Duration(TEN_YEARS)) == []
+    (place, sentence), *_ = broken(path, Duration(TEN_YEARS + 1))
+    assert place == path
+    assert "at most 3650d" in sentence
+
+
+@pytest.mark.parametrize("path", DURATIONS)
+def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
+    assert (broken(path, Duration(0)) == []) == (path in MAY_BE_ZERO)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (
+            "server.bind",
+            ("0.0.0.0:80", "[::1]:0", "localhost:65535", "unix:/run/h.sock", "fd://3", "[fe80::1%eth0]:1"),
+        ),
+        ("server.bind", ("127.0.0.1:0", "127.0.0.1:0")),
+        ("server.base_path", "/hooks/v1"),
+        ("server.public_url", "https://hooks.example.org:8443/base"),
+        ("server.public_url", "http://[::1]:1/"),
+        ("server.max_body", Size(1024)),
+        ("server.max_body", Size(2**30)),
+        ("server.max_batch_events", 1),
+        ("server.max_batch_events", 1_000_000),
+        ("server.max_connections", 1),
+        ("server.max_connections_per_address", 1_000_000),
+        ("server.max_header", Size(1024)),
+        ("server.tls", TlsSettings(certificate="a.pem", key="b.pem")),
+        ("server.tls", TlsSettings(certificate="", key="")),
+        ("server.trusted_proxies", ("10.0.0.0/8", "unix", "192.168.1.7", "::1/128")),
+        ("auth.global_key", "a" * 255),
+        ("auth.global_key", "!~"),
+        ("delivery.allow_networks", ("10.0.0.0/8", "192.168.1.7", "fd00::/8", "::1/128")),
+        ("delivery.refused_ports", ()),
+        ("delivery.refused_ports", (1, 65535)),
+        ("delivery.proxy", None),
+        ("delivery.proxy", "http://proxy.example:3128"),
+        ("delivery.proxy", "socks5://ann:hunter2@[::1]:1080"),
+        ("storage.retention", Duration(0)),
+        ("storage.history_limit", Size(2**20)),
+        ("storage.history_limit", Size(2**50)),
+        ("delivery.schedule", ()),
+        ("delivery.schedule", (Duration(1),) * 100),
+        ("delivery.jitter", 0.0),
+        ("delivery.jitter", 1.0),
+        ("delivery.kept_answer", Size(0)),
+        ("delivery.kept_answer", Size(64 * 1024)),
+        ("delivery.unreachable_first_wait", Duration(300)),
+        ("delivery.lane_buffer", 1),
+        ("delivery.lane_buffer", 100_000),
+        ("limits.deliveries", 0),
+        ("limits.bytes", Size(0)),
+        ("limits.bytes", Size(2**20)),
+        ("limits.registration_bytes", Size(2**60)),
+        ("limits.registration_deliveries", 1),
+        ("operations.url", "https://user:password@ops.example/hook?a=1"),
+        ("operations.events", ("LANE_FAILING", "delivery.dead")),
+        ("operations.headers", {"X-Token": "abc"}),
+        ("operations.secret", "whsec_" + "QUJD" * 8),
+        ("operations.backlog_threshold", 0),
+        ("plugins.names", ("company.hooks", "größe")),
+        ("plugins.folders", ()),
+    ],
+)
+def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
+    assert broken(path, value) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "place", "sentence"),
+    [
+        ("server.bind", (), "", "this list is empty"),
+        ("server.bind", ("a:1", "a:1"), "[1]", "a:1 is there twice"),
+        ("server.bind", ("a:1", "8080"), "[1]", "is no address to listen on: write host:port"),
+        ("server.bind", ("a:",), "[0]", "is no address to listen on"),
+        ("server.bind", ("a:http",), "[0]", "is no address to listen on"),
+        ("server.bind", ("a:-1",), "[0]", "is no address to listen on"),
+        ("server.bind", ("a:٣",), "[0]", "is no address to listen on"),
+        ("server.bind", ("a:65536",), "[0]", "a port is from 0 to 65535"),
+        ("server.bind", ("a:" + "9" * 5000,), "[0]", "a port is from 0 to 65535"),
+        ("server.bind", (":8080",), "[0]", "0.0.0.0 for every IPv4 address"),
+        ("server.bind", ("*:8080",), "[0]", "'*' is no host"),
+        ("server.bind", ("::1:8080",), "[0]", "'::1' is no host"),
+        ("server.bind", ("[127.0.0.1]:80",), "[0]", "is no host"),
+        ("server.bind", ("256.1.1.1:80",), "[0]", "is no host"),
+        ("server.bind", ("-a:80",), "[0]", "is no host"),
+        ("server.bind", ("a..b:80",), "[0]", "is no host"),
+        ("server.bind", ("a.b" * 100 + ":80",), "[0]", "is no host"),
+        ("server.bind", ("http://a:80",), "[0]", "is no host"),
+        ("server.bind", ("unix:h.sock",), "[0]", "unix:/path"),
+        ("server.bind", ("fd://x",), "[0]", "write fd://3"),
+        ("server.bind", ("fd://",), "[0]", "write fd://3"),
+        ("server.base_path", "hooks", "", "must begin with a slash: /hooks."),
+        ("server.base_path", "/hooks/", "", "no slash at its end"),
+        ("server.base_path", "/", "", "leave it empty for none"),
+        ("server.base_path", "/a//b", "", "no two in a row"),
+        ("server.base_path", "/a b", "", "must be a plain path"),
+        ("server.base_path", "/a?b", "", "must be a plain path"),
+        ("server.base_path", "/<x>", "", "must be a plain path"),
+        ("server.public_url", "hooks.example.org", "", "must be an http or https address"),
+        ("server.public_url", "ftp://a", "", "must be an http or https address"),
+        ("server.public_url", "https://", "", "must be an http or https address"),
+        ("server.public_url", "https://a b", "", "must be an http or https address"),
+        ("server.public_url", "https://a:99999", "", "must be an http or https address"),
+        ("server.public_url", "https://a:0", "", "must be an http or https address"),
+        ("server.public_url", "https://[::1", "", "must be an http or https address"),
+        ("server.public_url", "https://a/?x=1", "", "no user, query or fragment"),
+        ("server.public_url", "https://a/#x", "", "no user, query or fragment"),
+        ("server.max_body", Size(1023), "", "must be from 1KiB to 1GiB, not 1023B."),
+        ("server.max_body", Size(2**30 + 1), "", "must be from 1KiB to 1GiB"),
+        ("server.max_requests", 0, "", "must be from 1 to 1000000, not 0."),
+        ("server.max_connections", 1_000_001, "", "must be from 1 to 1000000"),
+        ("server.tls", TlsSettings(certificate="a.pem"), "", "certificate and key belong together"),
+        ("server.tls", TlsSettings(key="a.pem"), "", "give both, or none for plain HTTP"),
+        ("server.trusted_proxies", ("10.1.2.3/8",), "[0]", "write 10.0.0.0/8; unix stands for Unix sockets."),
+        ("server.trusted_proxies", ("unix", "proxy"), "[1]", "is no network"),
+        ("server.max_batch_events", 0, "", "must be from 1 to 1000000, not 0."),
+        ("server.max_batch_events", 1_000_001, "", "must be from 1 to 1000000"),
+        ("auth.global_key", "a b", "", "visible ASCII characters"),
+        ("auth.global_key", "schlüssel", "", "visible ASCII characters"),
+        ("auth.global_key", "a" * 256, "", "at most 255"),
+        ("storage.path", "", "", "must not be empty"),
+        ("storage.path", "a\0b", "", "NUL"),
+        ("storage.history_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; storage.reten"),
+        ("delivery.allow_networks", ("10.0.0.0/8", "10.1.2.3/8"), "[1]", "write 10.0.0.0/8."),
+        ("delivery.allow_networks", ("10.0.0.0/33",), "[0]", "is no network"),
+        ("delivery.allow_networks", ("intranet",), "[0]", "is no network"),
+        ("delivery.refused_ports", (22, 0), "[1]", "must be from 1 to 65535, not 0."),
+        ("delivery.refused_ports", (65536,), "[0]", "must be from 1 to 65535, not 65536."),
+        ("delivery.proxy", "", "", "must be as in http://proxy.example:3128 or socks5://"),
+        ("delivery.proxy", "https://proxy.example:3128", "", "must be as in http://proxy.example:3128"),
+        ("delivery.schedule", (Duration(1), Duration(0)), "[1]", "must be more than 0s"),
+        ("delivery.schedule", (Duration(1),) * 101, "", "more than 100 waits"),
+        ("delivery.jitter", -0.01, "", "must be from 0 to 1"),
+        ("delivery.jitter", 1.01, "", "must be from 0 to 1"),
+        ("delivery.jitter", float("nan"), "", "must be from 0 to 1"),
+        ("delivery.unreachable_first_wait", Duration(301), "", "unreachable_max_wait (5m)"),
+        ("delivery.max_answer", Size(2048), None, "must not be more than max_answer (2KiB)."),
+        ("delivery.lane_buffer", 0, "", "must be from 1 to 100000"),
+        ("delivery.lane_buffer", 100_001, "", "must be from 1 to 100000"),
+        ("limits.deliveries", -1, "", "must be from 0 to"),
+        ("limits.bytes", Size(2**20 - 1), "", "must not be less than events.max_data (1MiB), or be 0 for no"),
+        ("limits.registration_bytes", Size(2**60 + 1), "", "or 0 for no limit, not 1152921504606846977B."),
+        ("limits.registration_deliveries", -1, "", "must be from 0 to"),
+        ("operations.url", "ops.example", "", "The URL must begin with http"),
+        ("operations.events", ("LANE_FAILING", "LANE_FALING"), "[1]", "Did you mean LANE_FAILING?"),
+        ("operations.events", ("MESSAGES_UPSERT",), "[0]", "is no known event kind"),
+        ("operations.headers", {"host": "a"}, "", "host "),
+        ("operations.secret", "hunter2", "", "must be whsec_ followed by the base64 of 24 to 64 bytes."),
+        ("operations.backlog_threshold", -1, "", "must be from 0 to"),
+        ("plugins.names", ("a.b", "a-b"), "[1]", "is no importable name"),
+        ("plugins.names", ("a..b",), "[0]", "is no importable name"),
+        ("plugins.disabled", (" ",), "[0]", "must not be empty"),
+        ("plugins.folders", ("",), "[0]", "must not be empty"),
+    ],
+)
+def test_what_makes_no_sense_is_named(path: str, value: Any, place: str | None, sentence: str) -> None:
+    found = dict(broken(path, value))
+    at = path + place if place is not None else "delivery.kept_answer"
+    assert sentence in found[at]
+    assert len(found) == 1
+
+
+def test_a_password_in_the_public_address_is_not_shown() -> None:
+    ((_, sentence),) = broken("server.public_url", "https://user:hunter2@hooks.example.org")
+    assert "hunter2" not in sentence
+    assert "https://hooks.example.org" in sentence
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    found = broken("delivery.schedule", (Duration(0), Duration(1), Duration(0)))
+    assert [place for place, _ in found] == ["delivery.schedule[0]", "delivery.schedule[2]"]

@@ -1,0 +1,263 @@
+"""The address guard: every network of the list at both of its ends, and every way to hide an address."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgw.config.refused_ports import REFUSED_PORTS
+from hookgw.delivery.http.address_guard import AddressGuard, parse_network
+
+REFUSED_IPV4 = [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.0.2.0/24",
+    "192.88.99.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+]
+REFUSED_IPV6 = [
+    "::/8",
+    "64:ff9b:1::/48",
+    "100::/64",
+    "100:0:0:1::/64",
+    "2001::/23",
+    "2001:db8::/32",
+    "2002::/16",
+    "3fff::/20",
+    "5f00::/16",
+    "fc00::/7",
+    "fe80::/10",
+    "fec0::/10",
+    "ff00::/8",
+]
+REFUSED = [ipaddress.ip_network(text) for text in REFUSED_IPV4 + REFUSED_IPV6]
+
+guard = AddressGuard()
+
+
+@pytest.mark.parametrize("network", REFUSED, ids=str)
+def test_both_ends_of_each_network_are_refused(network: ipaddress.IPv4Network) -> None:
+    for address in (network[0], network[-1]):
+        if address not in ipaddress.ip_network("::ffff:0:0/96"):
+            assert guard.refusal(str(address), 80)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "1.0.0.0",
+        "9.255.255.255",
+        "11.0.0.0",
+        "100.63.255.255",
+        "100.128.0.0",
+        "126.255.255.255",
+        "128.0.0.0",
+        "169.253.255.255",
+        "169.255.0.0",
+        "172.15.255.255",
+        "172.32.0.0",
+        "191.255.255.255",
+        "192.0.1.0",
+        "192.0.3.0",
+        "192.88.98.255",
+        "192.88.100.0",
+        "192.167.255.255",
+        "192.169.0.0",
+        "198.17.255.255",
+        "198.20.0.0",
+        "198.51.99.255",
+        "198.51.101.0",
+        "203.0.112.255",
+        "203.0.114.0",
+        "223.255.255.255",
+        "8.8.8.8",
+        "64:ff9b::808:808",
+        "::ffff:8.8.8.8",
+        "2606:4700::1111",
+        "2001:200::",
+        "2001:db7:ffff::1",
+        "2001:db9::",
+        "2003::",
+        "2a00:1450:4001::1",
+        "100:0:0:2::",
+        "101::",
+        "3ffe:ffff::",
+        "3fff:1000::",
+        "5eff::",
+        "5f01::",
+        "fbff::",
+    ],
+)
+def test_the_neighbours_are_not(address: str) -> None:
+    assert guard.refusal(address, 443) is None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "::",
+        "::1",
+        "::7f00:1",
+        "::ffff:0:7f00:1",
+        "::ffff:7f00:1",
+        "::ffff:10.0.0.1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b::7f00:1",
+        "64:ff9b:1::808:808",
+        "2002:7f00:1::",
+        "2002:808:808::",
+        "fec0::1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "2606:4700::5efe:a00:1",
+        "2606:4700::200:5efe:808:808",
+        "2a00:1450:1:2:0:5efe:7f00:1",
+        "ff02::1",
+        "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+    ],
+)
+def test_private_addresses_in_disguise_are_refused(address: str) -> None:
+    assert guard.refusal(address, 80)
+
+
+@given(st.ip_addresses(v=4))
+def test_what_holds_an_ipv4_address_gets_its_verdict(address: ipaddress.IPv4Address) -> None:
+    refused = guard.refusal(str(address), 80) is not None
+    assert refused == any(address in network for network in REFUSED)
+    for prefix in ("::ffff:", "64:ff9b::"):
+        assert (guard.refusal(f"{prefix}{address}", 80) is not None) == refused
+
+
+@given(st.ip_addresses(v=6).filter(lambda address: int(address) >> 32 not in (0xFFFF, 0x64FF9B << 64)))
+def test_the_list_is_what_refuses_ipv6(address: ipaddress.IPv6Address) -> None:
+    isatap = int(address) >> 32 & 0xFDFFFFFF == 0x5EFE
+    assert (guard.refusal(str(address), 80) is not None) == (isatap or any(address in net for net in REFUSED))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "address", "passes"),
+    [
+        ("10.1.2.3/32", "10.1.2.3", True),
+        ("10.1.2.3/32", "10.1.2.4", False),
+        ("10.1.2.3", "10.1.2.3", True),
+        ("10.0.0.0/8", "::ffff:10.9.9.9", True),
+        ("10.0.0.0/8", "64:ff9b::10.9.9.9", True),
+        ("10.0.0.0/8", "2002:a00:1::", False),
+        ("::ffff:10.0.0.0/104", "10.9.9.9", True),
+        ("::ffff:10.0.0.0/104", "::ffff:10.9.9.9", True),
+        ("::ffff:10.0.0.0/104", "127.0.0.1", False),
+        ("64:ff9b::7f00:1", "127.0.0.1", True),
+        ("::fffe:0:0/95", "127.0.0.1", False),
+        ("::1", "::1", True),
+        ("::/0", "127.0.0.1", False),
+        ("fe80::/10", "fe80::1%eth0", True),
+        ("0.0.0.0/0", "127.0.0.1", True),
+    ],
+)
+def test_what_is_allowed_passes(allowed: str, address: str, passes: bool) -> None:
+    assert (AddressGuard([allowed]).refusal(address, 80) is None) == passes
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        (
+            "127.0.0.1",
+            (
+                "Port 8080 of 127.0.0.1 is not dialled: the address is loopback (127.0.0.0/8). "
+                'To allow it, set delivery.allow_networks: ["127.0.0.1/32"].'
+            ),
+        ),
+        (
+            "::ffff:10.1.2.3",
+            (
+                "Port 8080 of ::ffff:10.1.2.3 (10.1.2.3) is not dialled: "
+                "the address is private (10.0.0.0/8). "
+                'To allow it, set delivery.allow_networks: ["10.1.2.3/32"].'
+            ),
+        ),
+        (
+            "::1",
+            (
+                "Port 8080 of ::1 is not dialled: the address is loopback (::1/128). "
+                'To allow it, set delivery.allow_networks: ["::1/128"].'
+            ),
+        ),
+    ],
+)
+def test_the_sentence_names_the_setting_that_would_allow_it(address: str, sentence: str) -> None:
+    assert guard.refusal(address, 8080) == sentence
+
+
+@given(st.ip_addresses())
+def test_the_setting_that_is_named_does_allow_it(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
+    refusal = guard.refusal(str(address), 80)
+    if refusal is not None:
+        assert AddressGuard([refusal.split('"')[1]]).refusal(str(address), 80) is None
+
+
+def test_a_refused_port_is_named_with_the_setting_that_would_allow_it() -> None:
+    assert AddressGuard(refused_ports=(22, 25, 8081)).port_refusal(25) == (
+        "Port 25 is not dialled: it is on the list of refused ports (SMTP). "
+        "To allow it, set delivery.refused_ports: [22, 8081]."
+    )
+    assert AddressGuard(refused_ports=(8081,)).port_refusal(8081) == (
+        "Port 8081 is not dialled: it is on the list of refused ports. "
+        "To allow it, set delivery.refused_ports: []."
+    )
+
+
+@pytest.mark.parametrize("port", REFUSED_PORTS)
+def test_the_ports_that_are_named_do_allow_it(port: int) -> None:
+    refusal = guard.port_refusal(port)
+    assert refusal is not None
+    others = tuple(map(int, refusal.partition("[")[2].partition("]")[0].split(",")))
+    assert AddressGuard(refused_ports=others).port_refusal(port) is None
+    assert set(others) == set(REFUSED_PORTS) - {port}
+
+
+@pytest.mark.parametrize("port", [1, 80, 443, 8080, 65535])
+def test_other_ports_pass(port: int) -> None:
+    assert guard.port_refusal(port) is None
+    assert AddressGuard(refused_ports=()).port_refusal(22) is None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
+def test_where_hookgw_listens_is_refused_in_an_allowed_network_too(address: str) -> None:
+    own = (ipaddress.ip_address("127.0.0.1"), 8080)
+    open_guard = AddressGuard(["0.0.0.0/0", "::/0"], is_own=lambda *place: place == own)
+    shown = address if address == "127.0.0.1" else f"{address} (127.0.0.1)"
+    assert (
+        open_guard.refusal(address, 8080)
+        == f"Port 8080 of {shown} is not dialled: hookgw itself listens there."
+    )
+    assert open_guard.refusal(address, 8081) is None
+
+
+def test_bad_networks_are_named() -> None:
+    with pytest.raises(
+        ValueError, match=r"'10\.0\.0\.1/8' has bits set beyond its prefix; write '10\.0\.0\.0/8'"
+    ):
+        AddressGuard(["10.0.0.1/8"])
+    with pytest.raises(ValueError, match=r"'localhost' is no network such as"):
+        parse_network("localhost")
+
+
+def test_only_addresses_are_judged() -> None:
+    with pytest.raises(ValueError, match="localhost"):
+        guard.refusal("localhost", 80)

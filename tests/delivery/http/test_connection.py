@@ -1,0 +1,65 @@
+"""What a connection makes of a wire that breaks at awkward moments."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from hookgw.delivery.http.connection import SMALL, Connection
+from hookgw.delivery.http.errors import SendFailed
+from hookgw.delivery.http.stream import WireBroken
+from tests.delivery.http.wire_server import OK
+
+ORIGIN = ("http", "127.0.0.1", 80)
+
+
+class BrokenWire:
+    """Takes no request; what the other side had sent before it broke can still be read."""
+
+    def __init__(self, *received: bytes, takes: int | None = None) -> None:
+        self._received = list(received)
+        self._takes = takes
+
+    async def is_quiet(self) -> bool:
+        return True
+
+    def send_nowait(self, data: bytes | memoryview) -> int:
+        if self._takes is None:
+            raise WireBroken("Broken pipe")
+        return self._takes
+
+    async def send_all(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        raise WireBroken("Broken pipe")
+
+    async def receive(self) -> bytes:
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+        if self._received:
+            return self._received.pop(0)
+        raise WireBroken("Connection reset by peer")
+
+    def close_nowait(self) -> None:
+        """Nothing to close."""
+
+    @property
+    def fileno(self) -> int:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
+@pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
+async def test_an_answer_that_came_before_the_break_counts(takes: int | None, size: int) -> None:
+    connection = Connection(BrokenWire(OK, takes=takes), ORIGIN, 100)
+    answer = await connection.exchange(b"r" * size)
+    assert (answer.status, answer.complete) == (200, True)
+    assert not connection.reusable
+
+
+@pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
+@pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
+async def test_without_one_the_sending_failed(takes: int | None, size: int) -> None:
+    connection = Connection(BrokenWire(takes=takes), ORIGIN, 100)
+    with pytest.raises(SendFailed, match=r"before it had the whole request: Broken pipe\."):
+        await connection.exchange(b"r" * size)
+    assert not connection.reusable

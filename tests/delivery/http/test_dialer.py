@@ -1,0 +1,208 @@
+"""Dialling: every address is vetted, several are tried, and errors say which and why."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.dialer import MAX_ADDRESSES, Dialer
+from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, ResolveFailed, TimedOut
+from hookgw.delivery.http.happy_eyeballs import STAGGER
+
+LOCAL = AddressGuard(["127.0.0.0/8", "::1"])
+
+
+def names(*addresses: str) -> Any:
+    """A resolver that knows one answer."""
+
+    async def resolve(host: str, port: int, **options: Any) -> Sequence[Any]:
+        await trio.lowlevel.checkpoint()
+        assert options == {"type": socket.SOCK_STREAM}
+        return [(0, 0, 0, "", (address, port)) for address in addresses]
+
+    return resolve
+
+
+@asynccontextmanager
+async def listening(address: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+    with trio.socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        await listener.bind((address, port))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@asynccontextmanager
+async def black_hole() -> AsyncIterator[int]:
+    """A port that takes no connection and refuses none: its queue is full."""
+    with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
+        listener.bind(("127.0.0.9", 0))
+        listener.listen(0)
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_a_socket_is_connected_and_does_not_delay(address: str) -> None:
+    async with listening(address) as port:
+        with await Dialer(LOCAL, connect_timeout=5).dial(address, port) as sock:
+            assert sock.getpeername()[:2] == (address, port)
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert not sock.getblocking()
+
+
+async def test_a_name_is_resolved_by_the_system() -> None:
+    async with listening() as port:
+        with await Dialer(LOCAL, connect_timeout=5).dial("localhost", port) as sock:
+            assert sock.getpeername()[1] == port
+
+
+@pytest.mark.parametrize("addresses", [("127.0.0.1", "10.1.2.3"), ("8.8.8.8", "10.1.2.3", "8.8.4.4")])
+async def test_one_refused_address_refuses_the_host(addresses: tuple[str, ...]) -> None:
+    with pytest.raises(Blocked) as caught:
+        await Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses)).dial("example.com", 80)
+    assert caught.value.message == (
+        "The host example.com is blocked. "
+        "Port 80 of 10.1.2.3 is not dialled: the address is private (10.0.0.0/8). "
+        'To allow it, set delivery.allow_networks: ["10.1.2.3/32"].'
+    )
+
+
+async def test_every_refused_address_is_named() -> None:
+    with pytest.raises(Blocked, match=r"10\.0\.0\.1/32.*10\.0\.0\.2/32"):
+        await Dialer(LOCAL, connect_timeout=5, resolve=names("10.0.0.1", "10.0.0.2")).dial("example.com", 80)
+
+
+async def test_of_many_refused_addresses_only_so_many_are_named() -> None:
+    many = [f"10.0.0.{number}" for number in range(MAX_ADDRESSES + 1)]
+    with pytest.raises(Blocked) as caught:
+        await Dialer(LOCAL, connect_timeout=5, resolve=names("8.8.8.8", *many)).dial("example.com", 80)
+    assert caught.value.message.count("is not dialled") == MAX_ADDRESSES
+
+
+async def test_an_address_behind_many_good_ones_is_vetted_too() -> None:
+    many = [f"8.8.8.{number}" for number in range(MAX_ADDRESSES)]
+    with pytest.raises(Blocked, match=r"10\.0\.0\.1"):
+        await Dialer(LOCAL, connect_timeout=5, resolve=names(*many, "10.0.0.1")).dial("example.com", 80)
+
+
+async def test_a_refused_port_is_refused_before_the_name_is_looked_up() -> None:
+    async def resolve(*_: Any, **__: Any) -> Any:
+        pytest.fail("looked up")
+
+    with pytest.raises(Blocked, match=r"The host example\.com is blocked\. Port 22 is not dialled: "):
+        await Dialer(LOCAL, connect_timeout=5, resolve=resolve).dial("example.com", 22)
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "localhost", "::ffff:7f00:1", "0"])
+async def test_whatever_the_system_resolves_is_vetted(host: str) -> None:
+    with pytest.raises(Blocked):
+        await Dialer(AddressGuard(), connect_timeout=5).dial(host, 80)
+
+
+async def test_the_next_address_is_tried_when_one_refuses() -> None:
+    async with listening("127.0.0.3") as port:
+        dialer = Dialer(LOCAL, connect_timeout=5, resolve=names("127.0.0.2", "::1", "127.0.0.3"))
+        with await dialer.dial("example.com", port) as sock:
+            assert sock.getpeername()[0] == "127.0.0.3"
+
+
+async def test_the_next_address_is_tried_beside_one_that_does_not_answer(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    async def dial() -> None:
+        with await dialer.dial("example.com", port) as sock:
+            assert sock.getpeername()[0] == "127.0.0.3"
+
+    async with black_hole() as port, listening("127.0.0.3", port), trio.open_nursery() as nursery:
+        dialer = Dialer(LOCAL, connect_timeout=5, resolve=names("127.0.0.9", "127.0.0.3"))
+        nursery.start_soon(dial)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        mock_clock.jump(STAGGER)
+
+
+async def test_when_all_refuse_each_is_named() -> None:
+    async with listening() as port:
+        pass
+    with pytest.raises(ConnectFailed) as caught:
+        await Dialer(LOCAL, connect_timeout=5, resolve=names("127.0.0.2", "127.0.0.3")).dial(
+            "example.com", port
+        )
+    assert caught.value.message == (
+        f"No connection to port {port} of example.com: "
+        "127.0.0.2: Connection refused; 127.0.0.3: Connection refused."
+    )
+
+
+async def test_only_so_many_addresses_are_tried() -> None:
+    async with listening() as port:
+        pass
+    addresses = [f"127.0.1.{number}" for number in range(MAX_ADDRESSES + 3)]
+    with pytest.raises(ConnectFailed) as caught:
+        await Dialer(LOCAL, connect_timeout=5, resolve=names(*addresses)).dial("example.com", port)
+    assert caught.value.message.count("refused") == MAX_ADDRESSES
+
+
+async def test_a_connection_that_is_not_answered_times_out(mock_clock: trio.testing.MockClock) -> None:
+    async def dial() -> None:
+        with pytest.raises(TimedOut) as caught:
+            await Dialer(LOCAL, connect_timeout=5, resolve=names("127.0.0.9")).dial("example.com", port)
+        assert caught.value.phase is Phase.CONNECT
+        assert (
+            caught.value.message
+            == f"Connecting to port {port} of example.com (127.0.0.9) took longer than 5 s."
+        )
+
+    async with black_hole() as port, trio.open_nursery() as nursery:
+        nursery.start_soon(dial)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        mock_clock.jump(5.1)
+
+
+async def test_a_name_that_is_not_answered_times_out(autojump_clock: trio.testing.MockClock) -> None:
+    async def resolve(*_: Any, **__: Any) -> Any:
+        await trio.sleep_forever()
+
+    with pytest.raises(TimedOut, match=r"Looking up example\.com took longer than 5 s\.") as caught:
+        await Dialer(LOCAL, connect_timeout=5, resolve=resolve).dial("example.com", 80)
+    assert caught.value.phase is Phase.RESOLVE
+
+
+async def test_cancelling_leaves_no_socket_open() -> None:
+    async with black_hole() as port:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(Dialer(LOCAL, connect_timeout=5).dial, "127.0.0.9", port)
+                await trio.testing.wait_all_tasks_blocked()
+                scope.cancel()
+        assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (UnicodeError("label too long"), "label too long"),
+    ],
+)
+async def test_a_name_that_nobody_knows(error: Exception, reason: str) -> None:
+    async def resolve(*_: Any, **__: Any) -> Any:
+        raise error
+
+    with pytest.raises(ResolveFailed) as caught:
+        await Dialer(LOCAL, connect_timeout=5, resolve=resolve).dial("nowhere.example", 80)
+    assert caught.value.message == f"The host nowhere.example could not be resolved: {reason}."
+
+
+async def test_a_name_without_an_address() -> None:
+    with pytest.raises(ResolveFailed, match="has no address"):
+        await Dialer(LOCAL, connect_timeout=5, resolve=names()).dial("nowhere.example", 80)

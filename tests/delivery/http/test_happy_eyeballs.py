@@ -1,0 +1,86 @@
+"""Several addresses, one connection. How it is dialled with real sockets is in ``test_dialer.py``."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+import trio
+import trio.testing
+
+from hookgw.delivery.http.errors import ConnectFailed
+from hookgw.delivery.http.happy_eyeballs import (
+    STAGGER,
+    SocketAddress,
+    connect_directly,
+    connect_to_any,
+    interleaved,
+)
+
+
+def places(*addresses: str) -> list[SocketAddress]:
+    return [(address, 80) for address in addresses]
+
+
+def test_families_take_turns_beginning_with_the_first() -> None:
+    assert interleaved(places("::1", "::2", "::3", "1.1.1.1")) == places("::1", "1.1.1.1", "::2", "::3")
+    assert interleaved(places("1.1.1.1", "::1", "2.2.2.2")) == places("1.1.1.1", "::1", "2.2.2.2")
+    assert interleaved([]) == []
+
+
+async def test_an_error_that_is_no_refusal_ends_the_race() -> None:
+    asked: list[str] = []
+
+    async def connect(address: SocketAddress) -> socket.socket:
+        asked.append(address[0])
+        raise ConnectFailed("The proxy is no proxy.")
+
+    with pytest.raises(ConnectFailed, match="The proxy is no proxy"):
+        await connect_to_any(places("1.1.1.1", "2.2.2.2"), connect, "No connection")
+    assert asked == ["1.1.1.1"]
+
+
+async def test_one_that_comes_second_in_the_same_moment_is_closed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    made: list[socket.socket] = []
+
+    async def connect(_: SocketAddress) -> socket.socket:
+        with trio.CancelScope(shield=True):
+            await trio.sleep_until(STAGGER * 2)
+        made.append(socket.socket())
+        return made[-1]
+
+    with await connect_to_any(places("1.1.1.1", "2.2.2.2"), connect, "No connection") as winner:
+        assert [sock.fileno() >= 0 for sock in made] == [sock is winner for sock in made]
+        assert len(made) == 2
+
+
+async def test_a_winner_is_closed_where_the_race_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+    made: list[socket.socket] = []
+
+    async def connect(_: SocketAddress) -> socket.socket:
+        made.append(socket.socket())
+        scope.cancel()
+        return made[-1]
+
+    with trio.CancelScope() as scope:
+        await connect_to_any(places("1.1.1.1", "2.2.2.2"), connect, "No connection")
+    assert scope.cancelled_caught
+    assert [sock.fileno() for sock in made] == [-1]
+
+
+async def test_the_reasons_are_named_in_the_order_of_the_refusals() -> None:
+    async def connect(address: SocketAddress) -> socket.socket:
+        raise ConnectionRefusedError(f"{address[0]} is shut")
+
+    with pytest.raises(ConnectFailed) as caught:
+        await connect_to_any(places("1.1.1.1", "::1"), connect, "No connection to port 80 of a")
+    assert caught.value.message == (
+        "No connection to port 80 of a: 1.1.1.1: 1.1.1.1 is shut; ::1: ::1 is shut."
+    )
+
+
+async def test_an_address_that_refuses_at_once_raises_oserror() -> None:
+    with pytest.raises(OSError, match=r"."):
+        await connect_directly(("255.255.255.255", 9))

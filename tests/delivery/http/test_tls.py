@@ -1,0 +1,268 @@
+"""TLS against real servers: keep-alive, certificates and what is wrong with them, broken handshakes."""
+
+from __future__ import annotations
+
+import datetime
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+import trustme
+
+from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.errors import AnswerFailed, Phase, TimedOut, TlsFailed
+from hookgw.delivery.http.stream import default_ssl_context
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.request_head import RequestHead
+from tests.delivery.http.wire_server import BODY, OK, Peer, always_ok, answering, post, serving, transport
+
+AUTHORITY = trustme.CA()
+LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+
+
+def server_context(
+    *names: str, ca: trustme.CA = AUTHORITY, not_after: datetime.datetime | None = None
+) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ca.issue_cert(*names, not_before=LONG_AGO, not_after=not_after).configure_cert(context)
+    return context
+
+
+@pytest.fixture(name="trust")
+def _trust() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    AUTHORITY.configure_trust(context)
+    return context
+
+
+async def test_a_connection_is_kept_over_tls(trust: ssl.SSLContext) -> None:
+    async with (
+        serving(always_ok, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as lane,
+    ):
+        for _ in range(3):
+            answer = await post(lane, server)
+            assert (answer.status, answer.body) == (200, b"ok")
+        assert lane.connected
+        assert server.connections == 1
+
+
+async def test_a_connection_over_tls_can_be_given_away(trust: ssl.SSLContext) -> None:
+    async with (
+        serving(always_ok, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as old,
+        transport(trust=trust) as new,
+    ):
+        await post(old, server)
+        idle = old.give_away()
+        assert idle is not None
+        assert idle.fileno >= 0
+        new.take_over(idle)
+        assert (await post(new, server)).status == 200
+        assert server.connections == 1
+
+
+async def test_the_context_may_come_from_a_function(trust: ssl.SSLContext) -> None:
+    asked: list[int] = []
+
+    def give() -> ssl.SSLContext:
+        asked.append(1)
+        return trust
+
+    async with (
+        serving(always_ok, context=server_context("127.0.0.1")) as server,
+        transport(trust=give) as lane,
+    ):
+        assert not asked
+        assert (await post(lane, server)).status == 200
+        assert asked
+
+
+async def test_a_large_body_is_sent_and_an_early_answer_read(trust: ssl.SSLContext) -> None:
+    async def behaviour(peer: Peer) -> None:
+        if peer.number == 1:
+            assert len(await peer.request()) > 5_000_000
+            await peer.send(OK)
+        await peer.stream.receive_some(1)
+        await peer.send(b"HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        await peer.closed_by_the_other_side()
+
+    async with (
+        serving(behaviour, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as lane,
+    ):
+        assert (await post(lane, server, b"x" * 5_000_000)).status == 200
+        lane.close_nowait()
+        assert (await post(lane, server, b"x" * 5_000_000)).status == 413
+        assert not lane.connected
+
+
+async def test_a_connection_closed_between_two_requests_is_replaced(trust: ssl.SSLContext) -> None:
+    async with (
+        serving(answering(OK), context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as lane,
+    ):
+        for _ in range(2):
+            assert (await post(lane, server)).status == 200
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("surplus", [b"HTTP/1.1 500 Surplus\r\ncontent-length: 0\r\n\r\n", None])
+async def test_what_tls_holds_back_is_no_answer_to_the_next_request(
+    surplus: bytes | None, trust: ssl.SSLContext
+) -> None:
+    """The surplus, or the end of the stream, comes in one segment with the answer, in a record of its own."""
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        with peer.one_segment():
+            await peer.send(OK)
+            if peer.number == 1 and surplus:
+                await peer.send(surplus)
+            elif peer.number == 1:
+                await peer.stream.aclose()
+        await peer.closed_by_the_other_side()
+
+    async with (
+        serving(behaviour, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as lane,
+    ):
+        for _ in range(2):
+            assert (await post(lane, server)).status == 200
+        assert server.connections == 2
+
+
+async def test_a_truncated_answer_over_tls(trust: ssl.SSLContext) -> None:
+    cut = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\npart"
+    context = server_context("127.0.0.1")
+    async with serving(answering(cut), context=context) as server, transport(trust=trust) as lane:
+        answer = await post(lane, server)
+        assert (answer.body, answer.complete) == (b"part", False)
+
+
+async def test_a_reset_over_tls(trust: ssl.SSLContext) -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        peer.reset()
+
+    async with (
+        serving(behaviour, context=server_context("127.0.0.1")) as server,
+        transport(trust=trust) as lane,
+    ):
+        with pytest.raises(
+            AnswerFailed, match="broke the connection without an answer: Connection reset by peer"
+        ):
+            await post(lane, server)
+
+
+async def test_a_name_with_a_trailing_dot_is_verified_without_it(trust: ssl.SSLContext) -> None:
+    async def resolve(host: str, port: int, **_: Any) -> Any:
+        assert host == "example.com."
+        return [(0, 0, 0, "", ("127.0.0.1", port))]
+
+    dialer = Dialer(AddressGuard(["127.0.0.1"]), connect_timeout=5, resolve=resolve)
+    lane = LaneTransport(dialer, ssl_context=trust)
+    async with serving(always_ok, context=server_context("example.com")) as server:
+        target = server.target(host="example.com.")
+        head = RequestHead(target, {}).render(len(BODY))
+        answer = await lane.exchange(target, head, BODY, deadline=trio.current_time() + 10)
+        assert answer.status == 200
+        await lane.aclose()
+
+
+@pytest.mark.parametrize(
+    ("context", "reason"),
+    [
+        (
+            lambda: server_context("127.0.0.1", not_after=LONG_AGO),
+            "certificate has expired",
+        ),
+        (lambda: server_context("example.com"), "certificate is not valid for '127.0.0.1'"),
+        (lambda: server_context("127.0.0.2"), "certificate is not valid for '127.0.0.1'"),
+        (
+            lambda: server_context("127.0.0.1", ca=trustme.CA()),
+            "self-signed certificate in certificate chain|unable to get local issuer",
+        ),
+    ],
+    ids=["expired", "wrong host", "wrong address", "unknown authority"],
+)
+async def test_a_bad_certificate_is_named(
+    context: Callable[[], ssl.SSLContext], reason: str, trust: ssl.SSLContext
+) -> None:
+    async with serving(always_ok, context=context()) as server, transport(trust=trust) as lane:
+        with pytest.raises(
+            TlsFailed, match=f"The certificate of 127.0.0.1:{server.port} was refused: .*({reason})"
+        ):
+            await post(lane, server)
+        assert not lane.connected
+
+
+async def test_no_tls_at_the_other_end(trust: ssl.SSLContext) -> None:
+    async def plain(peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await peer.closed_by_the_other_side()
+
+    async with serving(plain) as server, transport(trust=trust) as lane:
+        server.scheme = "https"
+        with pytest.raises(
+            TlsFailed, match=r"The TLS handshake with 127.0.0.1:\d+ failed: WRONG_VERSION_NUMBER"
+        ):
+            await post(lane, server)
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_handshake_that_is_broken_off(how: str, trust: ssl.SSLContext) -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.stream.receive_some(100)
+        if how == "reset":
+            peer.reset()
+
+    async with serving(behaviour) as server, transport(trust=trust) as lane:
+        server.scheme = "https"
+        with pytest.raises(TlsFailed, match="TLS handshake"):
+            await post(lane, server)
+
+
+@pytest.mark.parametrize("seconds", [3, 60])
+async def test_a_handshake_that_stalls(
+    seconds: float, trust: ssl.SSLContext, mock_clock: trio.testing.MockClock
+) -> None:
+    """The connect timeout of 5 s or the deadline ends it, whichever is sooner."""
+    stalls = trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.stream.receive_some(100)
+        stalls.set()
+        await trio.sleep_forever()
+
+    async def exchange() -> None:
+        with pytest.raises(TimedOut, match="TLS handshake with") as caught:
+            await post(lane, server, seconds=seconds)
+        assert caught.value.phase is Phase.TLS
+
+    async with serving(behaviour) as server, transport(trust=trust) as lane, trio.open_nursery() as nursery:
+        server.scheme = "https"
+        nursery.start_soon(exchange)
+        await stalls.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        mock_clock.jump(min(seconds, 5) + 0.1)
+
+
+def test_the_default_context_is_made_once_and_verifies() -> None:
+    context = default_ssl_context()
+    assert context is default_ssl_context()
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
+def test_certifi_stands_in_where_the_system_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = ssl.DefaultVerifyPaths(None, None, "", "", "", "")  # type: ignore[arg-type]
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
+    context = default_ssl_context.__wrapped__()
+    assert context.cert_store_stats()["x509_ca"] > 100
+    assert context.check_hostname

@@ -1,0 +1,512 @@
+"""Exchanges over real sockets: reuse, replacement, early answers, deadlines, cancellation."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.errors import (
+    AnswerFailed,
+    Blocked,
+    ConnectFailed,
+    DeliveryError,
+    Phase,
+    SendFailed,
+    TimedOut,
+)
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.request_head import RequestHead
+from hookgw.models.target_url import parse_target
+from tests.delivery.http.wire_server import (
+    BODY,
+    OK,
+    Peer,
+    Server,
+    always_ok,
+    answering,
+    post,
+    serving,
+    transport,
+)
+
+LARGE = b"x" * 20_000_000
+"""More than any socket buffer holds."""
+
+both_timers = pytest.mark.parametrize("watched", [False, True], ids=["cancel scope", "one timer"])
+
+
+async def test_an_answer_is_read_and_the_connection_kept() -> None:
+    async with serving(always_ok) as server, transport() as lane:
+        assert not lane.connected
+        for _ in range(3):
+            answer = await post(lane, server)
+            assert (answer.status, answer.body, answer.complete) == (200, b"ok", True)
+        assert lane.connected
+        assert server.connections == 1
+
+
+async def test_a_connection_that_was_given_away_is_used_by_whoever_takes_it_over() -> None:
+    async with serving(always_ok) as server, transport() as old, transport() as new:
+        assert old.give_away() is None
+        await post(old, server)
+        idle = old.give_away()
+        assert idle is not None
+        assert not old.connected
+        old.close_nowait()  # the connection is not its own any more
+        new.take_over(idle)
+        assert new.connected
+        assert (await post(new, server)).body == b"ok"
+        assert server.connections == 1
+
+
+async def test_a_connection_that_was_taken_over_and_is_dead_is_replaced() -> None:
+    async def once(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.stream.aclose()
+
+    async with serving(once) as server, transport() as old, transport() as new:
+        await post(old, server)
+        idle = old.give_away()
+        assert idle is not None
+        new.take_over(idle)
+        assert (await post(new, server)).body == b"ok"
+        assert server.connections == 2
+
+
+async def test_head_and_body_arrive_as_they_were_given() -> None:
+    seen: list[bytes] = []
+
+    async def behaviour(peer: Peer) -> None:
+        seen.append(await peer.request())
+        await peer.send(OK)
+
+    async with serving(behaviour) as server, transport() as lane:
+        await post(lane, server)
+        assert seen == [
+            b"POST /hook HTTP/1.1\r\nhost: 127.0.0.1:%d\r\naccept: */*\r\naccept-encoding: identity\r\n"
+            b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (server.port, len(BODY), BODY)
+        ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok surplus",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok",
+    ],
+)
+async def test_a_connection_that_cannot_be_kept_is_closed(answer: bytes) -> None:
+    async with serving(answering(answer)) as server, transport() as lane:
+        for _ in range(2):
+            assert (await post(lane, server)).status == 200
+            assert not lane.connected
+        assert server.connections == 2
+
+
+async def test_http_1_0_with_keep_alive_is_kept() -> None:
+    kept = b"HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 0\r\n\r\n"
+    async with serving(answering(kept, kept)) as server, transport() as lane:
+        await post(lane, server)
+        await post(lane, server)
+        assert server.connections == 1
+
+
+async def test_another_host_gets_a_connection_of_its_own() -> None:
+    async with serving(always_ok) as one, serving(always_ok) as two, transport() as lane:
+        for server in (one, one, two, one):
+            await post(lane, server)
+        assert (one.connections, two.connections) == (2, 1)
+
+
+async def test_a_connection_closed_between_two_requests_is_replaced() -> None:
+    closed = trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        if peer.number > 1:
+            await peer.request()
+        await peer.stream.aclose()
+        closed.set()
+
+    async with serving(behaviour) as server, transport() as lane:
+        await post(lane, server)
+        await closed.wait()
+        assert (await post(lane, server)).status == 200
+        assert server.connections == 2
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_connection_closed_at_the_moment_of_the_next_request_is_replaced_once(how: str) -> None:
+    requests: list[int] = []
+
+    async def behaviour(peer: Peer) -> None:
+        while await peer.request():
+            requests.append(peer.number)
+            if peer.number == 1 and len(requests) == 2:
+                return peer.reset() if how == "reset" else None
+            await peer.send(OK)
+        return None
+
+    async with serving(behaviour) as server, transport() as lane:
+        await post(lane, server)
+        assert (await post(lane, server)).status == 200
+        assert requests == [1, 1, 2]
+
+
+async def test_the_replacement_is_not_replaced_again() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        if peer.number == 1:
+            await peer.send(OK)
+            await peer.request()
+
+    async with serving(behaviour) as server, transport() as lane:
+        await post(lane, server)
+        with pytest.raises(AnswerFailed, match="closed the connection without an answer"):
+            await post(lane, server)
+        assert server.connections == 2
+
+
+async def test_bytes_of_an_answer_forbid_a_replacement() -> None:
+    async with serving(answering(OK, b"HTTP/1.1 2")) as server, transport() as lane:
+        await post(lane, server)
+        with pytest.raises(AnswerFailed, match="in the middle of its answer"):
+            await post(lane, server)
+        assert server.connections == 1
+
+
+async def test_a_late_1xx_alone_forbids_a_replacement_too() -> None:
+    async with serving(answering(OK, b"HTTP/1.1 102 Processing\r\n\r\n")) as server, transport() as lane:
+        await post(lane, server)
+        with pytest.raises(AnswerFailed):
+            await post(lane, server)
+        assert server.connections == 1
+
+
+async def test_unasked_bytes_on_an_idle_connection_are_no_answer() -> None:
+    sent = trio.Event()
+
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        if peer.number == 1:
+            await peer.send(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+            sent.set()
+            await peer.closed_by_the_other_side()
+
+    async with serving(behaviour) as server, transport() as lane:
+        await post(lane, server)
+        await sent.wait()
+        assert (await post(lane, server)).status == 200
+        assert server.connections == 2
+
+
+async def test_a_half_closed_connection_is_answered_no_more() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await peer.stream.send_eof()
+        await peer.closed_by_the_other_side()
+
+    async with serving(behaviour) as server, transport() as lane:
+        with pytest.raises(AnswerFailed, match="without an answer"):
+            await post(lane, server)
+
+
+async def test_an_answer_before_a_reset_counts() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.closed_by_the_other_side()
+        peer.reset()
+
+    async with serving(behaviour) as server, transport() as lane:
+        assert (await post(lane, server)).status == 200
+
+
+async def test_a_reset_in_place_of_an_answer() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        peer.reset()
+
+    async with serving(behaviour) as server, transport() as lane:
+        with pytest.raises(
+            AnswerFailed, match=r"broke the connection without an answer: Connection reset by peer\."
+        ):
+            await post(lane, server)
+        assert not lane.connected
+
+
+async def test_a_reset_in_the_middle_of_the_body_leaves_the_status() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 500 Oops\r\ncontent-length: 100\r\n\r\npart")
+        await trio.testing.wait_all_tasks_blocked()
+        peer.reset()
+
+    async with serving(behaviour) as server, transport() as lane:
+        answer = await post(lane, server)
+        assert (answer.status, answer.body, answer.complete) == (500, b"part", False)
+        assert not lane.connected
+
+
+@pytest.mark.parametrize("size", [len(LARGE), 100])
+async def test_an_answer_may_come_before_the_request_was_read(size: int) -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.send(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n")
+        await peer.closed_by_the_other_side()
+
+    async with serving(behaviour) as server, transport() as lane:
+        answer = await post(lane, server, LARGE[:size])
+        assert answer.status == 413
+        assert lane.connected == (size == 100)
+
+
+async def test_an_answer_and_a_reset_before_the_request_was_read() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.stream.receive_some(1)
+        await peer.send(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n")
+
+    async with serving(behaviour) as server, transport() as lane:
+        assert (await post(lane, server, LARGE)).status == 413
+
+
+async def test_a_large_body_is_sent_whole() -> None:
+    lengths: list[int] = []
+
+    async def behaviour(peer: Peer) -> None:
+        lengths.append(len(await peer.request()))
+        await peer.send(OK)
+
+    async with serving(behaviour) as server, transport() as lane:
+        answer = await post(lane, server, LARGE)
+        assert answer.complete
+        assert lane.connected
+        assert lengths[0] > len(LARGE)
+
+
+async def test_a_reset_before_the_request_was_read() -> None:
+    async def behaviour(peer: Peer) -> None:
+        await peer.stream.receive_some(1)
+        peer.reset()
+
+    async with serving(behaviour) as server, transport() as lane:
+        with pytest.raises(DeliveryError) as caught:
+            await post(lane, server, LARGE)
+        assert isinstance(caught.value, SendFailed | AnswerFailed)
+        assert "broke the connection" in caught.value.message
+
+
+async def test_a_refused_connection_names_address_and_cause() -> None:
+    async with serving(always_ok) as server:
+        pass
+    async with transport() as lane:
+        with pytest.raises(
+            ConnectFailed, match=r"No connection to port \d+ .*127\.0\.0\.1: Connection refused\."
+        ):
+            await post(lane, server)
+        assert not lane.connected
+
+
+async def test_a_blocked_target_is_not_dialled() -> None:
+    async with transport() as lane:
+        target = parse_target("http://10.1.2.3/hook")
+        with pytest.raises(Blocked, match=r'delivery\.allow_networks: \["10\.1\.2\.3/32"\]'):
+            await lane.exchange(target, b"", b"", deadline=trio.current_time() + 5)
+
+
+@pytest.mark.parametrize("then", ["10.1.2.3", "169.254.169.254"])
+async def test_every_new_connection_passes_the_guard(then: str) -> None:
+    """A name that is good at first and points elsewhere later gains nothing by a closed connection."""
+    answers = iter(["127.0.0.1", then])
+
+    async def resolve(_host: str, port: int, **_: Any) -> Any:
+        return [(0, 0, 0, "", (next(answers), port))]
+
+    dialer = Dialer(AddressGuard(["127.0.0.0/8"]), connect_timeout=5, resolve=resolve)
+    lane = LaneTransport(dialer)
+    async with serving(answering(OK)) as server:
+        target = server.target(host="rebinding.example")
+        request = RequestHead(target, {}).render(0)
+        assert (await lane.exchange(target, request, b"", deadline=trio.current_time() + 5)).status == 200
+        with pytest.raises(Blocked, match=f"of {re.escape(then)} is not dialled"):
+            await lane.exchange(target, request, b"", deadline=trio.current_time() + 5)
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_an_answer_like_any_other(status: int) -> None:
+    moved = b"HTTP/1.1 %d Moved\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n"
+    async with serving(always_ok) as other:
+        location = other.target().url
+        async with serving(answering(moved % (status, location.encode()))) as server, transport() as lane:
+            answer = await post(lane, server)
+        assert (answer.status, answer.header("location")) == (status, location)
+        assert other.connections == 0
+
+
+class Hang:
+    """A receiver that sends something and then nothing more."""
+
+    def __init__(self, data: bytes = b"", *, reads: bool = True) -> None:
+        self._data = data
+        self._reads = reads
+        self.hangs = trio.Event()
+
+    async def __call__(self, peer: Peer) -> None:
+        if self._reads:
+            await peer.request()
+        if self._data:
+            await peer.send(self._data)
+        self.hangs.set()
+        await trio.sleep_forever()
+
+
+async def late(hang: Hang, clock: trio.testing.MockClock, *, watched: bool, body: bytes = BODY) -> object:
+    """What an exchange of 15 s ends in; it must not end before."""
+    ends: list[object] = []
+
+    async def exchange(server: Server) -> None:
+        async with transport(watched=watched) as lane:
+            try:
+                ends.append(await post(lane, server, body, seconds=15))
+            except DeliveryError as error:
+                ends.append(error)
+            assert not lane.connected
+
+    async with serving(hang) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(exchange, server)
+        await hang.hangs.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        clock.jump(14.9)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not ends
+        clock.jump(0.2)
+    return ends[0]
+
+
+@both_timers
+async def test_no_answer_by_the_deadline(watched: bool, mock_clock: trio.testing.MockClock) -> None:
+    error = await late(Hang(), mock_clock, watched=watched)
+    assert isinstance(error, TimedOut)
+    assert error.phase is Phase.ANSWER
+    assert error.message == "The receiver did not answer within 15.1 s."
+
+
+@both_timers
+async def test_half_a_head_by_the_deadline(watched: bool, mock_clock: trio.testing.MockClock) -> None:
+    error = await late(Hang(b"HTTP/1.1 200 OK\r\ncontent-le"), mock_clock, watched=watched)
+    assert isinstance(error, TimedOut)
+    assert error.message == "The head of the answer was not complete within 15.1 s."
+
+
+@both_timers
+async def test_the_status_stands_where_the_body_is_late(
+    watched: bool, mock_clock: trio.testing.MockClock
+) -> None:
+    answer = await late(
+        Hang(b"HTTP/1.1 201 OK\r\ncontent-length: 9\r\n\r\npart"), mock_clock, watched=watched
+    )
+    assert (answer.status, answer.body, answer.complete) == (201, b"part", False)  # type: ignore[attr-defined]
+
+
+@both_timers
+async def test_a_request_that_is_never_taken(watched: bool, mock_clock: trio.testing.MockClock) -> None:
+    error = await late(Hang(reads=False), mock_clock, watched=watched, body=LARGE)
+    assert isinstance(error, TimedOut)
+    assert error.phase is Phase.SEND
+    assert error.message == "The receiver did not take the request within 15.1 s."
+
+
+@both_timers
+@pytest.mark.parametrize(
+    "data", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-length: 60\r\n\r\n"]
+)
+async def test_one_deadline_is_over_a_dripped_answer(
+    data: bytes, watched: bool, mock_clock: trio.testing.MockClock
+) -> None:
+    """A byte each second keeps nothing alive: the fifteenth second ends it."""
+    ends: list[float] = []
+
+    async def drip(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(data)
+        while True:
+            await trio.sleep(1)
+            await peer.send(b"x")
+
+    async def exchange(server: Server) -> None:
+        async with transport(watched=watched) as lane:
+            try:
+                answer = await post(lane, server, seconds=15)
+            except TimedOut:
+                assert b"x: " in data
+            else:
+                assert (answer.status, answer.complete) == (200, False)
+        ends.append(trio.current_time())
+
+    began = trio.current_time()
+    async with serving(drip) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(exchange, server)
+        for _ in range(16):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            mock_clock.jump(1)
+    assert ends[0] - began in (15, 16)
+
+
+@pytest.mark.parametrize("body", [BODY, LARGE], ids=["waiting", "sending"])
+async def test_cancelling_an_exchange_closes_the_connection(body: bytes) -> None:
+    hang = Hang(reads=body is BODY)
+    async with serving(hang) as server, transport() as lane:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(post, lane, server, body)
+                await hang.hangs.wait()
+                scope.cancel()
+        assert scope.cancelled_caught
+        assert not lane.connected
+
+
+@pytest.mark.parametrize("body", [BODY, LARGE], ids=["waiting", "sending"])
+async def test_closing_the_transport_ends_an_exchange(body: bytes) -> None:
+    hang = Hang(reads=body is BODY)
+
+    async def exchange(server: Server) -> None:
+        with pytest.raises(trio.ClosedResourceError):
+            await post(lane, server, body)
+
+    async with serving(hang) as server, transport() as lane, trio.open_nursery() as nursery:
+        nursery.start_soon(exchange, server)
+        await hang.hangs.wait()
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        await lane.aclose()
+
+
+async def test_a_closed_transport_connects_again() -> None:
+    async with serving(always_ok) as server, transport() as lane:
+        await post(lane, server)
+        lane.close_nowait()
+        lane.close_nowait()
+        assert (await post(lane, server)).status == 200
+        assert server.connections == 2
+
+
+async def test_one_exchange_at_a_time() -> None:
+    hang = Hang()
+    async with serving(hang) as server, transport() as lane, trio.open_nursery() as nursery:
+        nursery.start_soon(post, lane, server)
+        await hang.hangs.wait()
+        with pytest.raises(trio.BusyResourceError):
+            await post(lane, server)
+        nursery.cancel_scope.cancel()

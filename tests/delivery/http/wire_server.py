@@ -1,0 +1,166 @@
+"""A receiver whose every byte a test decides: a function per connection, on a real socket."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import trio
+
+from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.deadlines import Deadlines
+from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.response import Answer
+from hookgw.delivery.http.stream import default_ssl_context
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.request_head import RequestHead
+from hookgw.models.target_url import Target, parse_target
+
+BODY = b'{"event":"MESSAGES_UPSERT"}'
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Peer:
+    """The receiver's side of one connection."""
+
+    def __init__(
+        self, stream: trio.abc.HalfCloseableStream, sock: trio.socket.SocketType, number: int
+    ) -> None:
+        self.stream = stream
+        self.number = number
+        self._sock = sock
+        self._unread = b""
+
+    async def request(self) -> bytes:
+        """The next request, head and body; empty if the other side closed."""
+        while b"\r\n\r\n" not in self._unread:
+            data = await self.stream.receive_some(65536)
+            if not data:
+                return b""
+            self._unread += data
+        head, _, rest = self._unread.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+        while len(rest) < length:
+            rest += await self.stream.receive_some(65536)
+        self._unread = rest[length:]
+        return head + b"\r\n\r\n" + rest[:length]
+
+    async def send(self, data: bytes) -> None:
+        await self.stream.send_all(data)
+
+    async def closed_by_the_other_side(self) -> None:
+        """Wait until the transport has closed, whatever still comes before that."""
+        try:
+            while await self.stream.receive_some(65536):
+                pass
+        except trio.BrokenResourceError:
+            pass
+
+    def reset(self) -> None:
+        """Close with a RST."""
+        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._sock.close()
+
+    @contextmanager
+    def one_segment(self) -> Iterator[None]:
+        """What is sent in the block leaves together at its end."""
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        yield
+        if self._sock.fileno() >= 0:
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+
+
+Behaviour = Callable[[Peer], Awaitable[None]]
+
+
+class Server:
+    """Where it listens, and how many connections came."""
+
+    def __init__(self, port: int, scheme: str) -> None:
+        self.port = port
+        self.scheme = scheme
+        self.connections = 0
+        self.requests: list[bytes] = []
+
+    def target(self, path: str = "/hook", host: str = "127.0.0.1") -> Target:
+        return parse_target(f"{self.scheme}://{host}:{self.port}{path}")
+
+
+@asynccontextmanager
+async def serving(behaviour: Behaviour, *, context: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
+    """Run ``behaviour`` for each connection; the connection is closed when it returns."""
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    listener.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    server = Server(listener.socket.getsockname()[1], "https" if context else "http")
+
+    async def handle(plain: trio.SocketStream) -> None:
+        server.connections += 1
+        stream: trio.abc.HalfCloseableStream = plain
+        if context is not None:
+            stream = trio.SSLStream(plain, context, server_side=True, https_compatible=True)  # type: ignore[assignment]
+        try:
+            await behaviour(Peer(stream, plain.socket, server.connections))
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            plain.socket.close()
+
+    async with trio.open_nursery() as nursery:
+        await nursery.start(trio.serve_listeners, handle, [listener])
+        yield server
+        nursery.cancel_scope.cancel()
+
+
+def answering(*answers: bytes) -> Behaviour:
+    """Answer the requests of a connection with these bytes, one after the other, then close it."""
+
+    async def behaviour(peer: Peer) -> None:
+        for answer in answers:
+            if not await peer.request():
+                return
+            await peer.send(answer)
+
+    return behaviour
+
+
+async def always_ok(peer: Peer) -> None:
+    while await peer.request():
+        await peer.send(OK)
+
+
+def dialer(*, connect_timeout: float = 5) -> Dialer:
+    return Dialer(AddressGuard(["127.0.0.0/8", "::1"]), connect_timeout=connect_timeout)
+
+
+@asynccontextmanager
+async def transport(
+    *,
+    max_answer: int = 65536,
+    connect_timeout: float = 5,
+    trust: ssl.SSLContext | Callable[[], ssl.SSLContext] = default_ssl_context,
+    watched: bool = False,
+) -> AsyncIterator[LaneTransport]:
+    """A transport that may reach this machine; ``watched`` has its deadlines kept by one timer."""
+    deadlines = Deadlines() if watched else None
+    lane = LaneTransport(
+        dialer(connect_timeout=connect_timeout),
+        max_answer=max_answer,
+        ssl_context=trust,
+        deadlines=deadlines,
+    )
+    async with trio.open_nursery() as nursery:
+        if deadlines is not None:
+            await nursery.start(deadlines.run)
+        yield lane
+        lane.close_nowait()
+        nursery.cancel_scope.cancel()
+
+
+async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Answer:
+    """One exchange with the server."""
+    target = server.target()
+    head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
+    return await lane.exchange(target, head, body, deadline=trio.current_time() + seconds)

@@ -1,0 +1,255 @@
+"""What leaves a gateway: all of it passes the address guard."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+import hookgw
+from hookgw.api.app import create_app
+from hookgw.config.settings import DeliverySettings, Settings, StorageSettings
+from hookgw.delivery.http.resolver import SystemResolver
+from hookgw.delivery.outbound import CHECK_PATIENCE, Egress
+from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.models.connectors import Session
+from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
+from hookgw.store import DeliveryQuery, DeliveryReport
+from hookgw.testing import GatewayKit, Receiver, open_kit
+from tests.support.proxies import http_proxy, open_proxy
+
+
+async def sent_to(kit: GatewayKit, url: str) -> Attempt:
+    """A test delivery to that URL."""
+    await kit.register(url)
+    return await kit.gateway.test_registration("shop")
+
+
+async def dead_letter(kit: GatewayKit, instance: str) -> DeliveryReport:
+    """The first delivery of an instance that was given up."""
+    query = DeliveryQuery(instance=instance, state=DeliveryState.DEAD, limit=1)
+    for _ in range(1000):
+        await kit.settled()
+        if found := await kit.gateway.store.list_deliveries(query):
+            report = await kit.gateway.store.find_delivery(instance, found[0].event_id)
+            assert report is not None
+            return report
+    pytest.fail("nothing was given up")
+
+
+@pytest.mark.parametrize("url", ["http://10.1.2.3/hook", "http://8.8.8.8:25/hook"])
+async def test_a_test_event_passes_the_guard(tmp_path: Path, hookgw_clock: MockClock, url: str) -> None:
+    async with open_kit(tmp_path) as kit:
+        attempt = await sent_to(kit, url)
+    assert attempt.outcome is Outcome.BLOCKED
+    assert "is not dialled" in (attempt.error or "")
+
+
+async def test_the_settings_say_which_ports_are_refused(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path, settings={"delivery": {"refused_ports": [8081]}}) as kit:
+        assert (await sent_to(kit, "http://127.0.0.1:8081/")).outcome is Outcome.BLOCKED
+        assert (await sent_to(kit, "http://127.0.0.1:22/")).outcome is not Outcome.BLOCKED
+
+
+async def test_operational_events_pass_the_guard(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path, settings={"operations": {"url": "http://10.1.2.3/ops"}}) as kit:
+        await kit.register("http://10.9.9.9/hook")
+        await kit.emit("CALL", {})
+        report = await dead_letter(kit, GLOBAL_INSTANCE)
+    assert report.attempts[0].outcome is Outcome.BLOCKED
+    assert "10.1.2.3/32" in (report.attempts[0].error or "")
+
+
+async def test_a_gateway_does_not_deliver_to_itself(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path) as kit:
+        kit.gateway.listens_on(["http://127.0.0.1:8080", "unix:/run/hookgw.sock"])
+        assert (await sent_to(kit, "http://127.0.0.1:8080/")).outcome is Outcome.BLOCKED
+
+
+async def test_deliveries_go_through_the_proxy_of_the_settings(
+    tmp_path: Path, hookgw_clock: MockClock, hookgw_receiver: Receiver
+) -> None:
+    async with open_proxy(http_proxy, reaches=hookgw_receiver.port, credentials="ann:hunter2") as proxy:
+        settings = {"delivery": {"proxy": f"http://ann:hunter2@127.0.0.1:{proxy.port}"}}
+        async with open_kit(tmp_path, settings=settings) as kit:
+            attempt = await sent_to(kit, hookgw_receiver.url)
+    assert attempt.outcome is Outcome.DELIVERED
+    assert proxy.asked == [f"127.0.0.1:{hookgw_receiver.port}"]
+
+
+async def test_a_proxy_that_does_not_connect_makes_the_receiver_unreachable(
+    tmp_path: Path, hookgw_clock: MockClock, hookgw_receiver: Receiver
+) -> None:
+    async with open_proxy(http_proxy) as proxy:
+        settings = {"delivery": {"proxy": f"http://127.0.0.1:{proxy.port}"}}
+        async with open_kit(tmp_path, settings=settings) as kit:
+            attempt = await sent_to(kit, hookgw_receiver.url)
+    assert attempt.outcome is Outcome.UNREACHABLE
+    assert "the proxy answered 403 Forbidden" in (attempt.error or "")
+
+
+@pytest.mark.parametrize(
+    ("url", "warning"),
+    [
+        (
+            "http://0x0a.1.2.3/hook",
+            (
+                "url: The host 10.1.2.3 is blocked. Port 80 of 10.1.2.3 is not dialled: the address is "
+                'private (10.0.0.0/8). To allow it, set delivery.allow_networks: ["10.1.2.3/32"].'
+            ),
+        ),
+        (
+            "http://crm.example:8081/hook",
+            (
+                "url: The host crm.example is blocked. Port 8081 is not dialled: it is on the list of "
+                "refused ports. To allow it, set delivery.refused_ports: []."
+            ),
+        ),
+    ],
+)
+async def test_who_sets_a_url_that_is_refused_now_is_warned(
+    tmp_path: Path, hookgw_clock: MockClock, url: str, warning: str
+) -> None:
+    async with open_kit(tmp_path, settings={"delivery": {"refused_ports": [8081]}}) as kit:
+        change = RegistrationChange(url=url)
+        stored, warnings = await kit.gateway.set_registration("shop", "default", change, create=True)
+        assert warnings == [warning]
+        assert kit.gateway.find_registration("shop") == stored
+
+
+async def resolving(**addresses: str) -> Egress:
+    """What leaves a gateway for which the names have these addresses."""
+
+    def getaddrinfo(host: str, port: int, **_: Any) -> Any:
+        if host not in addresses:
+            raise socket.gaierror(-2, "Name or service not known")
+        return [(0, 0, 0, "", (addresses[host], port))]
+
+    return Egress(DeliverySettings(), SystemResolver(getaddrinfo))
+
+
+def registered(url: str, *, enabled: bool = True) -> Registration:
+    return Registration(id="reg_1", instance="shop", label="default", url=url, enabled=enabled)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("http://inside/hook", ["url: The host inside is blocked. Port 80 of 192.168.1.7 "]),
+        ("https://outside/hook", []),
+        ("https://nobody/hook", []),
+        ("https://8.8.8.8/hook", []),
+    ],
+)
+async def test_a_name_is_looked_up_for_the_warning(url: str, told: list[str]) -> None:
+    egress = await resolving(inside="192.168.1.7", outside="8.8.8.8")
+    warnings = await egress.warnings(registered(url))
+    assert [warning[: len(start)] for warning, start in zip(warnings, told, strict=True)] == told
+
+
+async def test_a_url_of_the_configuration_that_is_refused_is_logged(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    settings = {
+        "global_webhooks": [
+            {"label": "crm", "url": "http://user:hunter2@10.1.2.3/"},
+            {"label": "ok", "url": "http://127.0.0.1:9/"},
+        ],
+        "operations": {"url": "http://10.1.2.4/"},
+    }
+    with capture_logs() as logs:
+        async with open_kit(tmp_path, settings=settings) as kit:
+            await kit.settled()
+    told = {log["registration"]: log["reason"] for log in logs if "is refused" in log["event"]}
+    assert told.keys() == {"crm", "operations"}
+    assert 'delivery.allow_networks: ["10.1.2.3/32"]' in told["crm"]
+    assert "hunter2" not in str(logs)
+
+
+async def test_a_disabled_registration_warns_of_nothing() -> None:
+    egress = await resolving()
+    assert await egress.warnings(registered("vazio", enabled=False)) == []
+    assert await egress.warnings(registered("http://10.1.2.3/", enabled=False)) == []
+
+
+async def test_a_name_that_nobody_answers_for_holds_a_set_up_no_longer_than_that(
+    mock_clock: MockClock,
+) -> None:
+    async def silent(*_: Any, **__: Any) -> Any:
+        asked.set()
+        await trio.sleep_forever()
+
+    async def warn() -> None:
+        assert await Egress(DeliverySettings(), silent).warnings(registered("http://slow/")) == []
+        assert trio.current_time() == CHECK_PATIENCE
+
+    asked = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(warn)
+        await asked.wait()
+        mock_clock.jump(CHECK_PATIENCE)
+
+
+class Client:
+    """A plugin that takes the gateway's client wherever it can get at it."""
+
+    name = "client"
+
+    def __init__(self) -> None:
+        self.taken: dict[str, httpx.AsyncClient] = {}
+        self.ran = trio.Event()
+
+    @hookgw.hookimpl
+    async def hookgw_run(self, gateway: Gateway) -> None:
+        self.taken["run"] = gateway.http
+        self.ran.set()
+
+    @hookgw.hookimpl
+    def hookgw_routes(self, gateway: Gateway) -> None:
+        self.taken["routes"] = gateway.http
+
+    @hookgw.hookimpl
+    def hookgw_connectors(self) -> list[Any]:
+        return [self]
+
+    async def run(self, session: Session) -> None:
+        self.taken["connector"] = session.http
+        await session.set_state(hookgw.ConnectionState.OPEN)
+        await trio.sleep_forever()
+
+    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+async def test_plugins_reach_out_through_the_guard_from_wherever_they_run(
+    tmp_path: Path, hookgw_clock: MockClock, hookgw_receiver: Receiver
+) -> None:
+    plugin = Client()
+    async with open_kit(tmp_path, plugins={"client": plugin}) as kit:
+        create_app(kit.gateway)
+        await kit.gateway.create_instance("shop", integration="client")
+        await kit.gateway.connect("shop")
+        await plugin.ran.wait()
+        assert plugin.taken.keys() == {"run", "routes", "connector"}
+        for http in plugin.taken.values():
+            assert (await http.post(hookgw_receiver.url, json={"a": 1})).status_code == 200
+            with pytest.raises(httpx.ConnectError, match="is not dialled"):
+                await http.get("http://10.1.2.3/")
+    with pytest.raises(RuntimeError, match="closed"):
+        await plugin.taken["run"].get(hookgw_receiver.url)
+
+
+async def test_a_plugin_cannot_reach_this_machine_unless_it_is_allowed(
+    tmp_path: Path, hookgw_receiver: Receiver
+) -> None:
+    async with open_gateway(Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db")))) as gateway:
+        with pytest.raises(httpx.ConnectError, match=r"127\.0\.0\.1 is not dialled: the address is loopback"):
+            await gateway.http.get(hookgw_receiver.url)
+    assert hookgw_receiver.connections == 0

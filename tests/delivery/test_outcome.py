@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+
+from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
+from hookgw.models.deliveries import Outcome
+
+NOW = 1_700_000_000.0
+REJECTED = {400, 411, 413, 414, 415, 422, 431}
+UNREACHABLE = {408, 425, 429, 502, 503, 504}
+
+
+@pytest.mark.parametrize("status", range(200, 600))
+def test_every_status_has_its_outcome(status: int) -> None:
+    expected = (
+        Outcome.DELIVERED
+        if status < 300
+        else Outcome.REJECTED
+        if status in REJECTED
+        else Outcome.UNREACHABLE
+        if status in UNREACHABLE
+        else Outcome.GONE
+        if status == 410
+        else Outcome.FAILED
+    )
+    assert outcome_of_status(status) is expected
+
+
+def test_a_delivery_has_no_error() -> None:
+    assert describe_status(204, None) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "location", "parts"),
+    [
+        (302, "https://new.example/hook", ["302 Found", "to https://new.example/hook", "not followed"]),
+        (301, None, ["301 Moved Permanently", "not followed"]),
+        (500, None, ["500 Internal Server Error"]),
+        (599, None, ["599"]),
+    ],
+)
+def test_the_error_says_what_the_receiver_answered(
+    status: int, location: str | None, parts: list[str]
+) -> None:
+    error = describe_status(status, location)
+    assert error is not None
+    assert all(part in error for part in parts)
+
+
+def test_a_long_location_is_cut() -> None:
+    assert len(describe_status(301, "x" * 10_000) or "") < 700
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("120", 120.0),
+        (" 120 ", 120.0),
+        ("0", 0.0),
+        ("1.5", 1.5),
+        ("1.5.5", None),
+        ("٣", None),
+        ("1000000000", 1e9),
+        ("9" * 400, float("inf")),
+        (formatdate(NOW + 90, usegmt=True), 90.0),
+        (formatdate(NOW - 90, usegmt=True), 0.0),
+        ("Wed, 99 Nov 2026 99:99:99 GMT", None),
+        ("Tue, 14 Nov 2023 22:14:20 -0000", 60.0),
+    ],
+)
+def test_retry_after(value: str | None, seconds: float | None) -> None:
+    assert parse_retry_after(value, NOW) == seconds

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from hookgw.delivery.redaction import conceal, secrets_sent
+from hookgw.models.registrations import Registration
+from hookgw.models.target_url import parse_target
+
+
+def sent(url: str = "https://receiver.test/", **headers: str) -> tuple[bytes, ...]:
+    registration = Registration(id="reg_1", instance="shop", url=url, headers=headers)
+    return secrets_sent(registration, parse_target(url))
+
+
+def test_values_of_headers_and_the_words_in_them_are_secret() -> None:
+    assert sent(authorization="Bearer planted-token") == (
+        b"Bearer planted-token",
+        b"planted-token",
+    )
+
+
+def test_user_and_password_are_secret_in_every_spelling() -> None:
+    found = sent("https://annabel:p%C3%A4ss%20word@receiver.test/")
+    assert set(found) == {
+        b"annabel",
+        b"p%C3%A4ss%20word",
+        "päss word".encode(),
+        b"YW5uYWJlbDpww6RzcyB3b3Jk",
+    }
+
+
+def test_what_is_short_is_not_looked_for() -> None:
+    assert sent(authorization="12345", accept="a b c") == ()
+    assert sent("https://a:b@receiver.test/") == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"),
+    [
+        (b"ok", b"ok"),
+        (b'{"auth": "Bearer planted-token"}', b'{"auth": "********"}'),
+        (b"planted-token, planted-token", b"********, ********"),
+        (b"\xff planted-token", b"\xff ********"),
+    ],
+)
+def test_what_an_answer_repeats_is_masked(answer: bytes, kept: bytes) -> None:
+    assert conceal(answer, sent(authorization="Bearer planted-token")) == kept

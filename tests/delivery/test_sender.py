@@ -1,0 +1,286 @@
+"""The courier against a real receiver, with plugins that are small objects."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.sender import Courier, Sent, route_for
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import Attempt, Delivery, Outcome
+from hookgw.models.errors import PluginFailed
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration, Secret, new_secret
+from hookgw.plugins.hookspecs import Outgoing
+from hookgw.testing import Receiver, answer, hang, redirect
+
+EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)
+
+
+class NoPlugins:
+    """Hooks that nobody implements; tests override what they need."""
+
+    implemented: frozenset[str] = frozenset()
+
+    def implements(self, hook: str) -> bool:
+        return hook in self.implemented
+
+    async def filter(self, event: Event, registration: Registration) -> bool:
+        return True
+
+    async def transform(self, event: Event, registration: Registration) -> Event:
+        return event
+
+    async def encode(self, event: Event, registration: Registration) -> bytes | None:
+        return None
+
+    async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+        raise AssertionError("nobody implements it")
+
+
+def courier_with(hooks: NoPlugins) -> Courier:
+    return Courier(hooks, Clock(), server_url="https://gateway.example", kept_answer=16)
+
+
+def registration_for(url: str, **more: Any) -> Registration:
+    return Registration(id="reg_1", instance="shop", url=url, secrets=(new_secret(),), **more)
+
+
+@asynccontextmanager
+async def transport(*networks: str) -> AsyncIterator[LaneTransport]:
+    opened = LaneTransport(Dialer(AddressGuard(networks or ("127.0.0.0/8",)), connect_timeout=5))
+    try:
+        yield opened
+    finally:
+        opened.close_nowait()
+
+
+async def send(
+    registration: Registration,
+    *,
+    hooks: NoPlugins | None = None,
+    event: Event = EVENT,
+    number: int = 1,
+    timeout: float = 5,  # noqa: ASYNC109
+    networks: tuple[str, ...] = (),
+) -> Sent:
+    courier = courier_with(hooks or NoPlugins())
+    body = await courier.pack(event, registration)
+    assert body is not None
+    delivery = Delivery(
+        seq=1,
+        event=event,
+        registration="reg_1",
+        lane=registration.url,
+        accepted_at=0.0,
+        position=1,
+        queued_at=0.0,
+    )
+    async with transport(*networks) as wire:
+        return await courier.send(
+            delivery, body, route_for(registration), wire, number=number, timeout=timeout
+        )
+
+
+async def test_a_request_carries_envelope_signature_and_headers(hookgw_receiver: Receiver) -> None:
+    registration = registration_for(
+        hookgw_receiver.url, headers={"Authorization": "Bearer t", "User-Agent": "own/1"}
+    )
+    sent = await send(registration, number=3)
+    [request] = hookgw_receiver.requests
+    assert (sent.attempt.outcome, sent.attempt.status, sent.attempt.number) == (Outcome.DELIVERED, 200, 3)
+    assert sent.attempt.error is None
+    assert request.json["data"] == {"n": 1}
+    assert request.json["server_url"] == "https://gateway.example"
+    hookgw_receiver.verify(request, registration.secrets[0].value)
+    expected = {
+        "content-type": "application/json",
+        "user-agent": "own/1",
+        "authorization": "Bearer t",
+        "webhook-id": "e1",
+        "x-event-type": "MESSAGES_UPSERT",
+        "x-instance-name": "shop",
+        "x-attempt": "3",
+    }
+    assert {name: request.header(name) for name in expected} == expected
+
+
+async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver: Receiver) -> None:
+    new, old, expired = new_secret(), new_secret(), new_secret()
+    secrets = (new, Secret(old.value, Clock().wall() + 60), Secret(expired.value, Clock().wall() - 1))
+    registration = msgspec.structs.replace(registration_for(hookgw_receiver.url), secrets=secrets)
+    await send(registration)
+    [request] = hookgw_receiver.requests
+    for secret in (new, old):
+        hookgw_receiver.verify(request, secret.value)
+    assert len((request.header("webhook-signature") or "").split(" ")) == 2
+
+
+async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) -> None:
+    registration = registration_for(hookgw_receiver.url + "hook/?a=1", by_events=True)
+    route = route_for(registration)
+    assert route.head("SEND_MESSAGE")[0].path == "/hook/send-message?a=1"
+    assert route.head("SEND_MESSAGE") is route.head("SEND_MESSAGE")
+    await send(registration)
+    assert hookgw_receiver.requests[0].target == "/hook/messages-upsert?a=1"
+
+
+async def test_the_start_of_the_answer_is_kept(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = answer(500, body=b"\xff" + b"x" * 100)
+    sent = await send(registration_for(hookgw_receiver.url))
+    assert sent.attempt.answer == "�" + "x" * 15
+    assert sent.attempt.outcome is Outcome.FAILED
+    assert "500" in (sent.attempt.error or "")
+
+
+async def test_a_redirect_is_a_failure_that_says_where_it_pointed(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = redirect(302, "https://elsewhere.example/")
+    sent = await send(registration_for(hookgw_receiver.url))
+    assert sent.attempt.outcome is Outcome.FAILED
+    assert "https://elsewhere.example/" in (sent.attempt.error or "")
+
+
+async def test_retry_after_is_told(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = answer(429, headers={"retry-after": "30"})
+    sent = await send(registration_for(hookgw_receiver.url))
+    assert (sent.attempt.outcome, sent.retry_after) == (Outcome.UNREACHABLE, 30.0)
+
+
+async def test_a_delivery_asks_for_no_wait(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = answer(200, headers={"retry-after": "30"})
+    assert (await send(registration_for(hookgw_receiver.url))).retry_after is None
+
+
+async def test_nobody_there_is_unreachable(hookgw_receiver: Receiver) -> None:
+    url = hookgw_receiver.url
+    await hookgw_receiver.stop_listening()
+    sent = await send(registration_for(url))
+    assert (sent.attempt.outcome, sent.attempt.status) == (Outcome.UNREACHABLE, None)
+    assert sent.attempt.error
+
+
+async def test_no_answer_in_time_is_unreachable(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = hang()
+    sent = await send(registration_for(hookgw_receiver.url), timeout=0.05)
+    assert sent.attempt.outcome is Outcome.UNREACHABLE
+
+
+async def test_a_refused_address_is_blocked(hookgw_receiver: Receiver) -> None:
+    sent = await send(registration_for(hookgw_receiver.url), networks=("10.0.0.0/8",))
+    assert sent.attempt.outcome is Outcome.BLOCKED
+    assert "allow_networks" in (sent.attempt.error or "")
+    assert hookgw_receiver.requests == []
+
+
+async def test_plugins_change_the_event_the_body_and_the_headers(hookgw_receiver: Receiver) -> None:
+    class Plugins(NoPlugins):
+        implemented = frozenset({"hookgw_prepare"})
+
+        async def transform(self, event: Event, registration: Registration) -> Event:
+            return event.replace(data={"n": 2})
+
+        async def encode(self, event: Event, registration: Registration) -> bytes | None:
+            return b"<" + event.data_json + b">"
+
+        async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+            request.headers["x-event-type"] = "messages.upsert"
+            request.headers["x-more"] = f"{request.attempt} {len(request.body)}"
+            del request.headers["user-agent"]
+
+    registration = registration_for(hookgw_receiver.url)
+    await send(registration, hooks=Plugins())
+    [request] = hookgw_receiver.requests
+    assert request.body == b'<{"n":2}>'
+    assert (request.header("x-event-type"), request.header("x-more")) == ("messages.upsert", "1 9")
+    assert request.header("user-agent") is None
+    assert [name for name, _ in request.headers].count("x-event-type") == 1
+    hookgw_receiver.verify(request, registration.secrets[0].value)
+
+
+async def test_a_plugin_that_prepares_nothing_changes_nothing(hookgw_receiver: Receiver) -> None:
+    class Plugins(NoPlugins):
+        implemented = frozenset({"hookgw_prepare"})
+
+        async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+            return None
+
+    registration = registration_for(hookgw_receiver.url, headers={"x-own": "1"})
+    await send(registration)
+    await send(registration, hooks=Plugins())
+    without, beside = ({n for n, _ in r.headers} for r in hookgw_receiver.requests)
+    assert without == beside
+
+
+async def test_a_plugin_that_fails_to_prepare_is_a_failed_attempt(hookgw_receiver: Receiver) -> None:
+    class Plugins(NoPlugins):
+        implemented = frozenset({"hookgw_prepare"})
+
+        async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+            raise PluginFailed("mint", "hookgw_prepare", "no key")
+
+    sent = await send(registration_for(hookgw_receiver.url), hooks=Plugins())
+    assert sent.attempt.outcome is Outcome.FAILED
+    assert "mint" in (sent.attempt.error or "")
+    assert hookgw_receiver.requests == []
+
+
+async def test_a_filter_drops_and_a_failing_one_is_told() -> None:
+    class Drops(NoPlugins):
+        async def filter(self, event: Event, registration: Registration) -> bool:
+            return False
+
+    assert await courier_with(Drops()).pack(EVENT, registration_for("http://a/")) is None
+    attempt = courier_with(NoPlugins()).failed(2, PluginFailed("f", "hookgw_filter", "boom"))
+    assert isinstance(attempt, Attempt)
+    assert (attempt.number, attempt.outcome, attempt.status) == (2, Outcome.FAILED, None)
+    assert "hookgw_filter" in (attempt.error or "")
+
+
+async def test_cancelling_leaves_no_connection(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.default = hang()
+    registration = registration_for(hookgw_receiver.url)
+    courier = courier_with(NoPlugins())
+    delivery = Delivery(
+        seq=1, event=EVENT, registration="reg_1", lane="", accepted_at=0.0, position=1, queued_at=0.0
+    )
+    async with transport() as wire, trio.open_nursery() as nursery:
+
+        async def attempt() -> None:
+            await courier.send(delivery, b"{}", route_for(registration), wire, number=1, timeout=60)
+
+        nursery.start_soon(attempt)
+        await hookgw_receiver.wait_for(1)
+        nursery.cancel_scope.cancel()
+    assert not wire.connected
+
+
+@pytest.mark.parametrize("name", ["Webhook-Id", "webhook-signature"])
+async def test_own_headers_never_replace_the_signature(hookgw_receiver: Receiver, name: str) -> None:
+    registration = registration_for(hookgw_receiver.url, headers={name: "forged"})
+    await send(registration)
+    hookgw_receiver.verify(hookgw_receiver.requests[0], registration.secrets[0].value)
+
+
+async def test_what_the_receiver_repeats_of_the_secrets_is_not_kept(hookgw_receiver: Receiver) -> None:
+    url = hookgw_receiver.url.replace("://", "://annabel:password-in-url@")
+    registration = registration_for(url, headers={"authorization": "Bearer planted-token"})
+    echo = b"x planted-token password-in-url"
+    location = "https://annabel:password-in-url@x.test/planted-token"
+    hookgw_receiver.default = answer(302, body=echo, headers={"location": location})
+    sent = await send(registration)
+    assert sent.attempt.answer == "x ******** *****"
+    assert sent.attempt.error == (
+        "The receiver answered 302 Found to https://********@x.test/********; redirects are not followed. "
+        "Register the final URL."
+    )
+    (request,) = hookgw_receiver.requests
+    assert b"annabel" not in request.body
+    assert b"password-in-url" not in request.body

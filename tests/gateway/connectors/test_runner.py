@@ -1,0 +1,570 @@
+"""Connectors, each in a task of its own, over an ``accept`` that writes down what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from hookgw.gateway.connectors.runner import Connections
+from hookgw.gateway.connectors.session import LiveSession
+from hookgw.models.clock import virtual_clock
+from hookgw.models.connectors import ConnectionState, QRCode, Session
+from hookgw.models.errors import Conflict, HookgwError, Invalid, NetworkRefused, NotFound, Unavailable
+from hookgw.models.events import Event
+from hookgw.models.registrations import Instance
+from hookgw.testing import FakeConnector, SentText
+
+HTTP = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
+SHOP = Instance(name="shop", id="1", integration="fake", options={"token": "t"})
+CODE = QRCode(code="2@abc", base64="data:image/png;base64,AA==", pairing_code="ABCD")
+
+
+class Intake:
+    """Takes events; refuses with the errors that it is given first."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.errors: list[HookgwError] = []
+
+    async def accept(self, events: Sequence[Event]) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.events += events
+        await trio.lowlevel.checkpoint()
+
+    @property
+    def states(self) -> list[tuple[str, int]]:
+        return [
+            (e.data["state"], e.data["statusReason"]) for e in self.events if e.kind == "CONNECTION_UPDATE"
+        ]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.events]
+
+
+class World:
+    """Running connections over one connector."""
+
+    def __init__(self, connector: FakeConnector) -> None:
+        self.connector = connector
+        self.intake = Intake()
+        self.connections = Connections({connector.name: connector}, self.intake.accept, virtual_clock(), HTTP)
+        self.logged_out: list[str] = []
+        self.connections.on_logged_out = self._on_logged_out
+
+    async def _on_logged_out(self, name: str) -> None:
+        self.logged_out.append(name)
+
+    async def connect(self, instance: Instance = SHOP) -> QRCode | None:
+        return await self.connections.wait_for_code(self.connections.start(instance))
+
+
+@asynccontextmanager
+async def running(connector: FakeConnector | None = None) -> AsyncIterator[World]:
+    world = World(connector or FakeConnector())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(world.connections.run)
+        yield world
+        nursery.cancel_scope.cancel()
+
+
+async def show_code(session: Session) -> None:
+    await session.set_state(ConnectionState.CONNECTING)
+    await session.show_qr_code(CODE)
+
+
+async def test_a_connection_opens_and_tells_of_it(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        assert await world.connect() is None
+        assert world.connections.state("shop") is ConnectionState.OPEN
+        assert world.connections.is_running("shop")
+        assert world.connections.sender("shop") == "shop@fake"
+        await wait_all_tasks_blocked()
+        assert world.intake.states == [("connecting", 200), ("open", 200)]
+        assert world.intake.events[1].data["profileName"] == "shop"
+        assert [event.sender for event in world.intake.events] == [None, "shop@fake"]
+
+
+async def test_connecting_gives_the_code_as_soon_as_there_is_one(autojump_clock: MockClock) -> None:
+    async with running(FakeConnector(script=show_code)) as world:
+        began = trio.current_time()
+        assert await world.connect() == CODE
+        assert trio.current_time() == began
+        await wait_all_tasks_blocked()
+        assert world.intake.events[-1].data == {
+            "qrcode": {
+                "instance": "shop",
+                "code": "2@abc",
+                "base64": "data:image/png;base64,AA==",
+                "pairingCode": "ABCD",
+            }
+        }
+
+
+async def test_a_code_without_a_pairing_code(autojump_clock: MockClock) -> None:
+    async def script(session: Session) -> None:
+        await session.show_qr_code(QRCode(code="c", base64="b"))
+
+    async with running(FakeConnector(script=script)) as world:
+        await world.connect()
+        await wait_all_tasks_blocked()
+        assert "pairingCode" not in world.intake.events[0].data["qrcode"]
+
+
+async def test_connecting_waits_ten_seconds_for_a_code(autojump_clock: MockClock) -> None:
+    async def script(session: Session) -> None:
+        await trio.sleep_forever()
+
+    async with running(FakeConnector(script=script)) as world:
+        began = trio.current_time()
+        assert await world.connect() is None
+        assert trio.current_time() - began == 10
+
+
+async def test_connecting_does_not_wait_for_a_connector_that_is_done(autojump_clock: MockClock) -> None:
+    async def script(session: Session) -> None:
+        world.connector.log_out("shop")
+
+    async with running(FakeConnector(script=script)) as world:
+        began = trio.current_time()
+        assert await world.connect() is None
+        assert trio.current_time() == began
+        await wait_all_tasks_blocked()
+        assert not world.connections.is_running("shop")
+
+
+async def test_connecting_twice_starts_one_connector(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(world.connect)
+            nursery.start_soon(world.connect)
+        await world.connect()
+        assert world.connector.runs == 1
+
+
+async def test_a_session_knows_its_instance(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        session = world.connector.session("shop")
+        assert (session.instance, session.options) == ("shop", {"token": "t"})
+
+
+async def test_an_open_connection_takes_the_code_back(autojump_clock: MockClock) -> None:
+    async with running(FakeConnector(script=show_code)) as world:
+        await world.connect()
+        await world.connector.session("shop").set_state(ConnectionState.OPEN)
+        assert await world.connect() is None
+
+
+async def test_a_state_is_told_once(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        for _ in range(3):
+            await world.connector.session("shop").set_state(ConnectionState.OPEN, wuid="other@fake")
+        assert world.intake.states == [("connecting", 200), ("open", 200)]
+        assert world.connections.sender("shop") == "other@fake"
+
+
+async def test_stopping_tells_of_the_closed_connection_and_ends_the_run(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        await world.connections.stop("shop")
+        assert world.intake.states[-1] == ("close", 401)
+        assert world.connections.state("shop") is ConnectionState.CLOSE
+        with pytest.raises(KeyError):
+            world.connector.session("shop")
+        await world.connections.stop("shop")
+        assert world.intake.states.count(("close", 401)) == 1
+        assert world.logged_out == []
+
+
+async def test_a_new_run_begins_only_after_the_old_one_has_cleaned_up(autojump_clock: MockClock) -> None:
+    """Otherwise both would hold the account's session with the network."""
+    clean: list[float] = []
+
+    async def script(session: Session) -> None:
+        try:
+            await session.set_state(ConnectionState.OPEN)
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(3)
+            clean.append(trio.current_time())
+
+    async with running(FakeConnector(script=script)) as world:
+        await world.connect()
+        await world.connections.stop("shop")
+        assert clean == [trio.current_time()]
+        await world.connect()
+        assert world.connector.session("shop").instance == "shop"
+
+
+async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard(
+    autojump_clock: MockClock,
+) -> None:
+    heard: list[HookgwError] = []
+
+    async def script(session: Session) -> None:
+        await session.set_state(ConnectionState.OPEN)
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(100)
+                try:
+                    await session.emit("MESSAGES_UPSERT", {})
+                except Conflict as error:
+                    heard.append(error)
+
+    async with running(FakeConnector(script=script)) as world:
+        await world.connect()
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        await world.connections.stop("shop")
+        assert trio.current_time() - began == 5
+        await trio.sleep(200)
+        assert [str(error) for error in heard] == ["This session of the instance 'shop' is over."]
+        assert "MESSAGES_UPSERT" not in world.intake.kinds
+
+
+async def test_a_logout_on_the_phone_is_told(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        world.connector.log_out("shop")
+        await wait_all_tasks_blocked()
+        assert world.intake.states[-1] == ("close", 401)
+        assert world.logged_out == ["shop"]
+        await world.connect()
+        assert world.connector.runs == 2
+
+
+async def test_a_failing_connector_is_started_again_ever_later(autojump_clock: MockClock) -> None:
+    began: list[float] = []
+
+    async def script(session: Session) -> None:
+        began.append(trio.current_time())
+        await show_code(session)
+        if len(began) < 4:
+            raise OSError("network down")
+
+    async with running(FakeConnector(script=script)) as world:
+        world.connections.start(SHOP)
+        await trio.sleep(0.5)
+        assert world.connections.state("shop") is ConnectionState.CLOSE
+        await trio.sleep(60)
+        assert [at - began[0] for at in began] == [0, 1, 3, 8]
+        assert world.intake.states.count(("close", 500)) == 3
+        assert world.connections.state("shop") is ConnectionState.CONNECTING
+        assert world.logged_out == []
+
+
+async def test_a_failure_takes_the_code_back_even_where_no_state_was_told(autojump_clock: MockClock) -> None:
+    async def script(session: Session) -> None:
+        await session.show_qr_code(CODE)
+        raise OSError("network down")
+
+    async with running(FakeConnector(script=script)) as world:
+        session = world.connections.start(SHOP)
+        await trio.sleep(0.5)
+        assert session.qr_code is None
+
+
+async def fail_in_a_group(session: Session) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        raise OSError("network down")
+
+
+async def leave(session: Session) -> None:
+    raise SystemExit(1)
+
+
+@pytest.mark.parametrize("script", [fail_in_a_group, leave])
+async def test_whatever_a_connector_raises_is_its_own(autojump_clock: MockClock, script: Any) -> None:
+    async with running(FakeConnector(script=script)) as world:
+        world.connections.start(SHOP)
+        await trio.sleep(2)
+        assert world.connector.runs == 2
+
+
+async def test_a_connector_that_fails_while_it_is_stopped_harms_nobody(autojump_clock: MockClock) -> None:
+    async def script(session: Session) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise OSError("while cleaning up")
+
+    async with running(FakeConnector(script=script)) as world:
+        world.connections.start(SHOP)
+        await wait_all_tasks_blocked()
+        await world.connections.stop("shop")
+        assert not world.connections.is_running("shop")
+        assert world.connector.runs == 1
+
+
+@pytest.mark.parametrize("error", [NotFound("The instance is gone."), Invalid("strict")])
+async def test_a_state_that_is_not_taken_does_not_end_the_gateway(
+    autojump_clock: MockClock, error: HookgwError
+) -> None:
+    async def script(session: Session) -> None:
+        await session.set_state(ConnectionState.OPEN)
+        world.intake.errors = [error]
+        raise OSError("network down")
+
+    async with running(FakeConnector(script=script)) as world:
+        world.connections.start(SHOP)
+        await trio.sleep(2)
+        assert world.connector.runs == 2
+        world.intake.errors = [error]
+        await world.connections.stop("shop")
+        assert not world.connections.is_running("shop")
+
+
+async def test_a_connector_is_held_back_while_the_disk_refuses(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        world.intake.errors = [
+            Unavailable("disk full", retry_after=2),
+            Unavailable("disk full", retry_after=3),
+        ]
+        began = trio.current_time()
+        await world.connector.session("shop").emit("MESSAGES_UPSERT", {"a": 1}, event_id="e1")
+        assert trio.current_time() - began == 5
+        assert [event.id for event in world.intake.events].count("e1") == 1
+
+
+async def test_ending_with_the_gateway_is_not_told(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        await wait_all_tasks_blocked()
+        world.connections.stop_all()
+        await wait_all_tasks_blocked()
+        assert world.intake.states[-1] == ("open", 200)
+        assert world.logged_out == []
+        with pytest.raises(Unavailable, match="stopping"):
+            world.connections.start(Instance(name="other", id="2", integration="fake"))
+        assert not world.connections.is_running("other")
+        world.connections.stop_all()
+
+
+async def test_nothing_starts_before_the_gateway_runs() -> None:
+    world = World(FakeConnector())
+    with pytest.raises(Unavailable):
+        world.connections.start(SHOP)
+    world.connections.stop_all()
+
+
+def test_an_integration_must_be_a_connectors_name() -> None:
+    async def accept(events: Sequence[Event]) -> None:
+        pytest.fail("no event was raised")
+
+    clock: Any = None
+    connections = Connections({"b": FakeConnector("b"), "a": FakeConnector("a")}, accept, clock, HTTP)
+    connections.check_integration("")
+    connections.check_integration("a")
+    with pytest.raises(Invalid, match=r"no connector 'c'; known ones: a, b\."):
+        connections.check_integration("c")
+    with pytest.raises(Invalid, match="none is installed"):
+        Connections({}, accept, clock, HTTP).check_integration("a")
+
+
+# What events by HTTP tell.
+
+
+def update(data: Any, instance: str = "by-http") -> Event:
+    return Event(id="e", kind="CONNECTION_UPDATE", instance=instance, data_json=Event.encode(data), time=0)
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ("open", ConnectionState.OPEN),
+        ("connecting", ConnectionState.CONNECTING),
+        ("close", ConnectionState.CLOSE),
+        ("refused", ConnectionState.CLOSE),
+        ("OPEN", ConnectionState.CONNECTING),
+        (["open"], ConnectionState.CONNECTING),
+        (None, ConnectionState.CONNECTING),
+    ],
+)
+async def test_the_state_that_events_tell(
+    autojump_clock: MockClock, told: Any, state: ConnectionState
+) -> None:
+    async with running() as world:
+        assert world.connections.state("by-http") is ConnectionState.CLOSE
+        world.connections.note(update({"state": "connecting"}))
+        world.connections.note(update({"state": told}))
+        world.connections.note(update([told]))
+        assert world.connections.state("by-http") is state
+        assert world.connections.sender("by-http") is None
+        world.connections.forget("by-http")
+        assert world.connections.state("by-http") is ConnectionState.CLOSE
+
+
+async def test_a_connector_knows_better_than_events(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        world.connections.note(update({"state": "connecting"}, "shop"))
+        assert world.connections.state("shop") is ConnectionState.OPEN
+        await world.connections.stop("shop")
+        assert world.connections.state("shop") is ConnectionState.CLOSE
+
+
+# Sending.
+
+
+class Sender(FakeConnector):
+    """A connector whose ``send_text`` is given."""
+
+    def __init__(self, send: Any) -> None:
+        super().__init__()
+        self._send = send
+
+    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
+        answer: dict[str, Any] = await self._send()
+        return answer
+
+
+async def test_a_sent_message_is_told_of(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        message = await world.connections.send_text(SHOP, "55", "hi")
+        assert world.connector.sent == [SentText("shop", "55", "hi")]
+        assert message["message"] == {"conversation": "hi"}
+        assert (world.intake.kinds[-1], world.intake.events[-1].data) == ("SEND_MESSAGE", message)
+
+
+async def test_the_networks_reason_is_given(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        world.connector.refusal = "This number is not on the network."
+        with pytest.raises(NetworkRefused, match="not on the network"):
+            await world.connections.send_text(SHOP, "55", "hi")
+        assert "SEND_MESSAGE" not in world.intake.kinds
+
+
+async def test_nothing_is_sent_without_an_open_connection(autojump_clock: MockClock) -> None:
+    async with running(FakeConnector(script=show_code)) as world:
+        with pytest.raises(Conflict, match="not connected"):
+            await world.connections.send_text(SHOP, "55", "hi")
+        await world.connect()
+        with pytest.raises(Conflict, match="not connected"):
+            await world.connections.send_text(SHOP, "55", "hi")
+        with pytest.raises(Conflict, match="no connector"):
+            await world.connections.send_text(Instance(name="x", id="3"), "55", "hi")
+
+
+async def refuse_in_a_group() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        raise NetworkRefused("busy")
+
+
+async def raise_it(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("send", "error", "sentence"),
+    [
+        (lambda: raise_it(Invalid("number: not a number.")), Invalid, "^number: not a number.$"),
+        (refuse_in_a_group, NetworkRefused, "^busy$"),
+        (lambda: raise_it(OSError("broken")), NetworkRefused, "connector 'fake' failed: OSError: broken"),
+        (lambda: raise_it(trio.TooSlowError("own")), NetworkRefused, "failed: TooSlowError: own"),
+        (lambda: raise_it(SystemExit(2)), NetworkRefused, "failed: SystemExit: 2"),
+        (trio.sleep_forever, NetworkRefused, "did not answer within 30 s"),
+        (trio.lowlevel.checkpoint, NetworkRefused, "returned NoneType; return the message as a dict"),
+    ],
+)
+async def test_a_connector_that_cannot_send(
+    autojump_clock: MockClock, send: Any, error: type[HookgwError], sentence: str
+) -> None:
+    async with running(Sender(send)) as world:
+        await world.connect()
+        with pytest.raises(error, match=sentence):
+            await world.connections.send_text(SHOP, "55", "hi")
+        assert world.connections.state("shop") is ConnectionState.OPEN
+        assert "SEND_MESSAGE" not in world.intake.kinds
+
+
+async def test_a_message_that_is_no_json_is_the_connectors_fault(autojump_clock: MockClock) -> None:
+    async def send() -> dict[str, Any]:
+        return {"when": object()}
+
+    async with running(Sender(send)) as world:
+        await world.connect()
+        with pytest.raises(NetworkRefused, match="connector 'fake' failed: TypeError"):
+            await world.connections.send_text(SHOP, "55", "hi")
+
+
+async def test_a_message_goes_out_whole_where_the_caller_goes_away(autojump_clock: MockClock) -> None:
+    async def send() -> dict[str, Any]:
+        await trio.sleep(5)
+        return {"id": "m1"}
+
+    async with running(Sender(send)) as world:
+        await world.connect()
+        with trio.move_on_after(1) as patience:
+            await world.connections.send_text(SHOP, "55", "hi")
+        assert patience.cancelled_caught
+        await trio.sleep(10)
+        assert world.intake.events[-1].data == {"id": "m1"}
+
+
+@pytest.mark.parametrize("error", [Invalid("strict"), NotFound("gone")])
+async def test_what_was_sent_is_sent_even_where_its_event_is_not_taken(
+    autojump_clock: MockClock, error: HookgwError
+) -> None:
+    async with running() as world:
+        await world.connect()
+        await wait_all_tasks_blocked()
+        world.intake.errors = [error]
+        assert (await world.connections.send_text(SHOP, "55", "hi"))["status"] == "PENDING"
+
+
+async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_comes(
+    autojump_clock: MockClock,
+) -> None:
+    async with running() as world:
+        await world.connect()
+        await wait_all_tasks_blocked()
+        world.intake.errors = [Unavailable("disk full", retry_after=60)]
+        began = trio.current_time()
+        await world.connections.send_text(SHOP, "55", "hi")
+        assert trio.current_time() - began == 10
+        await trio.sleep(60)
+        assert world.intake.kinds[-1] == "SEND_MESSAGE"
+
+
+async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockClock) -> None:
+    async with running(Sender(trio.sleep_forever)) as world:
+        await world.connect()
+
+        async def send() -> None:
+            with pytest.raises(Unavailable, match="nobody knows"):
+                await world.connections.send_text(SHOP, "55", "hi")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send)
+            await wait_all_tasks_blocked()
+            world.connections.stop_all()
+
+
+async def test_a_session_that_is_closed_tells_it_once() -> None:
+    intake = Intake()
+    session = LiveSession(SHOP, FakeConnector(), intake.accept, virtual_clock(), HTTP)
+    await session.set_state(ConnectionState.OPEN)
+    await session.close()
+    await session.close()
+    assert [state for state, _ in intake.states] == ["open", "close"]
+    with pytest.raises(Conflict):
+        await session.set_state(ConnectionState.OPEN)

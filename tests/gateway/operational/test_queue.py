@@ -1,0 +1,77 @@
+"""Events on their way to one place: in order, a few at a time, no more than there is room for."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+from structlog.testing import capture_logs
+
+from hookgw.gateway.operational import queue as module
+from hookgw.gateway.operational.queue import Outlet
+from hookgw.models.events import Event
+
+
+def event(number: int) -> Event:
+    return Event(id=str(number), kind="LANE_FAILING", instance="*", data_json=b"{}", time=0.0)
+
+
+class Place:
+    """Takes events, once it may."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.may = trio.Event()
+        self.may.set()
+
+    async def send(self, events: list[Event]) -> None:
+        self.batches.append([event.id for event in events])
+        await self.may.wait()
+
+
+async def test_events_are_sent_in_order_a_few_at_a_time(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH", 2)
+    place = Place()
+    outlet = Outlet("place", place.send)
+    for number in range(5):
+        outlet.put(event(number))
+    nursery.start_soon(outlet.run)
+    await outlet.wait_empty()
+    assert place.batches == [["0", "1"], ["2", "3"], ["4"]]
+    outlet.put(event(5))
+    await outlet.wait_empty()
+    assert place.batches[3:] == [["5"]]
+
+
+async def test_an_empty_one_need_not_run_to_be_empty() -> None:
+    await Outlet("place", Place().send).wait_empty()
+
+
+async def test_what_comes_meanwhile_is_waited_for(nursery: trio.Nursery) -> None:
+    place = Place()
+    place.may = trio.Event()
+    outlet = Outlet("place", place.send)
+    nursery.start_soon(outlet.run)
+    outlet.put(event(0))
+    await trio.testing.wait_all_tasks_blocked()
+    outlet.put(event(1))
+    place.may.set()
+    await outlet.wait_empty()
+    assert place.batches == [["0"], ["1"]]
+
+
+async def test_what_there_is_no_room_for_is_lost_and_logged(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING", 2)
+    place = Place()
+    outlet = Outlet("place", place.send)
+    with capture_logs() as logs:
+        for number in range(3):
+            outlet.put(event(number))
+    assert [(entry["place"], entry["kind"]) for entry in logs] == [("place", "LANE_FAILING")]
+    nursery.start_soon(outlet.run)
+    await outlet.wait_empty()
+    assert place.batches == [["0", "1"]]

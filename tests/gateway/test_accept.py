@@ -1,0 +1,320 @@
+"""The way in: checked, addressed, on disk, told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+import hookgw
+from hookgw.config.settings import EventsSettings
+from hookgw.models.connectors import ConnectionState
+from hookgw.models.errors import Invalid, NotFound
+from hookgw.models.events import Event, new_event_id
+from hookgw.models.units import Size
+from hookgw.testing import GatewayKit, Receiver, open_kit
+
+DATA: dict[str, Any] = {
+    "key": {"remoteJid": "55@s", "fromMe": False, "id": "A"},
+    "message": {},
+    "messageType": "x",
+}
+DATA |= {"messageTimestamp": 1}
+
+
+def event(data: Any = DATA, **more: Any) -> Event:
+    fields = {"id": new_event_id(), "kind": "MESSAGES_UPSERT", "instance": "shop", "time": 1.0}
+    return Event(**{"data_json": Event.encode(data), **fields, **more})
+
+
+class Observer:
+    """A plugin that writes down which events it heard of, and does something for each."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.does: Callable[[], Any] = trio.lowlevel.checkpoint
+
+    @hookgw.hookimpl
+    async def hookgw_event_accepted(self, event: Event) -> None:
+        self.heard.append(event.id)
+        await self.does()
+
+
+@pytest.fixture
+def observer() -> Observer:
+    return Observer()
+
+
+@pytest.fixture
+def hookgw_plugins(observer: Observer) -> dict[str, object]:
+    return {"observer": observer}
+
+
+def counted(kit: GatewayKit, start: str) -> list[str]:
+    text = kit.gateway.metrics.render()[0].decode()
+    return [line.split()[-1] for line in text.splitlines() if line.startswith(start)]
+
+
+async def test_an_accepted_event_goes_to_everybody_who_wants_it(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+) -> None:
+    url = hookgw_receiver.url
+    await hookgw_gateway.register(url + "all")
+    await hookgw_gateway.register(url + "calls", label="calls", events=("CALL",))
+    await hookgw_gateway.register(url + "off", label="off", enabled=False)
+    await hookgw_gateway.register(url + "other", instance="other")
+    receipt = await hookgw_gateway.gateway.accept([event(id="e1"), event({}, id="e2", kind="CALL")])
+    assert (receipt.fresh, receipt.warnings) == ([True, True], [])
+    await hookgw_gateway.settled()
+    arrived = sorted((r.path, r.event_id) for r in hookgw_receiver.requests)
+    assert arrived == [("/all", "e1"), ("/all", "e2"), ("/calls", "e2")]
+    assert observer.heard == ["e1", "e2"]
+
+
+async def test_an_event_is_accepted_once(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+) -> None:
+    for name in ("shop", "other"):
+        await hookgw_gateway.register(hookgw_receiver.url, instance=name)
+    accept = hookgw_gateway.gateway.accept
+    assert (await accept([event(id="e1"), event(id="e2"), event(id="e1")])).fresh == [True, True, False]
+    assert (await accept([event(id="e2"), event(id="e3")])).fresh == [False, True]
+    assert (await accept([event(id="e1", instance="other")])).fresh == [True]
+    await hookgw_gateway.settled()
+    assert sorted(hookgw_receiver.ids, key=str) == ["e1", "e1", "e2", "e3"]
+    assert observer.heard == ["e1", "e2", "e3", "e1"]
+    assert counted(hookgw_gateway, "hookgw_events_accepted_total") == ["4.0"]
+    assert counted(hookgw_gateway, "hookgw_events_duplicate_total") == ["2.0"]
+
+
+async def test_the_same_event_twice_at_once_is_accepted_once(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    fresh: list[bool] = []
+
+    async def accept() -> None:
+        fresh.extend((await hookgw_gateway.gateway.accept([event(id="e1")])).fresh)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(accept)
+    await hookgw_gateway.settled()
+    assert sorted(fresh) == [False] * 9 + [True]
+    assert hookgw_receiver.ids == ["e1"]
+
+
+async def test_what_a_gateway_knows_is_added(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_kit(tmp_path, settings={"server": {"public_url": "https://hooks.example"}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.gateway.accept([event(), event(server_url="https://first.example", sender="a@b")])
+        await kit.settled()
+    first, second = hookgw_receiver.events()
+    assert first["server_url"] == "https://hooks.example"
+    assert "sender" not in first
+    assert (second["server_url"], second["sender"]) == ("https://first.example", "a@b")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"kind": "MESSAGES_UPSETT"}, "events[1]: 'MESSAGES_UPSETT' is no event kind of the catalog."),
+        ({"kind": "messages.upsert"}, "events[1]: 'messages.upsert' is no event kind of the catalog."),
+        ({"id": "a.b"}, "events[1]: id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        ({"id": ""}, "events[1]: id must be"),
+        ({"id": "x" * 256}, "events[1]: id must be"),
+        ({"id": "e1\n"}, "events[1]: id must be"),
+        ({"data_json": b'"' + b"x" * 2**20 + b'"'}, "events[1]: data has 1,048,578 bytes; at most 1MiB"),
+        ({"time": -1.0}, "events[1]: time must be"),
+        ({"time": 253402300800.0}, "events[1]: time must be"),
+        ({"time": float("nan")}, "events[1]: time must be"),
+        ({"time": float("inf")}, "events[1]: time must be"),
+    ],
+)
+async def test_one_bad_event_and_none_is_taken(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    observer: Observer,
+    wrong: dict[str, Any],
+    sentence: str,
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    with pytest.raises(Invalid) as caught:
+        await hookgw_gateway.gateway.accept([event(), event(**wrong), event()])
+    [message] = caught.value.messages
+    assert message.startswith(sentence)
+    await hookgw_gateway.settled()
+    assert (hookgw_receiver.requests, observer.heard) == ([], [])
+
+
+async def test_what_is_just_inside_the_limits(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_kit(tmp_path, settings={"events": {"max_data": "1KiB", "validate": "off"}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        latest = event("x" * 1022, id="A-z_9" * 51, time=253402300799.0)
+        await kit.gateway.accept([latest, event(17, time=0.0), event({"n": 2**70})])
+        await kit.settled()
+    one, two, three = hookgw_receiver.events()
+    assert (len(one["data"]), one["date_time"]) == (1022, "9999-12-31T23:59:59.000Z")
+    assert (two["data"], two["date_time"]) == (17, "1970-01-01T00:00:00.000Z")
+    assert three["data"] == {"n": 2**70}
+
+
+async def test_every_bad_event_is_named_up_to_a_hundred(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.gateway.create_instance("shop")
+    batch = [event(id="bad.id") if n % 2 else event() for n in range(200)]
+    with pytest.raises(Invalid) as caught:
+        await hookgw_gateway.gateway.accept(batch)
+    indexes = [message.partition(":")[0] for message in caught.value.messages]
+    assert indexes == [f"events[{n}]" for n in range(1, 200, 2)]
+    with pytest.raises(Invalid) as caught:
+        await hookgw_gateway.gateway.accept([event(id="bad.id")] * 1101)
+    assert len(caught.value.messages) == 101
+    assert caught.value.messages[-1] == "And 1,001 more."
+
+
+async def test_an_unknown_instance_is_not_found(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    with pytest.raises(NotFound, match="'nowhere'"):
+        await hookgw_gateway.gateway.accept([event(instance="nowhere")])
+
+
+async def test_nothing_is_accepted_of_nothing(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    receipt = await hookgw_gateway.gateway.accept([])
+    assert (receipt.fresh, receipt.warnings) == ([], [])
+
+
+# Payloads and schemas
+
+BAD = [event({"key": 1}, id="w1"), event([1], id="w2"), event({"data": None}, kind="CALL", id="ok")]
+
+
+async def test_warn_takes_them_and_says_so(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    with capture_logs() as logs:
+        receipt = await hookgw_gateway.gateway.accept(BAD)
+    assert receipt.fresh == [True, True, True]
+    assert receipt.warnings[-1].startswith('events[1].data: [1] is not of type "object"')
+    assert {warning.partition(".")[0] for warning in receipt.warnings} == {"events[0]", "events[1]"}
+    [logged] = [line for line in logs if line["event"] == "payloads break their schema"]
+    assert (logged["count"], logged["first"]) == (len(receipt.warnings), receipt.warnings[0])
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == ["w1", "w2", "ok"]
+
+
+async def test_strict_refuses_them_all(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_kit(tmp_path, settings={"events": {"validate": "strict"}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        with pytest.raises(Invalid) as caught:
+            await kit.gateway.accept([*BAD, event(id="no.id")])
+        messages = caught.value.messages
+        assert {message[:9] for message in messages} == {"events[0]", "events[1]", "events[3]"}
+        with pytest.raises(Invalid) as caught:
+            await kit.gateway.accept(BAD[1:2], single=True)
+        assert caught.value.messages == ('data: [1] is not of type "object"',)
+        big = {**DATA, "messageTimestamp": 123456789012345678901234567890}
+        assert (await kit.gateway.accept([event(big)])).fresh == [True]
+        await kit.settled()
+    assert [e["data"] for e in hookgw_receiver.events()] == [big]
+
+
+async def test_off_looks_at_nothing(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_kit(tmp_path, settings={"events": {"validate": "off"}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        receipt = await kit.gateway.accept(BAD)
+        assert (receipt.fresh, receipt.warnings) == ([True] * 3, [])
+
+
+async def test_many_warnings_are_cut(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    await hookgw_gateway.gateway.create_instance("shop")
+    receipt = await hookgw_gateway.gateway.accept([event([1]) for _ in range(150)])
+    assert receipt.fresh == [True] * 150
+    assert (len(receipt.warnings), receipt.warnings[-1]) == (101, "And 50 more.")
+
+
+def test_the_default_is_to_warn() -> None:
+    assert EventsSettings() == EventsSettings(validate="warn", max_data=Size(2**20))
+
+
+# Observers, and callers that go away
+
+
+async def test_a_failing_observer_changes_nothing(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+) -> None:
+    def fail() -> Any:
+        raise ValueError("mine")
+
+    observer.does = fail
+    await hookgw_gateway.register(hookgw_receiver.url)
+    assert (await hookgw_gateway.gateway.accept([event(), event()])).fresh == [True, True]
+    await hookgw_gateway.settled()
+    assert len(hookgw_receiver.requests) == 2
+    assert [failure.plugin for failure in hookgw_gateway.plugin_failures] == ["observer"] * 2
+
+
+async def test_an_observer_that_hangs_holds_nobody_up_for_ever(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+) -> None:
+    observer.does = trio.sleep_forever
+    settings = {"plugins": {"hook_timeout": "40s"}}
+    async with open_kit(tmp_path, plugins={"observer": observer}, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        with capture_logs() as logs:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(
+                    kit.gateway.accept, [event({"state": "open"}, id="e0", kind="CONNECTION_UPDATE")]
+                )
+                nursery.start_soon(kit.gateway.accept, [event(id=f"e{n}") for n in range(1, 6)])
+                await hookgw_receiver.wait_for(6)
+                while len(observer.heard) < 2:
+                    await trio.lowlevel.checkpoint()
+                hookgw_clock.jump(40)
+                while len(observer.heard) < 3:
+                    await trio.lowlevel.checkpoint()
+                hookgw_clock.jump(20)
+    assert [line["events"] for line in logs if line["event"].startswith("observers took too long")] == [5]
+    assert len(observer.heard) == 3
+
+
+async def test_what_is_on_disk_is_told_and_counted_though_the_caller_has_gone(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, observer: Observer
+) -> None:
+    """A client that disconnects cancels whoever accepts for it."""
+    await hookgw_gateway.register(hookgw_receiver.url)
+    update = event({"instance": "shop", "state": "open"}, id="e2", kind="CONNECTION_UPDATE")
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await hookgw_gateway.gateway.accept([event(id="e1"), update])
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == observer.heard == ["e1", "e2"]
+    assert hookgw_gateway.gateway.connection_state("shop") is ConnectionState.OPEN
+    accepted = counted(hookgw_gateway, "hookgw_events_accepted_total")
+    assert accepted == ["1.0", "1.0"]
+
+
+async def test_the_connection_of_a_duplicate_is_not_told_again(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.gateway.create_instance("shop")
+    told = [("e1", "open"), ("e2", "close"), ("e1", "open")]
+    for event_id, state in told:
+        data = {"instance": "shop", "state": state}
+        await hookgw_gateway.emit("CONNECTION_UPDATE", data, event_id=event_id)
+    assert hookgw_gateway.gateway.connection_state("shop") is ConnectionState.CLOSE

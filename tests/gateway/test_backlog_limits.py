@@ -1,0 +1,440 @@
+"""The limits of the backlog, over the real store and real lanes; and that the figures never drift."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hookgw.gateway.backlog import BacklogFull
+from hookgw.gateway.backlog_limits import Admission
+from hookgw.gateway.connectors.session import LiveSession
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
+from hookgw.models.events import Event, new_event_id
+from hookgw.models.registrations import Ordering
+from hookgw.parsing import Replay
+from hookgw.store import DeliveryQuery
+from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+
+KIND = "CALL"
+
+
+def event(number: int = 0, *, instance: str = "shop", event_id: str | None = None) -> Event:
+    data = b'{"n":%d}' % number
+    return Event(id=event_id or new_event_id(), kind=KIND, instance=instance, data_json=data, time=1.0)
+
+
+async def deliveries(kit: GatewayKit, state: DeliveryState) -> list[tuple[str, str | None]]:
+    """Ids and reasons of those in a state, the oldest first."""
+    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", state=state, limit=1000))
+    return [(delivery.event_id, delivery.reason) for delivery in reversed(found)]
+
+
+async def pending(kit: GatewayKit) -> list[str]:
+    return [event_id for event_id, _ in await deliveries(kit, DeliveryState.PENDING)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        ({"registration_deliveries": 3}, "limits.registration_deliveries (3)"),
+        ({"deliveries": 3}, "limits.deliveries (3)"),
+    ],
+)
+async def test_at_a_limit_producers_are_refused_until_there_is_room(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, limits: dict[str, int], named: str
+) -> None:
+    hookgw_receiver.will(answer(503))
+    async with open_kit(tmp_path, settings={"limits": limits}) as kit:
+        registration = await kit.register(hookgw_receiver.url)
+        for _ in range(3):
+            await kit.emit(KIND, {})
+        with pytest.raises(BacklogFull) as refused:
+            await kit.emit(KIND, {})
+        assert named in str(refused.value)
+        assert (registration.id in str(refused.value)) == ("registration" in named)
+        assert refused.value.status == 503
+        assert len(await pending(kit)) == 3
+        await kit.advance(2)
+        await kit.emit(KIND, {})
+        await hookgw_receiver.wait_for(5)
+
+
+async def test_nothing_of_a_refused_batch_is_kept(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    async with open_kit(tmp_path, settings={"limits": {"deliveries": 5}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.gateway.accept([event(n) for n in range(3)])
+        refused = [event(n, event_id=f"again{n}") for n in range(3)]
+        with pytest.raises(BacklogFull):
+            await kit.gateway.accept(refused)
+        assert len(await pending(kit)) == 3
+        receipt = await kit.gateway.accept(refused[:2])
+        assert receipt.fresh == [True, True]
+
+
+async def test_an_event_is_refused_for_all_where_one_is_at_its_limit(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with (
+        open_receiver() as dead,
+        open_kit(tmp_path, settings={"limits": {"registration_deliveries": 2}}) as kit,
+    ):
+        dead.default = answer(503)
+        await kit.register(dead.url, label="dead")
+        await kit.register(hookgw_receiver.url)
+        await kit.register(hookgw_receiver.url, instance="bar")
+        ids = [(await kit.emit(KIND, {})).id for _ in range(2)]
+        with pytest.raises(BacklogFull):
+            await kit.emit(KIND, {})
+        await kit.emit(KIND, {}, instance="bar", event_id="others")
+        await hookgw_receiver.wait_for(3)
+        assert hookgw_receiver.ids == [*ids, "others"]
+
+
+async def test_bytes_are_limited_too(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"registration_bytes": "2KiB"}, "events": {"max_data": "2KiB"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, "x" * 1022)
+        with pytest.raises(BacklogFull, match="registration_bytes"):
+            await kit.emit(KIND, "x" * 1023)
+        await kit.emit(KIND, "x" * 1022)
+        assert b"hookgw_backlog_bytes 2048.0" in kit.gateway.metrics.render()[0]
+
+
+async def test_a_batch_that_alone_is_over_a_limit_never_passes(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_kit(tmp_path, settings={"limits": {"deliveries": 2, "on_full": "drop_oldest"}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        with pytest.raises(TooLarge, match=r"limits\.deliveries"):
+            await kit.gateway.accept([event(n) for n in range(3)])
+
+
+async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hookgw_receiver.default = answer(503)
+    async with open_kit(tmp_path, settings={"limits": {"deliveries": 3}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        first = event(event_id="same")
+        receipt = await kit.gateway.accept([first, first])
+        assert receipt.fresh == [True, False]
+        await kit.gateway.accept([first, event()])
+
+        async def refuse(appends: Any) -> list[bool]:
+            raise StorageUnavailable("The disk is full.")
+
+        monkeypatch.setattr(kit.gateway.store, "append", refuse)
+        with pytest.raises(StorageUnavailable):
+            await kit.gateway.accept([event()])
+        monkeypatch.undo()
+        await kit.gateway.accept([event()])
+        with pytest.raises(BacklogFull):
+            await kit.gateway.accept([event()])
+        assert len(await pending(kit)) == 3
+
+
+async def test_what_is_pending_at_the_start_counts(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"deliveries": 3}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.gateway.accept([event(n) for n in range(2)])
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.emit(KIND, {})
+        with pytest.raises(BacklogFull):
+            await kit.emit(KIND, {})
+
+
+async def test_a_connector_is_held_back(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(503))
+    async with (
+        open_kit(tmp_path, settings={"limits": {"deliveries": 1}}) as kit,
+        trio.open_nursery() as nursery,
+    ):
+        await kit.register(hookgw_receiver.url)
+        unused: Any = None
+        instance = kit.gateway.instance("shop")
+        session = LiveSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
+        await session.emit(KIND, {}, event_id="first")
+        nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert await pending(kit) == ["first"]
+        await kit.advance(2)
+        assert hookgw_receiver.ids == ["first", "first"]
+        hookgw_clock.jump(5)
+        await hookgw_receiver.wait_for(3)
+    assert hookgw_receiver.ids[2:] == ["second"]
+
+
+async def test_the_oldest_make_room_where_they_may(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(503))
+    settings = {"limits": {"registration_deliveries": 5, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        ids = [(await kit.emit(KIND, {})).id for _ in range(5)]
+        await kit.settled()
+        ids += [(await kit.emit(KIND, {})).id for _ in range(2)]
+        batch = [event(n) for n in range(2)]
+        await kit.gateway.accept(batch)
+        ids += [one.id for one in batch]
+        dead = await deliveries(kit, DeliveryState.DEAD)
+        assert [event_id for event_id, _ in dead] == ids[:4]
+        assert {reason for _, reason in dead} == {
+            "Dropped as the oldest when the backlog had reached limits.registration_deliveries (5)."
+        }
+        await kit.advance(2)
+        await hookgw_receiver.wait_for(6)
+        assert hookgw_receiver.ids == [ids[0], *ids[4:]]
+
+
+async def test_room_is_made_in_steps_where_one_is_not_enough(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.store.sqlite.store_pending.MOVING_STEP", 3)
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"deliveries": 10, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.gateway.accept([event(n) for n in range(10)])
+        await kit.settled()
+        batch = [event(n) for n in range(8)]
+        await kit.gateway.accept(batch)
+        assert (await pending(kit))[2:] == [one.id for one in batch]
+        assert len(await pending(kit)) == 10
+
+
+async def test_bytes_make_room_too(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"bytes": "4KiB", "on_full": "drop_oldest"}, "events": {"max_data": "4KiB"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        ids = [(await kit.emit(KIND, "x" * 1022)).id for _ in range(4)]
+        await kit.settled()
+        await kit.emit(KIND, "x" * 2046, event_id="large")
+        assert await pending(kit) == [ids[3], "large"]
+
+
+async def test_for_a_limit_in_all_the_largest_backlog_makes_room(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"deliveries": 5, "on_full": "drop_oldest"}}
+    async with open_receiver() as dead, open_kit(tmp_path, settings=settings) as kit:
+        dead.default = answer(503)
+        await kit.register(dead.url, instance="large")
+        await kit.register(hookgw_receiver.url)
+        await kit.gateway.accept([event()])
+        await kit.gateway.accept([event(n, instance="large") for n in range(4)])
+        await kit.settled()
+        await kit.gateway.accept([event()])
+        assert len(await pending(kit)) == 2
+        found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="large"))
+        assert [one.state for one in reversed(found)] == ["dead", "pending", "pending", "pending"]
+
+
+async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = hang()
+    settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        first = await kit.emit(KIND, {})
+        await hookgw_receiver.wait_for(1)
+        with pytest.raises(BacklogFull):
+            await kit.emit(KIND, {})
+        assert await pending(kit) == [first.id]
+        hookgw_receiver.default = answer(503)
+        hookgw_clock.jump(15)
+        await trio.testing.wait_all_tasks_blocked()
+        await kit.settled()
+        second = await kit.emit(KIND, {})
+        assert await pending(kit) == [second.id]
+
+
+async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While room is made its URL changes, and all that is pending has moved before the event goes in."""
+    making, made = trio.Event(), trio.Event()
+    drop = Admission._drop_some
+
+    async def slowly(self: Admission, full: BacklogFull) -> int:
+        dropped = await drop(self, full)
+        making.set()
+        await made.wait()
+        return dropped
+
+    monkeypatch.setattr(Admission, "_drop_some", slowly)
+    settings = {"limits": {"registration_deliveries": 2, "on_full": "drop_oldest"}}
+    async with open_receiver() as old, open_kit(tmp_path, settings=settings) as kit:
+        old.default = hookgw_receiver.default = answer(503)
+        await kit.register(old.url)
+        await kit.gateway.accept([event(n) for n in range(2)])
+        await kit.settled()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kit.gateway.accept, [event(event_id="late")])
+            await making.wait()
+            await kit.register(hookgw_receiver.url)
+            await kit.settled()
+            made.set()
+        backlog = await kit.gateway.store.backlog()
+        assert [(lane.lane, lane.count) for lane in backlog] == [(hookgw_receiver.url, 2)]
+
+
+async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_meanwhile(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        drop = Admission._drop_some
+
+        async def deleting(self: Admission, full: BacklogFull) -> int:
+            dropped = await drop(self, full)
+            await kit.gateway.delete_instance("shop")
+            return dropped
+
+        monkeypatch.setattr(Admission, "_drop_some", deleting)
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        await kit.settled()
+        with pytest.raises(NotFound):
+            await kit.emit(KIND, {})
+        await kit.register(hookgw_receiver.url)
+        assert await pending(kit) == []
+
+
+async def test_producers_that_come_at_once_keep_the_limit_together(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {"registration_deliveries": 10, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.gateway.accept([event(n) for n in range(10)])
+        await kit.settled()
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(kit.gateway.accept, [event(number)])
+        assert len(await pending(kit)) == 10
+        assert len(await deliveries(kit, DeliveryState.DEAD)) == 20
+
+
+async def test_deliveries_that_are_replayed_count_and_are_not_refused(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(422)
+    settings = {"limits": {"registration_deliveries": 3}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        for _ in range(2):
+            await kit.gateway.accept([event(n) for n in range(3)])
+            await kit.settled()
+        hookgw_receiver.default = answer(503)
+        assert await kit.gateway.replay("shop", Replay(since=0.0)) == 6
+        with pytest.raises(BacklogFull):
+            await kit.emit(KIND, {})
+
+
+class Script:
+    """Random things that happen to a gateway."""
+
+    def __init__(self, kit: GatewayKit, receivers: list[Receiver], chance: random.Random) -> None:
+        self.kit = kit
+        self.chance = chance
+        self.receivers = receivers
+
+    async def run(self, steps: int) -> None:
+        doings: list[Callable[[], Any]] = [
+            self.emit,
+            self.emit,
+            self.emit,
+            self.register,
+            self.delete,
+            self.replay,
+            self.resend,
+            self.turn,
+            self.wait,
+        ]
+        for _ in range(steps):
+            try:
+                await self.chance.choice(doings)()
+            except HookgwError:
+                continue
+
+    async def emit(self) -> None:
+        known = [event(n, event_id=f"id{self.chance.randrange(60)}") for n in range(self.chance.randrange(4))]
+        await self.kit.gateway.accept([*known, event()])
+
+    async def register(self) -> None:
+        chosen = self.chance.choice(self.receivers)
+        await self.kit.register(
+            chosen.url,
+            label=self.chance.choice("ab"),
+            enabled=self.chance.random() < 0.8,
+            ordering=self.chance.choice([Ordering.URL, Ordering.NONE]),
+            concurrency=2,
+        )
+
+    async def delete(self) -> None:
+        await self.kit.gateway.delete_registration("shop", self.chance.choice("ab"))
+
+    async def replay(self) -> None:
+        await self.kit.gateway.replay("shop", Replay(since=0.0, state=self.chance.choice(["dead", "all"])))
+
+    async def resend(self) -> None:
+        await self.kit.gateway.resend("shop", f"dlv_{self.chance.randrange(1, 50)}")
+
+    async def turn(self) -> None:
+        statuses = [200, 200, 422, 500, 503, 410]
+        self.chance.choice(self.receivers).default = answer(self.chance.choice(statuses))
+
+    async def wait(self) -> None:
+        await self.kit.advance(self.chance.choice([1, 10, 100]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_the_figures_are_those_of_the_disk_after_anything(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, seed: int
+) -> None:
+    settings = {
+        "limits": {"registration_deliveries": 12, "on_full": ["refuse", "drop_oldest"][seed % 2]},
+        "operations": {"url": hookgw_receiver.url, "backlog_threshold": 4},
+    }
+    async with open_receiver() as second, open_kit(tmp_path, settings=settings) as kit:
+        script = Script(kit, [hookgw_receiver, second], random.Random(seed))
+        await script.register()
+        for _ in range(4):
+            await script.run(25)
+            await kit.settled()
+            await kit.gateway._operations._to_url.wait_empty()  # what is on its way to the disk
+            await kit.settled()
+            on_disk = await kit.gateway.store.pending_by_registration()
+            backlog = kit.gateway._backlog
+            assert {name: backlog.of(name) for name in on_disk} == on_disk
+            assert backlog.count == sum(count for count, _ in on_disk.values())
+            assert backlog.size == sum(size for _, size in on_disk.values())

@@ -1,0 +1,237 @@
+"""The registrations of the configuration, which hear every instance."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trio.testing import MockClock
+
+from hookgw.gateway.global_webhooks import read_global_webhooks
+from hookgw.models.clock import Clock
+from hookgw.models.errors import ConfigError
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, lanes_of
+from hookgw.store import Store, open_store
+from hookgw.testing import Receiver, answer, open_kit, open_receiver
+
+CATALOG = Catalog(BUILT_IN_KINDS)
+DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
+SECRET = "whsec_" + "QUFB" * 8
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Store]:
+    async with open_store(folder / "hookgw.db", clock=Clock()) as store:
+        yield store
+
+
+async def read(folder: Path, *blocks: dict[str, Any]) -> tuple[Registration, ...]:
+    refused: ConfigError | None = None
+    async with opened(folder) as store:
+        try:
+            return await read_global_webhooks(blocks, CATALOG, store)
+        except ConfigError as error:
+            refused = error  # raised outside of the store, whose nursery would put it into a group
+    assert refused is not None
+    raise refused
+
+
+async def test_a_block_is_the_body_of_a_set_with_a_label(tmp_path: Path) -> None:
+    [one] = await read(
+        tmp_path,
+        {
+            "url": "https://crm.example/in",
+            "label": "crm",
+            "events": ["messages.upsert"],
+            "webhookByEvents": True,
+            "headers": {"x-a": "b"},
+            "secret": SECRET,
+        },
+    )
+    assert (one.id, one.instance, one.label) == ("global_crm", GLOBAL_INSTANCE, "crm")
+    assert (one.url, one.events, one.by_events) == ("https://crm.example/in", ("MESSAGES_UPSERT",), True)
+    assert (one.headers, [s.value for s in one.secrets]) == ({"x-a": "b"}, [SECRET])
+
+
+async def test_none_are_asked_for(tmp_path: Path) -> None:
+    assert await read(tmp_path) == ()
+
+
+async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
+    blocks: list[dict[str, Any]] = [
+        {"url": "https://ok.example/", "label": "twice"},
+        {"url": "ftp://no.example/", "events": ["MESSAGES_UPSETT"]},
+        {"url": "https://ok.example/", "lable": "x"},
+        {"url": "https://ok.example/", "label": "a b"},
+        {"url": "https://ok.example/", "label": 7},
+        {"url": "https://other.example/", "label": "twice"},
+        {},
+    ]
+    with pytest.raises(ConfigError) as caught:
+        await read(tmp_path, *blocks)
+    starts = [
+        "global_webhooks[1].url: The URL must begin with http",
+        "global_webhooks[1].events[0]: 'MESSAGES_UPSETT' is no known event kind. Did you mean",
+        "global_webhooks[2].lable is no field",
+        "global_webhooks[3].label must be 1 to 128",
+        "global_webhooks[4].label must be 1 to 128",
+        "global_webhooks[5].label: 'twice' is there twice; give each its own.",
+        "global_webhooks[6].url is missing",
+    ]
+    for message, start in zip(caught.value.messages, starts, strict=True):
+        assert message.startswith(start)
+        assert "ignored" not in message
+
+
+async def test_nothing_is_kept_of_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        await read(tmp_path, {"url": "https://ok.example/", "label": "ok"}, {})
+    async with opened(tmp_path) as store:
+        assert await store.get_value("global_webhooks.ok.secret") is None
+
+
+async def test_a_secret_that_was_made_stays_through_restarts_and_changes(tmp_path: Path) -> None:
+    block = {"url": "https://crm.example/", "label": "crm"}
+    [first] = await read(tmp_path, block)
+    [again] = await read(tmp_path, block)
+    assert again == first
+    [moved] = await read(
+        tmp_path, {**block, "url": "https://other.example/", "events": ["CONNECTION_UPDATE"]}
+    )
+    assert moved.secrets == first.secrets
+    [given] = await read(tmp_path, {**block, "secret": SECRET})
+    assert [s.value for s in given.secrets] == [SECRET]
+    [other] = await read(tmp_path, {**block, "label": "other"})
+    assert other.secrets != first.secrets
+
+
+async def test_a_block_without_a_label_is_known_by_its_url(tmp_path: Path) -> None:
+    """Its place in the file means nothing: another block before it does not take its secret."""
+    one, two = {"url": "https://one.example/"}, {"url": "https://two.example/"}
+    [first] = await read(tmp_path, one)
+    second, again = await read(tmp_path, two, one)
+    assert again == first
+    assert second.id != first.id
+    assert second.secrets != first.secrets
+    with pytest.raises(ConfigError, match=r"global_webhooks\[1\]\.label.*give each its own"):
+        await read(tmp_path, one, one)
+
+
+@pytest.mark.parametrize(
+    "more", [{"url": "https://new.example/"}, {"ordering": "chat", "concurrency": 4}], ids=["url", "ordering"]
+)
+async def test_a_changed_block_has_its_move_noted(tmp_path: Path, more: dict[str, Any]) -> None:
+    block = {"url": "https://old.example/", "label": "crm"}
+    [old] = await read(tmp_path, block)
+    async with opened(tmp_path) as store:
+        assert await store.load_moves() == {}
+        [new] = await read_global_webhooks([{**block, **more}], CATALOG, store)
+        assert await store.load_moves() == {old.id: [old.url]}
+        [disabled] = await read_global_webhooks([{**block, "enabled": False}], CATALOG, store)
+        assert not disabled.enabled
+        assert await store.load_moves() == {old.id: [old.url]}
+        await read_global_webhooks([block], CATALOG, store)
+        assert await store.load_moves() == {old.id: list(dict.fromkeys([old.url, *lanes_of(new)]))}
+
+
+async def test_another_ordering_over_as_many_partitions_has_its_move_noted(tmp_path: Path) -> None:
+    block = {"url": "https://crm.example/", "label": "crm", "concurrency": 4}
+    async with opened(tmp_path) as store:
+        for ordering in ("none", "none"):
+            [old] = await read_global_webhooks([{**block, "ordering": ordering}], CATALOG, store)
+            assert await store.load_moves() == {}
+        await read_global_webhooks([{**block, "ordering": "chat"}], CATALOG, store)
+        assert await store.load_moves() == {old.id: list(lanes_of(old))}
+
+
+async def test_lanes_that_an_earlier_version_kept_are_known_by_the_names_they_have_now(
+    tmp_path: Path,
+) -> None:
+    async with opened(tmp_path) as store:
+        await store.put_value("global_webhooks.crm.lanes", ["https://user:password@old.example/"])
+        [new] = await read_global_webhooks([{"url": "https://new.example/", "label": "crm"}], CATALOG, store)
+        assert await store.load_moves() == {new.id: ["https://old.example/"]}
+
+
+async def test_what_is_pending_moves_along_with_a_changed_block(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_receiver() as old:
+        old.default = answer(503)
+        for url in (old.url, hookgw_receiver.url):
+            settings = {"global_webhooks": [{"url": url, "label": "crm"}]}
+            async with open_kit(tmp_path, settings=settings) as kit:
+                if kit.gateway.find_instance("shop") is None:
+                    await kit.gateway.create_instance("shop")
+                ids = [f"{url[-6:-1]}-{n}" for n in range(3)]
+                for event_id in ids:
+                    await kit.emit("MESSAGES_UPSERT", DATA, event_id=event_id)
+                await kit.advance(5)
+                assert await kit.gateway.store.load_moves() == {}
+    assert set(old.ids) == {f"{old.url[-6:-1]}-0"}
+    assert hookgw_receiver.ids == [f"{old.url[-6:-1]}-{n}" for n in range(3)] + ids
+
+
+async def test_it_hears_every_instance_also_those_that_come_later(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    blocks = [{"url": hookgw_receiver.url, "events": ["MESSAGES_UPSERT"], "secret": SECRET}]
+    async with open_kit(tmp_path, settings={"global_webhooks": blocks}) as kit:
+        for name in ("shop", "bar"):
+            await kit.gateway.create_instance(name)
+            await kit.emit("MESSAGES_UPSERT", DATA, instance=name)
+            await kit.emit("CONNECTION_UPDATE", {"state": "open"}, instance=name)
+        await kit.settled()
+        assert kit.gateway.registrations_of("shop") == []
+    assert [request.json["instance"] for request in hookgw_receiver.requests] == ["shop", "bar"]
+    for request in hookgw_receiver.requests:
+        hookgw_receiver.verify(request, SECRET)
+
+
+async def test_what_is_pending_goes_to_the_new_url_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    block = {"url": hookgw_receiver.url + "old", "label": "crm"}
+    hookgw_receiver.will(answer(503))
+    async with open_kit(tmp_path, settings={"global_webhooks": [block]}) as kit:
+        await kit.gateway.create_instance("shop")
+        for number in range(3):
+            await kit.emit("MESSAGES_UPSERT", DATA, event_id=f"e{number}")
+        await kit.settled()
+    block["url"] = hookgw_receiver.url + "new"
+    async with open_kit(tmp_path, settings={"global_webhooks": [block]}) as kit:
+        await kit.emit("MESSAGES_UPSERT", DATA, event_id="e3")
+        await kit.advance(10)
+    arrived = [(request.path, request.event_id) for request in hookgw_receiver.requests]
+    assert arrived == [("/old", "e0"), *(("/new", f"e{n}") for n in range(4))]
+
+
+async def test_one_that_the_receiver_ended_is_disabled_until_the_next_start(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(410))
+    blocks = [{"url": hookgw_receiver.url}]
+    async with open_kit(tmp_path, settings={"global_webhooks": blocks}) as kit:
+        await kit.gateway.create_instance("shop")
+        for _ in range(2):
+            await kit.emit("MESSAGES_UPSERT", DATA)
+            await kit.settled()
+        assert len(hookgw_receiver.requests) == 1
+    async with open_kit(tmp_path, settings={"global_webhooks": blocks}) as kit:
+        await kit.emit("MESSAGES_UPSERT", DATA)
+        await kit.settled()
+        assert len(hookgw_receiver.requests) == 2
+
+
+async def test_a_bad_block_stops_the_start(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with open_kit(tmp_path, settings={"global_webhooks": [{"url": "nowhere"}]}):
+            pytest.fail("it started")
+    refusals, others = caught.value.split(ConfigError)
+    assert refusals is not None
+    assert others is None

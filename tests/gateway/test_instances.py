@@ -1,0 +1,477 @@
+"""Creating, connecting and deleting instances, through a running gateway."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from hookgw.auth.keyring import Principal
+from hookgw.gateway.instances import check_name
+from hookgw.models.connectors import ConnectionState, Session
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound, StorageUnavailable
+from hookgw.models.registrations import Instance
+from hookgw.store import DeliveryQuery
+from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
+
+DATA = {"key": {"remoteJid": "5511@s.whatsapp.net", "fromMe": False, "id": "A"}}
+
+
+@pytest.fixture
+def connector() -> FakeConnector:
+    return FakeConnector()
+
+
+@pytest.fixture
+def hookgw_plugins(connector: FakeConnector) -> dict[str, object]:
+    return {"fake": connector}
+
+
+async def together(*calls: partial[Any]) -> list[Any]:
+    """Make calls at once; their results or errors, in the order of the calls."""
+    results: list[Any] = [None] * len(calls)
+
+    async def make(number: int, call: partial[Any]) -> None:
+        try:
+            results[number] = await call()
+        except HookgwError as error:
+            results[number] = error
+
+    async with trio.open_nursery() as nursery:
+        for number, call in enumerate(calls):
+            nursery.start_soon(make, number, call)
+    return results
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 128, "MESSAGES_UPSERT", "...", ".a", "a."])
+def test_names(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "x" * 129, "a b", "ação", "a/b", "a\n", "*", None, 7, "٣", ".", ".."])
+def test_what_is_no_name(name: object) -> None:
+    with pytest.raises(Invalid, match=r"^label must be 1 to 128 letters"):
+        check_name(name, "label")
+
+
+# Creating
+
+
+async def test_a_created_instance_has_a_key_of_its_own(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    shop, key = await gateway.create_instance("shop", integration="fake", options={"a": [1]})
+    _, other_key = await gateway.create_instance("bar")
+    assert gateway.authenticate(key) == Principal("shop")
+    assert gateway.authenticate(other_key) == Principal("bar")
+    assert gateway.instance("shop") == shop
+    assert (shop.integration, shop.options, shop.connected) == ("fake", {"a": [1]}, False)
+    assert shop.created_at == gateway.clock.wall()
+    assert key not in repr(shop)
+
+
+@pytest.mark.parametrize(
+    ("token", "error"),
+    [
+        ("1234567", Invalid),
+        ("x" * 257, Invalid),
+        ("with\nbreak", Invalid),
+        ("nãoascii1", Invalid),
+        ("test-key", Forbidden),
+        ("shop-token", Forbidden),
+    ],
+)
+async def test_tokens_that_cannot_be_keys(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str, error: type[HookgwError]
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", token="shop-token")
+    with pytest.raises(error, match="token"):
+        await gateway.create_instance("bar", token=token)
+    assert gateway.find_instance("bar") is None
+    assert gateway.authenticate("shop-token") == Principal("shop")
+
+
+@pytest.mark.parametrize("token", ["12345678", "x" * 256, "with space"])
+async def test_tokens_at_the_edge(hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str) -> None:
+    _, key = await hookgw_gateway.gateway.create_instance("shop", token=token)
+    assert key == token
+    assert hookgw_gateway.gateway.authenticate(token) == Principal("shop")
+
+
+@pytest.mark.parametrize("token", [None, ""])
+async def test_without_a_token_a_key_is_made(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str | None
+) -> None:
+    _, key = await hookgw_gateway.gateway.create_instance("shop", token=token)
+    assert len(key) == 32
+
+
+async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    gateway = hookgw_gateway.gateway
+    with pytest.raises(Invalid, match="instanceName"):
+        await gateway.create_instance("a b")
+    with pytest.raises(Invalid, match=r"no connector 'telegram'; known ones: fake, simulator\."):
+        await gateway.create_instance("shop", integration="telegram")
+    await gateway.create_instance("shop")
+    with pytest.raises(Forbidden, match="'shop' is taken"):
+        await gateway.create_instance("shop")
+    assert [i.name for i in gateway.instances()] == ["shop"]
+
+
+async def test_one_name_is_created_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    gateway = hookgw_gateway.gateway
+    results = await together(*[partial(gateway.create_instance, "shop")] * 5)
+    created = [result for result in results if not isinstance(result, HookgwError)]
+    assert len(created) == 1
+    assert all(isinstance(r, Forbidden) for r in results if r is not created[0])
+    assert gateway.authenticate(created[0][1]) == Principal("shop")
+
+
+async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    gateway = hookgw_gateway.gateway
+    names = [f"shop{n}" for n in range(5)]
+    results = await together(*[partial(gateway.create_instance, n, token="same-token") for n in names])
+    created = [result[0].name for result in results if not isinstance(result, HookgwError)]
+    assert [i.name for i in gateway.instances()] == created
+    assert len(created) == 1
+    assert gateway.authenticate("same-token") == Principal(created[0])
+
+
+async def test_a_caller_that_goes_away_leaves_nothing_half_made(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await gateway.create_instance("shop", token="shop-token")
+    assert gateway.authenticate("shop-token") == Principal("shop")
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await gateway.delete_instance("shop")
+    assert gateway.find_instance("shop") is None
+    assert gateway.authenticate("shop-token") is None
+
+
+async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path) as kit:
+        _, key = await kit.gateway.create_instance("shop")
+    async with open_kit(tmp_path) as kit:
+        assert kit.gateway.authenticate(key) == Principal("shop")
+        assert kit.gateway.authenticate(kit.key) == Principal()
+    assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
+
+
+# Deleting
+
+
+async def test_a_deleted_instance_leaves_nothing_to_its_successor(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """Neither its key, nor its registrations, nor what was pending, nor the ids of its events."""
+    gateway, receiver = hookgw_gateway.gateway, hookgw_receiver
+    receiver.will(answer(200), answer(503))
+    _, key = await gateway.create_instance("shop")
+    await hookgw_gateway.register(receiver.url)
+    for event_id in ("e1", "e2", "e3"):
+        await hookgw_gateway.emit("MESSAGES_UPSERT", {"of": "old"}, event_id=event_id)
+    await hookgw_gateway.emit("CONNECTION_UPDATE", {"state": "open"})
+    await hookgw_gateway.settled()
+    await gateway.delete_instance("shop")
+    assert gateway.authenticate(key) is None
+
+    await gateway.create_instance("shop")
+    assert gateway.authenticate(key) is None
+    assert gateway.registrations_of("shop") == []
+    assert gateway.connection_state("shop") is ConnectionState.CLOSE
+    assert await gateway.store.list_deliveries(DeliveryQuery(instance="shop")) == []
+    assert await gateway.store.find_delivery("shop", "e1") is None
+    assert await gateway.store.find_delivery("shop", "dlv_1") is None
+
+    await hookgw_gateway.register(receiver.url)
+    await hookgw_gateway.emit("MESSAGES_UPSERT", {"of": "new"}, event_id="e1")
+    await hookgw_gateway.advance(30)
+    assert [request.json["data"]["of"] for request in receiver.requests] == ["old", "old", "new"]
+    [delivery] = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
+    assert (delivery.event_id, delivery.instance) == ("e1", "shop")
+
+
+async def test_an_instance_may_be_called_like_a_kind_and_be_deleted(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    for name in ("MESSAGES_UPSERT", "shop"):
+        await hookgw_gateway.register(hookgw_receiver.url, instance=name)
+        await hookgw_gateway.emit("MESSAGES_UPSERT", DATA, instance=name)
+    await hookgw_gateway.settled()
+    await gateway.delete_instance("MESSAGES_UPSERT")
+    [delivery] = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
+    assert (delivery.kind, delivery.state) == ("MESSAGES_UPSERT", DeliveryState.DELIVERED)
+    await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
+    await hookgw_gateway.settled()
+    assert len(hookgw_receiver.requests) == 3
+
+
+async def test_what_is_on_the_wire_ends_in_peace_when_its_instance_is_deleted(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(hang())
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
+    await hookgw_receiver.wait_for(1)
+    await hookgw_gateway.gateway.delete_instance("shop")
+    await hookgw_gateway.register(hookgw_receiver.url)
+    hookgw_clock.jump(15)
+    await hookgw_gateway.advance(3600)
+    assert len(hookgw_receiver.requests) == 1
+    assert hookgw_gateway.gateway.store.statistics().pending == 0
+
+
+async def test_what_was_deleted_stays_away_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    async with open_kit(tmp_path) as kit:
+        _, key = await kit.gateway.create_instance("shop")
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("MESSAGES_UPSERT", DATA, event_id="e1")
+        await kit.settled()
+        await kit.gateway.delete_instance("shop")
+    async with open_kit(tmp_path) as kit:
+        assert kit.gateway.instances() == []
+        await kit.gateway.create_instance("shop")
+        assert kit.gateway.authenticate(key) is None
+        assert await kit.gateway.store.find_delivery("shop", "e1") is None
+        await kit.advance(3600)
+        assert len(hookgw_receiver.requests) == 1
+
+
+async def test_deleting_what_does_not_exist(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    with pytest.raises(NotFound):
+        await hookgw_gateway.gateway.delete_instance("shop")
+
+
+async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    _, key = await gateway.create_instance("shop")
+    results = await together(
+        partial(gateway.delete_instance, "shop"),
+        partial(gateway.create_instance, "shop"),
+        partial(gateway.delete_instance, "shop"),
+        partial(gateway.delete_instance, "shop"),
+    )
+    alive = gateway.find_instance("shop")
+    good = [one.hash for one in alive.keys] if alive else []
+    for one in [key, *(result[1] for result in results if isinstance(result, tuple))]:
+        owner = Principal("shop") if gateway._keyring.hash(one) in good else None
+        assert gateway.authenticate(one) == owner
+    assert gateway.authenticate(key) is None
+    assert any(isinstance(result, NotFound) for result in results)
+
+
+# Connecting
+
+
+async def test_connected_instances_are_connected_again_after_a_restart(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    connector = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        for name in ("on", "off", "never"):
+            await kit.gateway.create_instance(name, integration="fake", options={"n": name})
+        await kit.gateway.create_instance("by-http")
+        for name in ("on", "off"):
+            assert await kit.gateway.connect(name) is None
+        await kit.gateway.logout("off")
+        assert kit.gateway.connection_state("off") is ConnectionState.CLOSE
+    again = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": again}) as kit:
+        await kit.settled()
+        assert again.runs == 1
+        assert again.session("on").options == {"n": "on"}
+
+
+async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
+        await kit.gateway.create_instance("shop", integration="fake")
+        await kit.gateway.connect("shop")
+    async with open_kit(tmp_path) as kit:
+        assert kit.gateway.connection_state("shop") is ConnectionState.CLOSE
+        with pytest.raises(Conflict, match="there is no connector 'fake'"):
+            await kit.gateway.connect("shop")
+        with pytest.raises(Conflict, match="not connected"):
+            await kit.gateway.send_text("shop", "55", "hi")
+    back = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": back}) as kit:
+        await kit.settled()
+        assert back.runs == 1
+        await kit.gateway.delete_instance("shop")
+
+
+@pytest.mark.parametrize("call", ["connect", "logout"])
+async def test_what_has_no_connector_is_not_connected(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, call: str
+) -> None:
+    gateway = hookgw_gateway.gateway
+    with pytest.raises(NotFound):
+        await getattr(gateway, call)("shop")
+    await gateway.create_instance("shop")
+    with pytest.raises(Conflict, match="by HTTP alone"):
+        await getattr(gateway, call)("shop")
+
+
+async def test_an_account_logged_out_on_the_phone_is_not_connected_again(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    connector = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        await kit.gateway.create_instance("shop", integration="fake")
+        await kit.gateway.connect("shop")
+        connector.log_out("shop")
+        while kit.gateway.instance("shop").connected:
+            await kit.settled()
+    again = FakeConnector()
+    async with open_kit(tmp_path, plugins={"fake": again}) as kit:
+        await kit.settled()
+        assert again.runs == 0
+
+
+async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
+    hookgw_gateway: GatewayKit,
+    connector: FakeConnector,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(instance: Instance) -> None:
+        await trio.lowlevel.checkpoint()
+        raise StorageUnavailable("disk full")
+
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    await gateway.connect("shop")
+    monkeypatch.setattr(gateway._registry, "put_instance", refuse)
+    with capture_logs() as logs:
+        connector.log_out("shop")
+        while not any(line["event"] == "logout not kept" for line in logs):
+            await hookgw_gateway.settled()
+    assert gateway.instance("shop").connected
+    assert gateway.connection_state("shop") is ConnectionState.CLOSE
+
+
+async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    await gateway.connect("shop")
+    async with gateway._registry.changing("shop"):
+        connector.log_out("shop")
+        while gateway._connections.is_running("shop"):
+            await trio.lowlevel.checkpoint()
+        await hookgw_gateway.settled()
+        gateway._connections.start(gateway.instance("shop"))
+    await hookgw_gateway.settled()
+    async with gateway._registry.changing("shop"):
+        assert gateway.instance("shop").connected
+    assert connector.runs == 2
+
+
+async def test_connecting_and_logging_out_at_once_agree(
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+) -> None:
+    """Whichever comes last, what runs is what is on disk."""
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    connect, logout = partial(gateway.connect, "shop"), partial(gateway.logout, "shop")
+    for calls in ((connect, logout), (logout, connect), (connect, logout, connect), (connect, connect)):
+        await together(*calls)
+        is_running = "shop" in connector._running
+        assert gateway.instance("shop").connected is is_running
+        assert (await gateway.store.load_instances())["shop"].connected is is_running
+
+
+async def test_a_connect_whose_caller_goes_away_is_whole(
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.connect, "shop")
+        await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    await hookgw_gateway.settled()
+    assert gateway.instance("shop").connected is ("shop" in connector._running)
+
+
+async def test_a_deleted_instance_is_disconnected_for_good(
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    await gateway.connect("shop")
+    session = connector.session("shop")
+    await together(partial(gateway.connect, "shop"), partial(gateway.delete_instance, "shop"))
+    assert connector._running == {}
+
+    await hookgw_gateway.register(hookgw_receiver.url)
+    with pytest.raises(Conflict, match="is over"):
+        await session.emit("MESSAGES_UPSERT", DATA)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.requests == []
+
+
+async def test_the_account_is_the_sender_of_its_events(
+    hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", integration="fake")
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await gateway.connect("shop")
+    await connector.session("shop").emit("MESSAGES_UPSERT", DATA)
+    await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
+    await hookgw_gateway.settled()
+    sent = [(e["event"], e.get("sender")) for e in hookgw_receiver.events()]
+    assert sent == [
+        ("CONNECTION_UPDATE", None),
+        ("CONNECTION_UPDATE", "shop@fake"),
+        ("MESSAGES_UPSERT", "shop@fake"),
+        ("MESSAGES_UPSERT", "shop@fake"),
+    ]
+
+
+async def test_the_state_of_an_instance_whose_events_come_by_http(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop")
+    await hookgw_gateway.emit("CONNECTION_UPDATE", {"instance": "shop", "state": "open"})
+    assert gateway.connection_state("shop") is ConnectionState.OPEN
+    await hookgw_gateway.emit("CONNECTION_UPDATE", {"instance": "shop", "state": "refused"})
+    assert gateway.connection_state("shop") is ConnectionState.CLOSE
+
+
+async def test_a_failing_connector_ends_neither_the_gateway_nor_other_instances(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async def script(session: Session) -> None:
+        await session.set_state(ConnectionState.OPEN)
+        if session.instance == "bad":
+            raise OSError("network down")
+
+    connector = FakeConnector(script=script)
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        for name in ("bad", "good"):
+            await kit.gateway.create_instance(name, integration="fake")
+            await kit.gateway.connect(name)
+        await kit.gateway.send_text("good", "55", "hi")
+        assert connector.sent[0].instance == "good"
+        await kit.gateway.delete_instance("bad")

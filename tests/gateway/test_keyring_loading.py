@@ -1,0 +1,153 @@
+"""The keyring of an installation, over restarts of a real store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from hookgw.auth.keyring import CONFIGURED_KEY, DEFAULT_KEY, Key, Keyring, Principal
+from hookgw.auth.rate_limit import Rates
+from hookgw.config.settings import AuthSettings
+from hookgw.gateway.keyring_loading import GlobalKeys, open_keyring
+from hookgw.models.clock import Clock
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.registrations import Instance
+from hookgw.store import open_store
+
+SALT = "the-salt"
+OLD_KEY = "the-key-that-an-earlier-version-made"
+OLD_HASH = Keyring(SALT.encode(), float, Rates(0, 0, float)).hash(OLD_KEY)
+
+
+async def opened(
+    path: Path, shown: list[str], *instances: Instance, key: str | None = None
+) -> tuple[Keyring, GlobalKeys]:
+    async with open_store(path / "hookgw.db", clock=Clock()) as store:
+        return await open_keyring(store, AuthSettings(global_key=key), instances, shown.append, Clock())
+
+
+async def put(path: Path, **values: Any) -> None:
+    """Write values as an earlier start left them."""
+    async with open_store(path / "hookgw.db", clock=Clock()) as store:
+        for name, value in {"salt": SALT, **values}.items():
+            await store.put_value(f"auth.{name}", value)
+
+
+def owner(ring: Keyring, key: str) -> Principal | None:
+    holder = ring.find(key)
+    return None if holder is None else holder.principal
+
+
+async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path) -> None:
+    shown: list[str] = []
+    first, keys = await opened(tmp_path, shown)
+    again, _ = await opened(tmp_path, shown)
+    [key] = shown
+    assert owner(first, key) == owner(again, key) == Principal()
+    assert [one.name for one in keys.stored] == [DEFAULT_KEY]
+    assert keys.configured is None
+    assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
+
+
+async def test_a_configured_key_is_one_of_them(tmp_path: Path) -> None:
+    shown: list[str] = []
+    await opened(tmp_path, shown)
+    ring, keys = await opened(tmp_path, shown, key="configured")
+    [made] = shown
+    assert owner(ring, "configured") == owner(ring, made) == Principal()
+    assert keys.configured is not None
+    assert (keys.configured.name, len(keys.stored)) == (CONFIGURED_KEY, 1)
+
+
+async def test_with_a_configured_key_none_is_made(tmp_path: Path) -> None:
+    shown: list[str] = []
+    ring, keys = await opened(tmp_path, shown, key="configured")
+    assert (shown, keys.stored) == ([], ())
+    ring, keys = await opened(tmp_path, shown)
+    assert owner(ring, "configured") is None
+    assert owner(ring, shown[0]) == Principal()
+
+
+@pytest.mark.parametrize(("key", "told"), [("k" * 15, True), ("k" * 16, False)])
+async def test_a_short_configured_key_is_worth_a_warning(key: str, told: bool, tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        await opened(tmp_path, [], key=key)
+    assert [log["event"] for log in logs] == ["weak key"] * told
+    assert key not in repr(logs)
+
+
+async def test_a_key_that_could_not_be_shown_is_made_anew(tmp_path: Path) -> None:
+    def killed(key: str) -> None:
+        raise KeyboardInterrupt
+
+    async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
+        with pytest.raises(KeyboardInterrupt):
+            await open_keyring(store, AuthSettings(), (), killed, Clock())
+    shown: list[str] = []
+    ring, _ = await opened(tmp_path, shown)
+    assert owner(ring, shown[0]) == Principal()
+
+
+async def test_a_key_is_made_where_no_stored_one_lasts(tmp_path: Path) -> None:
+    """An operator who took the key out of the settings is not locked out when the last other one expires."""
+    dying = [{"name": name, "hash": OLD_HASH, "expires_at": 4e9} for name in ("default", "default-2")]
+    await put(tmp_path, global_keys=dying)
+    shown: list[str] = []
+    ring, keys = await opened(tmp_path, shown)
+    assert [one.name for one in keys.stored] == ["default", "default-2", "default-3"]
+    assert owner(ring, shown[0]) == owner(ring, OLD_KEY) == Principal()
+    await opened(tmp_path, shown)
+    assert len(shown) == 1
+
+
+async def test_instance_keys_outlive_a_restart(tmp_path: Path) -> None:
+    ring, _ = await opened(tmp_path, [], key="g")
+    shop = Instance(name="shop", id="1", keys=(Key(name="crm", hash=ring.hash("shop-key")),))
+    ring, _ = await opened(tmp_path, [], shop, key="g")
+    assert owner(ring, "shop-key") == Principal("shop")
+
+
+# Data files of old
+
+
+async def test_the_global_key_of_old_is_the_one_named_default(tmp_path: Path) -> None:
+    await put(tmp_path, global_key_hash=OLD_HASH)
+    shown: list[str] = []
+    ring, keys = await opened(tmp_path, shown)
+    assert (shown, owner(ring, OLD_KEY)) == ([], Principal())
+    assert keys.stored == (Key(name=DEFAULT_KEY, hash=OLD_HASH),)
+
+
+async def test_the_global_key_of_old_has_no_force_beside_a_configured_one(tmp_path: Path) -> None:
+    """It never had: an operator may have set that one because this one had leaked."""
+    await put(tmp_path, global_key_hash=OLD_HASH)
+    ring, keys = await opened(tmp_path, [], key="configured")
+    assert (owner(ring, OLD_KEY), keys.stored) == (None, ())
+
+
+async def test_the_global_key_of_old_does_not_come_back(tmp_path: Path) -> None:
+    await put(tmp_path, global_key_hash=OLD_HASH, global_keys=[{"name": "new", "hash": "00" * 32}])
+    ring, _ = await opened(tmp_path, [])
+    assert owner(ring, OLD_KEY) is None
+
+
+@pytest.mark.parametrize("damaged", ["text", [{"name": "no hash"}], [1], {}])
+async def test_damaged_records_stop_the_start(damaged: Any, tmp_path: Path) -> None:
+    await put(tmp_path, global_keys=damaged)
+    with pytest.raises(BaseException) as caught:
+        await opened(tmp_path, [])
+    assert caught.group_contains(StorageUnavailable) or isinstance(caught.value, StorageUnavailable)
+
+
+def test_the_keys_of_an_instance_of_old_get_names() -> None:
+    old = Instance(name="shop", id="1", key_hashes=("aa", "bb"))
+    assert [(key.name, key.hash) for key in old.with_named_keys().keys] == [
+        ("default", "aa"),
+        ("default-2", "bb"),
+    ]
+    assert old.with_named_keys().key_hashes == ()
+    new = old.with_named_keys()
+    assert new.with_named_keys() is new

@@ -1,0 +1,341 @@
+"""Making and revoking keys, through a running gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from hookgw.auth.keyring import Holder
+from hookgw.config.settings import Settings, StorageSettings
+from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.keys import MAX_KEYS
+from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
+from hookgw.models.registrations import Instance
+from hookgw.testing import GatewayKit, open_kit
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+async def gateway(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> Gateway:
+    gateway = hookgw_gateway.gateway
+    await gateway.create_instance("shop", token="shop-default-key")
+    return gateway
+
+
+def holder(gateway: Gateway, key: str) -> Holder:
+    found = gateway.admit(key, None)
+    assert found is not None
+    return found
+
+
+def everything(gateway: Gateway) -> Holder:
+    return holder(gateway, GatewayKit.key)
+
+
+async def make(gateway: Gateway, scope: str | None, name: str, maker: str, life: float | None = None) -> str:
+    expires_at = None if life is None else gateway.clock.steady() + life
+    _, key = await gateway.create_key(scope, name, expires_at=expires_at, maker=holder(gateway, maker))
+    return key
+
+
+def names(gateway: Gateway, scope: str | None) -> list[str]:
+    return [key.name for key in gateway.keys(scope)]
+
+
+async def test_an_instance_has_several_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    crm = await make(gateway, "shop", "crm", GatewayKit.key)
+    n8n = await make(gateway, "shop", "n8n", "shop-default-key")
+    assert names(gateway, "shop") == ["default", "crm", "n8n"]
+    assert len({"shop-default-key", crm, n8n}) == 3
+    assert all(holder(gateway, key).principal.instance == "shop" for key in ("shop-default-key", crm, n8n))
+
+
+async def test_global_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    key = await make(gateway, None, "ops", GatewayKit.key)
+    assert holder(gateway, key).principal.is_global
+    assert names(gateway, None) == ["configuration", "ops"]
+    await gateway.revoke_key(None, "ops", by=holder(gateway, key))
+    assert gateway.authenticate(key) is None
+
+
+async def test_a_revoked_key_opens_nothing_at_once(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    key = await make(gateway, "shop", "crm", GatewayKit.key)
+    await gateway.revoke_key("shop", "crm", by=everything(gateway))
+    assert gateway.authenticate(key) is None
+    assert names(gateway, "shop") == ["default"]
+    with pytest.raises(NotFound, match="no key 'crm'"):
+        await gateway.revoke_key("shop", "crm", by=everything(gateway))
+
+
+async def test_an_expired_key_opens_nothing_at_once(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    key = await make(gateway, "shop", "crm", GatewayKit.key, life=DAY)
+    hookgw_clock.jump(DAY - 1)
+    assert gateway.authenticate(key) is not None
+    hookgw_clock.jump(1)
+    assert gateway.authenticate(key) is None
+    assert names(gateway, "shop") == ["default", "crm"]
+
+
+async def test_the_name_of_an_expired_key_is_free(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    await make(gateway, "shop", "crm", GatewayKit.key, life=DAY)
+    await make(gateway, "shop", "other", GatewayKit.key, life=DAY)
+    hookgw_clock.jump(DAY)
+    await make(gateway, "shop", "crm", GatewayKit.key)
+    assert names(gateway, "shop") == ["default", "crm"]
+
+
+async def test_changes_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path) as kit:
+        await kit.gateway.create_instance("shop")
+        kept = [await make(kit.gateway, scope, "kept", kit.key) for scope in ("shop", None)]
+        gone = [await make(kit.gateway, scope, "gone", kit.key) for scope in ("shop", None)]
+        for scope in ("shop", None):
+            await kit.gateway.revoke_key(scope, "gone", by=everything(kit.gateway))
+    async with open_kit(tmp_path) as kit:
+        assert all(kit.gateway.authenticate(key) for key in kept)
+        assert not any(kit.gateway.authenticate(key) for key in gone)
+    data = (tmp_path / "hookgw.db").read_bytes()
+    assert not [key for key in kept + gone if key.encode() in data]
+
+
+async def test_a_data_file_of_old_opens(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path) as kit:
+        shop, key = await kit.gateway.create_instance("shop")
+        old: Any = msgspec.to_builtins(shop)
+        del old["keys"]
+        old["key_hashes"] = [shop.keys[0].hash]
+        await kit.gateway.store.put_instance(msgspec.convert(old, Instance))
+    async with open_kit(tmp_path) as kit:
+        assert names(kit.gateway, "shop") == ["default"]
+        more = await make(kit.gateway, "shop", "more", key)
+    async with open_kit(tmp_path) as kit:
+        assert names(kit.gateway, "shop") == ["default", "more"]
+        assert kit.gateway.authenticate(key) == kit.gateway.authenticate(more) != None  # noqa: E711
+        await kit.gateway.delete_instance("shop")
+        assert kit.gateway.authenticate(key) is kit.gateway.authenticate(more) is None
+
+
+@pytest.mark.parametrize("scope", ["shop", None])
+async def test_how_many_there_may_be(scope: str | None, gateway: Gateway, hookgw_clock: MockClock) -> None:
+    room = MAX_KEYS - len([name for name in names(gateway, scope) if name != "configuration"])
+    for number in range(room):
+        await make(gateway, scope, f"k{number}", GatewayKit.key, life=DAY if number == 0 else None)
+    with pytest.raises(Conflict, match="32 keys already"):
+        await make(gateway, scope, "more", GatewayKit.key)
+    hookgw_clock.jump(DAY)
+    await make(gateway, scope, "more", GatewayKit.key)
+
+
+@pytest.mark.parametrize(
+    ("scope", "name", "reason"),
+    [
+        ("shop", "default", "is taken"),
+        (None, "configuration", r"auth\.global_key"),
+        (None, "ops", "is taken"),
+    ],
+)
+async def test_names_that_are_taken(
+    scope: str | None, name: str, reason: str, gateway: Gateway, hookgw_clock: MockClock
+) -> None:
+    await make(gateway, None, "ops", GatewayKit.key)
+    await make(gateway, "shop", "configuration", GatewayKit.key)
+    with pytest.raises(Conflict, match=reason):
+        await make(gateway, scope, name, GatewayKit.key)
+
+
+async def test_a_key_that_would_have_expired_already(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    with pytest.raises(Invalid, match="expired already: it is 20"):
+        await make(gateway, "shop", "crm", GatewayKit.key, life=0)
+    assert names(gateway, "shop") == ["default"]
+
+
+@pytest.mark.parametrize("scope", ["nobody", "*"])
+async def test_unknown_instances(scope: str, gateway: Gateway, hookgw_clock: MockClock) -> None:
+    with pytest.raises(NotFound):
+        gateway.keys(scope)
+    with pytest.raises(NotFound):
+        await make(gateway, scope, "crm", GatewayKit.key)
+    with pytest.raises(NotFound):
+        await gateway.revoke_key(scope, "default", by=everything(gateway))
+
+
+# A key does not buy more than it is worth
+
+
+@pytest.mark.parametrize("scope", ["shop", None])
+async def test_a_key_makes_none_that_outlives_it(
+    scope: str | None, gateway: Gateway, hookgw_clock: MockClock
+) -> None:
+    maker = await make(gateway, scope, "for-a-day", GatewayKit.key, life=DAY)
+    with pytest.raises(Forbidden, match=r"expires at .*: it makes no key that outlives it"):
+        await make(gateway, "shop", "longer", maker, life=DAY + 1)
+    same = holder(gateway, await make(gateway, "shop", "same", maker, life=DAY))
+    left_out = holder(gateway, await make(gateway, "shop", "left-out", maker))
+    assert same.key.expires_at == left_out.key.expires_at == holder(gateway, maker).key.expires_at
+
+
+async def test_a_key_revokes_none_that_outlives_it(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    guest = holder(gateway, await make(gateway, "shop", "guest", GatewayKit.key, life=DAY))
+    await make(gateway, "shop", "sooner", GatewayKit.key, life=DAY / 2)
+    with pytest.raises(Forbidden, match="it revokes none that outlives it"):
+        await gateway.revoke_key("shop", "default", by=guest)
+    await gateway.revoke_key("shop", "sooner", by=guest)
+    await gateway.revoke_key("shop", "guest", by=guest)
+    assert names(gateway, "shop") == ["default"]
+
+
+async def test_an_instance_key_does_not_revoke_the_last_one(
+    gateway: Gateway, hookgw_clock: MockClock
+) -> None:
+    own = holder(gateway, "shop-default-key")
+    await make(gateway, "shop", "expired", GatewayKit.key, life=1)
+    hookgw_clock.jump(1)
+    with pytest.raises(Forbidden, match="last key of the instance"):
+        await gateway.revoke_key("shop", "default", by=own)
+    await gateway.revoke_key("shop", "default", by=everything(gateway))
+    assert gateway.authenticate("shop-default-key") is None
+
+
+async def test_an_instance_key_gives_way_to_another(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    fresh = await make(gateway, "shop", "fresh", "shop-default-key")
+    await gateway.revoke_key("shop", "default", by=holder(gateway, fresh))
+    assert names(gateway, "shop") == ["fresh"]
+
+
+@pytest.mark.parametrize("change", ["make", "revoke"])
+async def test_a_key_that_was_revoked_while_its_request_was_read_does_nothing(
+    change: str, gateway: Gateway, hookgw_clock: MockClock
+) -> None:
+    leaked = await make(gateway, "shop", "leaked", GatewayKit.key)
+    found = holder(gateway, leaked)
+    await gateway.revoke_key("shop", "leaked", by=everything(gateway))
+    acts: dict[str, Callable[[], Awaitable[object]]] = {
+        "make": partial(gateway.create_key, "shop", "more", expires_at=None, maker=found),
+        "revoke": partial(gateway.revoke_key, "shop", "default", by=found),
+    }
+    with pytest.raises(Unauthorized, match="no longer valid"):
+        await acts[change]()
+    assert names(gateway, "shop") == ["default"]
+
+
+async def test_where_a_key_comes_from(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    first = await make(gateway, "shop", "first", "shop-default-key")
+    await make(gateway, "shop", "second", first)
+    await make(gateway, "shop", "apart", GatewayKit.key)
+    ops = await make(gateway, None, "ops", GatewayKit.key)
+    await make(gateway, None, "more-ops", ops)
+    found = {key.name: key.origin for key in [*gateway.keys("shop"), *gateway.keys(None)]}
+    assert found == {
+        "default": "",
+        "first": "default",
+        "second": "default",
+        "apart": "",
+        "configuration": "",
+        "ops": "configuration",
+        "more-ops": "configuration",
+    }
+
+
+async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    with capture_logs() as logs:
+        key = await make(gateway, "shop", "crm", "shop-default-key", life=DAY)
+        await gateway.revoke_key("shop", "crm", by=everything(gateway))
+    assert [(log["event"], log["instance"], log["name"]) for log in logs] == [
+        ("key made", "shop", "crm"),
+        ("key revoked", "shop", "crm"),
+    ]
+    assert (logs[0]["maker"], logs[1]["by"]) == ("default", "configuration")
+    assert datetime.fromisoformat(logs[0]["expires_at"])
+    assert key not in repr(logs)
+
+
+# Nobody is locked out
+
+
+async def test_the_key_of_the_settings_cannot_be_revoked(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    with pytest.raises(Conflict, match=r"auth\.global_key of the configuration"):
+        await gateway.revoke_key(None, "configuration", by=everything(gateway))
+    with pytest.raises(NotFound):
+        await gateway.revoke_key("shop", "configuration", by=everything(gateway))
+
+
+async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path) as kit:
+        lasting = await make(kit.gateway, None, "lasting", kit.key)
+    async with open_kit(tmp_path, settings={"auth": {"global_key": ""}}) as kit:
+        gateway = kit.gateway
+        assert names(gateway, None) == ["lasting"]
+        await make(gateway, None, "for-a-day", lasting, life=DAY)
+        with pytest.raises(Conflict, match="last global key that never expires"):
+            await gateway.revoke_key(None, "lasting", by=holder(gateway, lasting))
+        other = await make(gateway, None, "other", lasting)
+        await gateway.revoke_key(None, "lasting", by=holder(gateway, lasting))
+        assert gateway.authenticate(lasting) is None
+        assert gateway.authenticate(other) is not None
+
+
+async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    """As ``docs/operations.md`` tells it: once with a new key in the configuration, then without."""
+    made: list[str] = []
+    without = Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db")))
+    async with open_gateway(without, base=tmp_path, show_key=made.append):
+        [lost] = made
+    async with open_kit(tmp_path) as kit:
+        assert names(kit.gateway, None) == ["configuration", "default"]
+        await kit.gateway.revoke_key(None, "default", by=everything(kit.gateway))
+        ops = await make(kit.gateway, None, "ops", kit.key)
+    async with open_gateway(without, base=tmp_path, show_key=made.append) as gateway:
+        assert [gateway.authenticate(key) is not None for key in (lost, kit.key, ops)] == [False, False, True]
+    assert made == [lost]
+
+
+# The disk, and those who go away
+
+
+@pytest.mark.parametrize("scope", ["shop", None])
+async def test_what_the_disk_refuses_did_not_happen(
+    scope: str | None, gateway: Gateway, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await make(gateway, scope, "crm", GatewayKit.key)
+
+    async def refuse(*_: object) -> None:
+        raise StorageUnavailable("The disk is full.")
+
+    monkeypatch.setattr(gateway.store, "put_instance", refuse)
+    monkeypatch.setattr(gateway.store, "put_value", refuse)
+    before = names(gateway, scope)
+    with pytest.raises(StorageUnavailable):
+        await make(gateway, scope, "more", GatewayKit.key)
+    with pytest.raises(StorageUnavailable):
+        await gateway.revoke_key(scope, "crm", by=everything(gateway))
+    assert names(gateway, scope) == before
+    assert gateway.authenticate(key) is not None
+
+
+async def test_a_change_is_finished_for_those_who_went_away(
+    gateway: Gateway, hookgw_clock: MockClock
+) -> None:
+    key = await make(gateway, None, "ops", GatewayKit.key)
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await gateway.revoke_key(None, "ops", by=everything(gateway))
+    assert gateway.authenticate(key) is None
+    assert names(gateway, None) == ["configuration"]
+
+
+async def test_changes_of_one_instance_wait_for_each_other(gateway: Gateway, hookgw_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(make, gateway, "shop", f"k{number}", GatewayKit.key)
+            nursery.start_soon(make, gateway, None, f"k{number}", GatewayKit.key)
+    assert len(names(gateway, "shop")) == len(names(gateway, None)) == 11

@@ -1,0 +1,194 @@
+"""The figures: what is counted, under which names and labels, and what a scrape looks like."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from hookgw._version import __version__
+from hookgw.gateway.metrics import COMMIT_ROWS, DELIVERY_SECONDS, REQUEST_LIMITS, Histogram, Metrics
+from hookgw.models.deliveries import LaneState, Outcome
+from hookgw.models.errors import PluginFailed, StorageUnavailable
+
+
+class Lane(msgspec.Struct):
+    state: LaneState
+    backlog: int
+    head_since: float | None = None
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """What a scrape gives, by name and labels."""
+    text, _ = metrics.render()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text.decode())
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    return samples(metrics)[name, frozenset(labels.items())]
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+def test_each_gateway_has_its_own(metrics: Metrics) -> None:
+    metrics.accepted("MESSAGES_UPSERT")
+    assert ("hookgw_events_accepted_total", frozenset({("kind", "MESSAGES_UPSERT")})) not in samples(
+        Metrics()
+    )
+
+
+def test_what_is_bounded_is_there_from_the_start(metrics: Metrics) -> None:
+    """So that a rate can be taken of the first event."""
+    for state in ("delivered", "dead", "dropped"):
+        assert value(metrics, "hookgw_deliveries_total", state=state) == 0
+    for outcome in Outcome:
+        assert value(metrics, "hookgw_attempts_total", outcome=outcome) == 0
+    for state in LaneState:
+        assert value(metrics, "hookgw_lanes", state=state) == 0
+        assert value(metrics, "hookgw_backlog_deliveries", lane_state=state) == 0
+        assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state=state) == 0
+    for limit in REQUEST_LIMITS:
+        assert value(metrics, "hookgw_http_requests_limited_total", limit=limit) == 0
+    assert value(metrics, "hookgw_events_duplicate_total") == 0
+    assert value(metrics, "hookgw_info", version=__version__) == 1
+
+
+def test_the_connections_of_clients(metrics: Metrics) -> None:
+    assert value(metrics, "hookgw_http_connections") == 0
+    metrics.watch_connections(lambda: (3, 2))
+    assert value(metrics, "hookgw_http_connections") == 3
+    assert value(metrics, "hookgw_http_connections_crowded_out_total") == 2
+
+
+def test_events_are_counted_by_kind(metrics: Metrics) -> None:
+    metrics.accepted("MESSAGES_UPSERT")
+    metrics.accepted("MESSAGES_UPSERT", 3)
+    metrics.accepted("CALL")
+    metrics.duplicates()
+    metrics.duplicates(2)
+    assert value(metrics, "hookgw_events_accepted_total", kind="MESSAGES_UPSERT") == 4
+    assert value(metrics, "hookgw_events_accepted_total", kind="CALL") == 1
+    assert value(metrics, "hookgw_events_duplicate_total") == 3
+
+
+def test_deliveries_are_counted_by_state(metrics: Metrics) -> None:
+    metrics.delivered(0.003)
+    metrics.dead()
+    metrics.dead(4)
+    metrics.dropped(2)
+    assert value(metrics, "hookgw_deliveries_total", state="delivered") == 1
+    assert value(metrics, "hookgw_deliveries_total", state="dead") == 5
+    assert value(metrics, "hookgw_deliveries_total", state="dropped") == 2
+
+
+def test_attempts_are_counted_by_outcome(metrics: Metrics) -> None:
+    metrics.attempted(Outcome.UNREACHABLE)
+    metrics.attempted(Outcome.UNREACHABLE)
+    assert value(metrics, "hookgw_attempts_total", outcome="unreachable") == 2
+    assert value(metrics, "hookgw_attempts_total", outcome="delivered") == 0
+
+
+def test_the_time_to_delivery_is_a_histogram(metrics: Metrics) -> None:
+    for seconds in (0.0005, 0.3, 0.3, 7200):
+        metrics.delivered(seconds)
+    assert value(metrics, "hookgw_delivery_seconds_bucket", le="0.001") == 1
+    assert value(metrics, "hookgw_delivery_seconds_bucket", le="0.25") == 1
+    assert value(metrics, "hookgw_delivery_seconds_bucket", le="0.5") == 3
+    assert value(metrics, "hookgw_delivery_seconds_bucket", le="3600.0") == 3
+    assert value(metrics, "hookgw_delivery_seconds_bucket", le="+Inf") == 4
+    assert value(metrics, "hookgw_delivery_seconds_count") == 4
+    assert math.isclose(value(metrics, "hookgw_delivery_seconds_sum"), 7200.6005)
+
+
+def test_the_buckets_reach_from_a_millisecond_to_an_hour() -> None:
+    assert (DELIVERY_SECONDS[0], DELIVERY_SECONDS[-1]) == (0.001, 3600)
+    assert list(DELIVERY_SECONDS) == sorted(set(DELIVERY_SECONDS))
+
+
+def test_a_value_at_a_bound_falls_under_it() -> None:
+    """The bounds of Prometheus are inclusive ("le")."""
+    histogram = Histogram((1, 2))
+    for seen in (1, 1.5, 2, 3):
+        histogram.observe(seen)
+    buckets = {s.labels["le"]: s.value for s in histogram.family("x", "X.").samples if s.name == "x_bucket"}
+    assert buckets == {"1.0": 1, "2.0": 3, "+Inf": 4}
+
+
+def test_commits_are_histograms_of_time_and_size(metrics: Metrics) -> None:
+    metrics.committed(0.004, 120)
+    metrics.committed(20, COMMIT_ROWS[-1] + 1)
+    assert value(metrics, "hookgw_commit_seconds_bucket", le="0.005") == 1
+    assert value(metrics, "hookgw_commit_seconds_count") == 2
+    assert value(metrics, "hookgw_commit_rows_bucket", le="200.0") == 1
+    assert value(metrics, "hookgw_commit_rows_bucket", le="+Inf") == 2
+
+
+def test_a_failing_disk_shows_until_it_has_recovered(metrics: Metrics) -> None:
+    assert value(metrics, "hookgw_disk_failing") == 0
+    error = StorageUnavailable("data/hookgw.db: the disk is full.")
+    metrics.disk_failed(error)
+    assert value(metrics, "hookgw_disk_failing") == 1
+    assert metrics.disk_failure is error
+    metrics.disk_recovered()
+    assert value(metrics, "hookgw_disk_failing") == 0
+    assert metrics.disk_failure is None
+
+
+def test_plugin_failures_name_the_plugin_and_the_hook(metrics: Metrics) -> None:
+    metrics.plugin_failed(PluginFailed("filters", "hookgw_filter", "it raised"))
+    metrics.plugin_failed(PluginFailed("filters", "hookgw_filter", "it raised again"))
+    assert value(metrics, "hookgw_plugin_failures_total", plugin="filters", hook="hookgw_filter") == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "label"), [(200, "2xx"), (202, "2xx"), (404, "4xx"), (503, "5xx"), (599, "5xx")]
+)
+def test_requests_are_counted_by_route_and_status(metrics: Metrics, status: int, label: str) -> None:
+    metrics.requested("/webhook/set/<instance>", status)
+    assert value(metrics, "hookgw_http_requests_total", route="/webhook/set/<instance>", status=label) == 1
+
+
+def test_lanes_are_looked_at_when_asked_for(metrics: Metrics) -> None:
+    lanes: list[Lane] = []
+    metrics.watch_lanes(lambda: lanes, lambda: 1000.0)
+    lanes += [
+        Lane(LaneState.WAITING, 7, 400.0),
+        Lane(LaneState.WAITING, 5, 900.0),
+        Lane(LaneState.DELIVERING, 1, 999.5),
+        Lane(LaneState.IDLE, 0),
+    ]
+    assert value(metrics, "hookgw_lanes", state="waiting") == 2
+    assert value(metrics, "hookgw_lanes", state="idle") == 1
+    assert value(metrics, "hookgw_backlog_deliveries", lane_state="waiting") == 12
+    assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state="waiting") == 600
+    assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state="delivering") == 0.5
+    assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state="idle") == 0
+
+
+def test_a_label_value_cannot_break_the_text(metrics: Metrics) -> None:
+    metrics.plugin_failed(PluginFailed('we"ird\n', "hook", "x"))
+    assert value(metrics, "hookgw_plugin_failures_total", plugin='we"ird\n', hook="hook") == 1
+
+
+def test_the_answer_is_the_text_format_of_prometheus(metrics: Metrics) -> None:
+    text, content_type = metrics.render()
+    assert content_type.startswith("text/plain; version=")
+    assert (
+        b"# HELP hookgw_attempts_total Attempts, by outcome.\n# TYPE hookgw_attempts_total counter\n" in text
+    )
+
+
+def test_registering_the_figures_does_not_look_at_the_lanes() -> None:
+    """A second collector of the same registry makes prometheus_client describe the first."""
+    metrics = Metrics()
+    metrics.watch_lanes(lambda: pytest.fail("looked at the lanes"), lambda: 0.0)
+    metrics.registry.register(Metrics().registry)

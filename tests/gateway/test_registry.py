@@ -1,0 +1,202 @@
+"""Instances and registrations, over a real store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hookgw.gateway.registry import Registry
+from hookgw.models.clock import Clock
+from hookgw.models.errors import NotFound, StorageUnavailable
+from hookgw.models.registrations import GLOBAL_INSTANCE, Instance, Registration
+from hookgw.store import Store, open_store
+
+SHOP = Instance(name="shop", id="id-1")
+
+
+def registration(name: str = "reg_1", *, instance: str = "shop", **more: Any) -> Registration:
+    return Registration(id=name, instance=instance, url=more.pop("url", "http://r.example/"), **more)
+
+
+@asynccontextmanager
+async def opened(folder: Path, *everywhere: Registration) -> AsyncIterator[tuple[Registry, Store]]:
+    async with open_store(folder / "hookgw.db", clock=Clock()) as store:
+        registry = Registry(store)
+        await registry.load(everywhere)
+        yield registry, store
+
+
+@asynccontextmanager
+async def cancelled() -> AsyncIterator[None]:
+    """A block whose caller has gone away already."""
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        yield
+
+
+async def test_what_is_put_is_found_and_outlives_a_restart(tmp_path: Path) -> None:
+    crm = registration("reg_2", label="crm", url="http://crm.example/")
+    async with opened(tmp_path) as (registry, _):
+        await registry.put_instance(SHOP)
+        await registry.put_instance(Instance(name="bar", id="id-2"))
+        await registry.put(registration())
+        await registry.put(crm)
+    async with opened(tmp_path) as (registry, _):
+        assert [i.name for i in registry.instances()] == ["bar", "shop"]
+        assert registry.instance("shop") == registry.find_instance("shop") == SHOP
+        assert registry.find("shop", "crm") == registry.registration("reg_2") == crm
+        assert [r.label for r in registry.of_instance("shop")] == ["crm", "default"]
+        assert registry.of_instance("bar") == []
+        assert registry.find("bar", "default") is None
+
+
+async def test_what_is_removed_is_gone(tmp_path: Path) -> None:
+    one, two = registration(), registration("reg_2", label="crm")
+    async with opened(tmp_path) as (registry, _):
+        await registry.put_instance(SHOP)
+        await registry.put(one)
+        await registry.put(two)
+        await registry.remove(one)
+        assert registry.of_instance("shop") == [two]
+        assert registry.registration("reg_1") is None
+        await registry.remove(two)
+        await registry.remove_instance(SHOP)
+        assert registry.wanting("shop", "CALL") == []
+        with pytest.raises(NotFound, match="'shop' does not exist"):
+            registry.instance("shop")
+    async with opened(tmp_path) as (registry, _):
+        assert registry.instances() == []
+        assert registry.of_instance("shop") == []
+
+
+async def test_who_wants_an_event(tmp_path: Path) -> None:
+    calls = registration("reg_1", label="a", events=("CALL",))
+    everything = registration("reg_2", label="b")
+    disabled = registration("reg_3", label="c", enabled=False)
+    other = registration("reg_4", instance="bar")
+    all_calls = registration("global_x", instance=GLOBAL_INSTANCE, label="x", events=("CALL",))
+    async with opened(tmp_path, all_calls) as (registry, _):
+        for one in (calls, everything, disabled, other):
+            await registry.put(one)
+        assert registry.wanting("shop", "CALL") == [calls, everything, all_calls]
+        assert registry.wanting("shop", "CHATS_SET") == [everything]
+        assert registry.wanting("bar", "CALL") == [other, all_calls]
+        assert registry.wanting("new", "CALL") == [all_calls]
+        assert registry.registration("global_x") == all_calls
+
+
+async def test_a_registration_of_the_configuration_changes_in_memory_alone(tmp_path: Path) -> None:
+    one, two = (registration(f"global_{n}", instance=GLOBAL_INSTANCE, label=n) for n in "xy")
+    disabled = msgspec.structs.replace(one, enabled=False)
+    async with opened(tmp_path, one, two) as (registry, store):
+        await registry.put(disabled)
+        assert registry.registration("global_x") == disabled
+        assert registry.wanting("shop", "CALL") == [two]
+        assert await store.load_registrations() == {}
+
+
+async def test_a_registration_and_the_note_of_its_move_go_together(tmp_path: Path) -> None:
+    old = registration()
+    new = msgspec.structs.replace(old, url="http://new.example/")
+    async with opened(tmp_path) as (registry, store):
+        await registry.put(old)
+        assert await store.load_moves() == {}
+        await registry.put(new, moving=[old.url])
+        assert await store.load_moves() == {old.id: [old.url]}
+        await registry.put(msgspec.structs.replace(new, base64=True))
+        assert await store.load_moves() == {old.id: [old.url]}
+        await registry.remove(new)
+        assert await store.load_moves() == {}
+
+
+async def test_memory_follows_the_disk_where_the_caller_has_gone_away(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (registry, store):
+        async with cancelled():
+            await registry.put_instance(SHOP)
+        async with cancelled():
+            await registry.put(registration())
+        assert registry.find_instance("shop") == SHOP
+        assert registry.find("shop", "default") == registration()
+        assert set(await store.load_registrations()) == {"reg_1"}
+        async with cancelled():
+            await registry.remove(registration())
+        async with cancelled():
+            await registry.remove_instance(SHOP)
+        assert registry.instances() == []
+        assert registry.of_instance("shop") == []
+        assert (await store.load_instances(), await store.load_registrations()) == ({}, {})
+
+
+class RefusingStore:
+    """A disk that takes nothing."""
+
+    async def _refuse(self, *given: object, **named: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise StorageUnavailable("disk full")
+
+    put_instance = remove_instance = put_registration = remove_registration = _refuse
+
+    async def load_instances(self) -> dict[str, Instance]:
+        return {"shop": SHOP}
+
+    async def load_registrations(self) -> dict[str, Registration]:
+        return {"reg_1": registration()}
+
+
+async def test_what_the_disk_refuses_does_not_happen() -> None:
+    store: Any = RefusingStore()
+    registry = Registry(store)
+    await registry.load(())
+    with pytest.raises(StorageUnavailable):
+        await registry.put_instance(Instance(name="bar", id="id-2"))
+    with pytest.raises(StorageUnavailable):
+        await registry.put(registration("reg_2", label="crm"))
+    with pytest.raises(StorageUnavailable):
+        await registry.remove(registration())
+    with pytest.raises(StorageUnavailable):
+        await registry.remove_instance(SHOP)
+    assert registry.instances() == [SHOP]
+    assert registry.of_instance("shop") == [registration()]
+
+
+async def test_an_instance_is_changed_by_one_at_a_time(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    async def change(name: str, instance: str, until: trio.Event) -> None:
+        async with registry.changing(instance):
+            order.append(f"{name} begins")
+            await until.wait()
+            order.append(f"{name} ends")
+
+    first, now = trio.Event(), trio.Event()
+    now.set()
+    async with opened(tmp_path) as (registry, _):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(change, "a", "shop", first)
+            await wait_all_tasks_blocked()
+            nursery.start_soon(change, "b", "shop", now)
+            nursery.start_soon(change, "c", "bar", now)
+            with trio.move_on_after(0):
+                await change("gone", "shop", now)
+            await wait_all_tasks_blocked()
+            assert order == ["a begins", "c begins", "c ends"]
+            first.set()
+        assert order[3:] == ["a ends", "b begins", "b ends"]
+        assert registry._locks == {}
+
+
+async def test_a_change_that_fails_holds_nobody_up(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (registry, _):
+        with pytest.raises(ValueError, match="mine"):
+            async with registry.changing("shop"):
+                raise ValueError("mine")
+        async with registry.changing("shop"):
+            pass
+        assert registry._locks == {}

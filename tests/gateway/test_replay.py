@@ -1,0 +1,293 @@
+"""Deliveries sent again, through a running gateway on a real disk and a real wire."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import structlog
+import trio
+from trio.testing import MockClock
+
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
+from hookgw.parsing import Replay
+from hookgw.store import DeliveryQuery
+from hookgw.store.sqlite import store_requeue as requeue_access
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+
+KIND = "CALL"
+EVER = Replay(since=0.0)
+ALL = Replay(since=0.0, state="all")
+
+
+async def states(kit: GatewayKit) -> list[DeliveryState]:
+    """Of all deliveries, the newest first."""
+    await kit.gateway.store.flush()
+    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", limit=1000))
+    return [delivery.state for delivery in found]
+
+
+async def dead_letters(kit: GatewayKit, receiver: Receiver, count: int) -> list[str]:
+    """Events that the receiver refused for good; it takes what comes from then on."""
+    await kit.register(receiver.url)
+    receiver.default = answer(400)
+    ids = [(await kit.emit(KIND, {"n": n})).id for n in range(count)]
+    await kit.settled()
+    receiver.default = answer()
+    receiver.requests.clear()
+    assert await states(kit) == [DeliveryState.DEAD] * count
+    return ids
+
+
+# One
+
+
+async def test_a_dead_letter_is_sent_again_with_its_id_and_bytes(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    hookgw_receiver.will(answer(400))
+    event = await hookgw_gateway.emit(KIND, {"n": 1})
+    await hookgw_gateway.settled()
+    summary = await hookgw_gateway.gateway.resend("shop", event.id)
+    assert summary.event_id == event.id
+    await hookgw_gateway.settled()
+    first, second = hookgw_receiver.requests
+    assert (first.event_id, first.body) == (second.event_id, second.body)
+    assert second.header("x-attempt") == "2"
+    assert await states(hookgw_gateway) == [DeliveryState.DELIVERED]
+
+
+async def test_a_delivered_one_is_sent_again_behind_what_waits(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    done = await hookgw_gateway.emit(KIND, {"n": 1})
+    await hookgw_gateway.settled()
+    hookgw_receiver.will(answer(503))
+    waiting = await hookgw_gateway.emit(KIND, {"n": 2})
+    await hookgw_gateway.settled()
+    summary = await hookgw_gateway.gateway.resend("shop", "dlv_1")
+    assert (summary.id, summary.state) == ("dlv_1", DeliveryState.PENDING)
+    later = await hookgw_gateway.emit(KIND, {"n": 3})
+    await hookgw_gateway.advance(5)
+    assert hookgw_receiver.ids == [done.id, waiting.id, waiting.id, done.id, later.id]
+
+
+async def test_what_is_pending_is_not_sent_twice(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    hookgw_receiver.will(answer(503))
+    event = await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    with pytest.raises(Conflict, match="still pending"):
+        await hookgw_gateway.gateway.resend("shop", event.id)
+    await hookgw_gateway.advance(5)
+    assert len(hookgw_receiver.requests) == 2
+
+
+async def test_where_there_is_nowhere_to_send_it(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    (event_id,) = await dead_letters(hookgw_gateway, hookgw_receiver, 1)
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url, enabled=False)
+    with pytest.raises(Conflict, match="is disabled; set it with enabled true"):
+        await gateway.resend("shop", event_id)
+    assert await gateway.replay("shop", ALL) == 0
+    await gateway.delete_registration("shop")
+    with pytest.raises(Conflict, match="was deleted"):
+        await gateway.resend("shop", event_id)
+    assert await gateway.replay("shop", ALL) == 0
+    assert await states(hookgw_gateway) == [DeliveryState.DEAD]
+
+
+async def test_it_goes_to_where_the_registration_points_now(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    ids = await dead_letters(hookgw_gateway, hookgw_receiver, 2)
+    await hookgw_gateway.register(f"{hookgw_receiver.url}new")
+    await hookgw_gateway.gateway.resend("shop", ids[1])
+    await hookgw_gateway.settled()
+    assert await hookgw_gateway.gateway.replay("shop", EVER) == 1
+    await hookgw_gateway.settled()
+    assert [(request.target, request.event_id) for request in hookgw_receiver.requests] == [
+        ("/new", ids[1]),
+        ("/new", ids[0]),
+    ]
+
+
+@pytest.mark.parametrize("name", ["dlv_99", "nothing"])
+async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    gateway = hookgw_gateway.gateway
+    with pytest.raises(NotFound, match="instance 'shop' does not exist"):
+        await gateway.resend("shop", name)
+    with pytest.raises(NotFound, match="instance 'shop' does not exist"):
+        await gateway.replay("shop", EVER)
+    await gateway.create_instance("shop")
+    with pytest.raises(NotFound, match=f"no delivery '{name}'"):
+        await gateway.resend("shop", name)
+    with pytest.raises(NotFound, match="no webhook 'crm'"):
+        await gateway.replay("shop", Replay(since=0.0, label="crm"))
+
+
+# Many
+
+
+async def test_dead_letters_come_in_their_original_order(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(requeue_access, "REPLAY_STEP", 3)
+    ids = await dead_letters(hookgw_gateway, hookgw_receiver, 10)
+    last = await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    with structlog.testing.capture_logs() as logs:
+        assert await hookgw_gateway.gateway.replay("shop", EVER) == 10
+    assert [log for log in logs if log["event"] == "replayed"] == [
+        {"event": "replayed", "log_level": "info", "instance": "shop", "count": 10}
+    ]
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [last.id, *ids]
+    assert await hookgw_gateway.gateway.replay("shop", EVER) == 0
+    assert await hookgw_gateway.gateway.replay("shop", ALL) == 11
+
+
+async def test_the_choice_of_deliveries(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.register(f"{hookgw_receiver.url}crm", label="crm")
+    now = hookgw_gateway.gateway.clock.wall()
+    await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.advance(100)
+    await hookgw_gateway.emit("SEND_MESSAGE", {})
+    await hookgw_gateway.settled()
+    choices = {
+        ALL: 4,
+        Replay(since=now + 50, state="all"): 2,
+        Replay(since=now, until=now + 50, state="all"): 2,
+        Replay(since=now, state="all", kinds=(KIND,)): 2,
+        Replay(since=now, state="all", label="crm"): 2,
+        Replay(since=now, state="all", label="crm", kinds=(KIND,)): 1,
+        EVER: 0,
+    }
+    for choice, count in choices.items():
+        assert await hookgw_gateway.gateway.replay("shop", choice) == count, choice
+        await hookgw_gateway.settled()
+
+
+async def test_global_webhooks_take_part_unless_a_label_is_named(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"global_webhooks": [{"url": hookgw_receiver.url}]}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(f"{hookgw_receiver.url}own")
+        await kit.emit(KIND, {})
+        await kit.settled()
+        assert await kit.gateway.replay("shop", ALL) == 2
+        await kit.settled()
+        assert await kit.gateway.replay("shop", Replay(since=0.0, state="all", label="default")) == 1
+        await kit.settled()
+    assert sorted(request.target for request in hookgw_receiver.requests) == [
+        "/",
+        "/",
+        "/own",
+        "/own",
+        "/own",
+    ]
+
+
+class Steps:
+    """Stops a replay after its first step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kit: GatewayKit) -> None:
+        self.reached, self.go_on = trio.Event(), trio.Event()
+        self._requeue = kit.gateway.store._requeue
+        monkeypatch.setattr(requeue_access, "REPLAY_STEP", 2)
+        monkeypatch.setattr(kit.gateway.store, "_requeue", self.requeue)
+
+    async def requeue(self, chosen: dict[int, str]) -> int:
+        if self.reached.is_set():
+            await self.go_on.wait()
+        count = await self._requeue(chosen)
+        self.reached.set()
+        return count
+
+
+async def test_who_goes_away_does_not_stop_it(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids = await dead_letters(hookgw_gateway, hookgw_receiver, 5)
+    steps = Steps(monkeypatch, hookgw_gateway)
+    gateway = hookgw_gateway.gateway
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.replay, "shop", EVER)
+        await steps.reached.wait()
+        await hookgw_receiver.wait_for(2)
+        with pytest.raises(Conflict, match="under way, 2 so far"):
+            await gateway.replay("shop", EVER)
+        nursery.cancel_scope.cancel()
+    steps.go_on.set()
+    await hookgw_receiver.wait_for(5)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == ids
+    assert await gateway.replay("shop", EVER) == 0
+
+
+async def test_a_gateway_that_closes_says_how_far_it_came(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    async def replay(kit: GatewayKit) -> None:
+        with pytest.raises(Unavailable) as caught:
+            await kit.gateway.replay("shop", EVER)
+        said.extend(caught.value.messages)
+
+    async with trio.open_nursery() as nursery:
+        with structlog.testing.capture_logs() as logs:
+            async with open_kit(tmp_path) as kit:
+                await dead_letters(kit, hookgw_receiver, 5)
+                steps = Steps(monkeypatch, kit)
+                nursery.start_soon(replay, kit)
+                await steps.reached.wait()
+                await hookgw_receiver.wait_for(2)
+    assert said == [
+        "The gateway is closing.",
+        "2 deliveries were replayed before that; the later ones are as they were.",
+    ]
+    assert [log["count"] for log in logs if log["event"] == "replay cut off"] == [2]
+    monkeypatch.undo()
+    async with open_kit(tmp_path) as kit:
+        assert await kit.gateway.replay("shop", EVER) == 3
+
+
+async def test_a_disk_that_refuses_ends_it(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await dead_letters(hookgw_gateway, hookgw_receiver, 3)
+    steps = Steps(monkeypatch, hookgw_gateway)
+
+    async def refuse(chosen: dict[int, str]) -> int:
+        if steps.reached.is_set():
+            raise StorageUnavailable("The disk is full.", retry_after=7)
+        return await steps.requeue(chosen)
+
+    monkeypatch.setattr(hookgw_gateway.gateway.store, "_requeue", refuse)
+    with pytest.raises(Unavailable, match=r"The disk is full\. 2 deliveries") as caught:
+        await hookgw_gateway.gateway.replay("shop", EVER)
+    assert caught.value.retry_after == 7
+    monkeypatch.undo()
+    await hookgw_gateway.settled()
+    assert await hookgw_gateway.gateway.replay("shop", EVER) == 1

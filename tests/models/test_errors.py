@@ -1,0 +1,59 @@
+"""The errors: the status that each becomes, and what is read in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookgw.models import errors
+from hookgw.models.errors import HookgwError, PluginFailed, StorageUnavailable, Unavailable
+
+STATUS = {
+    "HookgwError": 500,
+    "Invalid": 400,
+    "Unauthorized": 401,
+    "Forbidden": 403,
+    "NotFound": 404,
+    "Conflict": 409,
+    "TooLarge": 413,
+    "UnsupportedContentType": 415,
+    "TooManyRequests": 429,
+    "NetworkRefused": 502,
+    "Unavailable": 503,
+    "StorageUnavailable": 503,
+    "StartError": 500,
+    "ConfigError": 500,
+    "PluginFailed": 500,
+}
+
+
+def test_every_error_has_its_status() -> None:
+    found = {
+        name: int(error.status)
+        for name, error in vars(errors).items()
+        if isinstance(error, type) and issubclass(error, HookgwError)
+    }
+    assert found == STATUS
+
+
+@pytest.mark.parametrize("name", sorted(STATUS.keys() - {"PluginFailed", "TooManyRequests"}))
+def test_an_error_keeps_its_sentences_apart_and_reads_as_one_text(name: str) -> None:
+    error = getattr(errors, name)("First.", "Second.")
+    assert error.messages == ("First.", "Second.")
+    assert str(error) == "First. Second."
+    assert isinstance(error, HookgwError)
+
+
+def test_an_error_without_a_sentence_says_its_status() -> None:
+    assert str(errors.NotFound()) == "Not Found"
+    assert errors.NotFound().messages == ("Not Found",)
+
+
+def test_an_unavailable_store_says_when_to_try_again() -> None:
+    assert Unavailable("Full.").retry_after == 5.0
+    assert StorageUnavailable("Full.", retry_after=30.0).retry_after == 30.0
+
+
+def test_a_failed_plugin_is_named_with_its_hook_and_reason() -> None:
+    error = PluginFailed("filters", "hookgw_filter", "ValueError: no")
+    assert (error.plugin, error.hook, error.reason) == ("filters", "hookgw_filter", "ValueError: no")
+    assert str(error) == "Plugin 'filters' failed in hookgw_filter: ValueError: no"

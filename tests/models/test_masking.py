@@ -1,0 +1,97 @@
+"""No record shows a secret where it is printed; and a new record, or a new field, is not forgotten."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+import hookgw
+from hookgw.config.settings import AuthSettings, OperationsSettings, Settings, StorageSettings, TlsSettings
+from hookgw.delivery.sender import route_for
+from hookgw.models.masking import repr_without
+from hookgw.models.registrations import Instance, Registration, RegistrationChange, Secret, new_secret
+from hookgw.models.target_url import parse_target
+from hookgw.store.encryption import MasterKeys
+
+PLAIN: Any = msgspec.Struct.__repr__
+URL = "https://ann:s3cret@receiver.test/in"
+HOOK = Registration(id="reg_1", instance="shop", url=URL, headers={"x": "s3cret"}, secrets=(new_secret(),))
+SECRET_FIELDS = {
+    *(
+        "secret",
+        "secrets",
+        "token",
+        "global_key",
+        "master_key",
+        "old_master_keys",
+        "authorization",
+        "password",
+    ),
+    *("headers", "key_password", "options", "signing", "global_webhooks"),
+}
+
+
+def structs(base: type[Any]) -> Iterator[type[Any]]:
+    found: type[Any]
+    for found in base.__subclasses__():
+        yield found
+        yield from structs(found)
+
+
+@pytest.fixture(scope="module")
+def records() -> set[type[Any]]:
+    for module in pkgutil.walk_packages(hookgw.__path__, "hookgw."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    return {found for found in structs(msgspec.Struct) if found.__module__.startswith("hookgw.")}
+
+
+def test_every_record_with_a_secret_masks_it(records: set[type[Any]]) -> None:
+    assert len(records) > 60
+    for record in records:
+        secret = SECRET_FIELDS & set(record.__struct_fields__)
+        if secret and not record.__module__.startswith("hookgw.api.") and record.__name__ != "Answer":
+            assert record.__repr__ is not PLAIN, (record, secret)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        HOOK,
+        HOOK.secrets[0],
+        RegistrationChange(url=URL, headers={"x": "s3cret"}, secret=Secret("whsec_s3cret")),
+        Instance(name="shop", id="1", options={"token": "s3cret"}),
+        parse_target(URL),
+        route_for(HOOK),
+        MasterKeys(b"s3cret", (b"s3cret",)),
+        AuthSettings(global_key="s3cret"),
+        TlsSettings(key_password="s3cret"),
+        StorageSettings(master_key="s3cret", old_master_keys=("s3cret",)),
+        OperationsSettings(url=URL, secret="s3cret", headers={"x": "s3cret"}),
+        Settings(auth=AuthSettings(global_key="s3cret"), global_webhooks=({"url": URL},)),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_record_is_printed_without_its_secrets(record: Any) -> None:
+    shown = repr(record)
+    assert shown.startswith(f"{type(record).__name__}(")
+    assert "s3cret" not in shown
+    assert HOOK.secrets[0].value not in shown
+    assert str(record) == f"{record}" == shown
+
+
+def test_the_other_fields_are_shown() -> None:
+    class Sample(msgspec.Struct):
+        name: str
+        count: int
+        key: str = ""
+
+        __repr__ = repr_without("key")
+
+    assert repr(Sample("a'b", 2)) == "Sample(name=\"a'b\", count=2, key='')"
+    assert repr(Sample("x", 2, "s3cret")) == "Sample(name='x', count=2, key=********)"

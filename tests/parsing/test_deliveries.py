@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookgw.models.errors import Invalid
+from hookgw.models.events import Catalog, EventKind
+from hookgw.parsing.deliveries import Replay, parse_replay
+
+CATALOG = Catalog(EventKind(name=name, meaning="…") for name in ("MESSAGES_UPSERT", "CALL"))
+NOW = 1_800_000_000.0
+NOON = 1_795_176_000.0
+
+
+def replay_of(body: Any) -> Replay:
+    return parse_replay(body, CATALOG, now=NOW)[0]
+
+
+def problems_of(body: Any) -> tuple[str, ...]:
+    with pytest.raises(Invalid) as caught:
+        parse_replay(body, CATALOG, now=NOW)
+    return caught.value.messages
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ({"since": "2h"}, Replay(since=NOW - 7200)),
+        ({"since": "2026-11-20T12:00:00Z"}, Replay(since=NOON)),
+        ({"since": "2026-11-20T14:00:00+02:00", "until": "1m"}, Replay(since=NOON, until=NOW - 60)),
+        ({"since": "0", "state": "all"}, Replay(since=NOW, state="all")),
+        ({"since": "0", "until": None, "state": None, "kinds": None}, Replay(since=NOW)),
+        ({"since": "0", "kinds": ["messages.upsert"]}, Replay(since=NOW, kinds=("MESSAGES_UPSERT",))),
+        ({"since": "0", "kinds": [], "label": "crm"}, Replay(since=NOW, label="crm")),
+    ],
+)
+def test_what_is_asked_for(body: Any, wanted: Replay) -> None:
+    assert parse_replay(body, CATALOG, now=NOW) == (wanted, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "beginning"),
+    [
+        ([], "The body must be an object"),
+        ({}, "since is missing."),
+        ({"since": None}, "since is missing."),
+        ({"since": "yesterday"}, "since must be an RFC 3339 time"),
+        ({"since": 5}, "since must be an RFC 3339 time"),
+        ({"since": "2h", "until": {}}, "until must be an RFC 3339 time"),
+        ({"since": "2h", "until": "9999-99-99T00:00:00Z"}, "until must be an RFC 3339 time"),
+        ({"since": "2h", "state": "pending"}, "state must be one of dead, all."),
+        ({"since": "2h", "kinds": "CALL"}, "kinds must be a list"),
+        ({"since": "2h", "kinds": ["CALL", "CAL"]}, "kinds[1]: 'CAL' is no known event kind."),
+        ({"since": "2h", "kinds": [1]}, "kinds[0] must be"),
+        ({"since": "2h", "label": 5}, "label must be a string"),
+        ({"since": "2h", "label": "x" * 129}, "label must have 1 to 128"),
+    ],
+)
+def test_what_is_wrong_is_named(body: Any, beginning: str) -> None:
+    (problem,) = problems_of(body)
+    assert problem.startswith(beginning)
+
+
+def test_everything_wrong_is_named_at_once() -> None:
+    assert len(problems_of({"state": "x", "until": "x"})) == 3
+
+
+def test_the_edges_of_the_lists() -> None:
+    assert len(replay_of({"since": "0", "kinds": ["CALL"] * 1000}).kinds) == 1000
+    assert len(problems_of({"since": "0", "kinds": ["CALL"] * 1001})) == 1
+    assert replay_of({"since": "0", "label": "x" * 128}).label == "x" * 128
+
+
+def test_what_is_unknown_is_warned_of() -> None:
+    _, warnings = parse_replay({"since": "0", "limit": 5}, CATALOG, now=NOW)
+    assert warnings == ["limit is no field that hookgw knows; it was ignored."]

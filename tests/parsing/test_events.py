@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookgw.models.clock import parse_rfc3339
+from hookgw.models.errors import Invalid, TooLarge
+from hookgw.models.events import Catalog, Event, EventKind
+from hookgw.parsing.events import MAX_REASONS, EmitLimits, parse_events
+
+CATALOG = Catalog(
+    EventKind(name=name, meaning="…")
+    for name in ("MESSAGES_UPSERT", "MESSAGES_UPDATE", "SEND_MESSAGE", "CONNECTION_UPDATE", "QRCODE_UPDATED")
+)
+PAYLOADS = sorted((Path(__file__).parent.parent / "payloads").glob("*.json"))
+NOW = 1_700_000_000.0
+TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are taken at once."
+GOOD = {"event": "MESSAGES_UPSERT", "data": {"a": 1}}
+
+
+def read(body: Any, **options: Any) -> list[Event]:
+    text = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return parse_events(text, "loja1", CATALOG, now=NOW, **options).events
+
+
+def problems(body: Any, **options: Any) -> tuple[str, ...]:
+    with pytest.raises(Invalid) as caught:
+        read(body, **options)
+    return caught.value.messages
+
+
+def test_a_single_event() -> None:
+    (event,) = read({"event": "messages.upsert", "data": {"b": 1, "a": [2.50]}, "id": "x-1"})
+    assert (event.id, event.kind, event.instance, event.time) == ("x-1", "MESSAGES_UPSERT", "loja1", NOW)
+    assert (event.sender, event.server_url) == (None, None)
+
+
+def test_the_payload_keeps_its_bytes() -> None:
+    data = '{"z": 18446744073709551615, "a" : 1.50, "é": "\\u00e9\\ud83d\\ude00", "n": [ ]}'
+    (event,) = read(f'{{"event": "MESSAGES_UPSERT", "data": {data}}}'.encode())
+    assert event.data_json == data.encode()
+
+
+@pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.name)
+def test_envelopes_of_other_gateways_are_taken_as_they_are(path: Path) -> None:
+    text = path.read_bytes()
+    envelope = json.loads(text)
+    batch = parse_events(text, envelope["instance"], CATALOG, now=NOW)
+    (event,) = batch.events
+    assert batch.warnings == []
+    assert event.data_json in text
+    assert event.data == envelope["data"]
+    assert list(event.data) == list(envelope["data"])
+    assert event.time == parse_rfc3339(envelope["date_time"])
+    assert (event.sender, event.server_url) == (envelope.get("sender"), envelope.get("server_url"))
+
+
+def test_there_are_payloads_to_try() -> None:
+    assert len(PAYLOADS) >= 12
+
+
+def test_an_array_is_a_batch_in_its_order() -> None:
+    events = read([GOOD | {"id": str(number)} for number in range(200)])
+    assert [event.id for event in events] == [str(number) for number in range(200)]
+
+
+def test_lines_are_a_batch() -> None:
+    line = json.dumps(GOOD).encode()
+    assert len(read(b"\n" + line + b"\r\n\n  " + line + b"\n", lines=True)) == 2
+    assert read(b"", lines=True) == []
+
+
+@pytest.mark.parametrize("body", [b"[]", b" \r\n\t[ ]"])
+def test_an_empty_batch_is_no_event(body: bytes) -> None:
+    assert read(body) == []
+
+
+def test_events_without_an_id_get_one_each() -> None:
+    first, second = read([GOOD, GOOD | {"id": None}])
+    assert first.id.startswith("msg_")
+    assert first.id != second.id
+
+
+def test_times_may_have_any_offset() -> None:
+    (event,) = read(GOOD | {"date_time": "2023-11-14T23:13:20+01:00"})
+    assert event.time == NOW
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"event": None}, "event is missing: it is the name of an event kind."),
+        ({"event": 5}, "event must be the name of an event kind, a string."),
+        (
+            {"event": "MESSAGE_UPSERT"},
+            "event: 'MESSAGE_UPSERT' is no known event kind. Did you mean MESSAGES_UPSERT?",
+        ),
+        ({"id": ""}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        ({"id": "a.b"}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        ({"id": "a\n"}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        ({"id": "é"}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        ({"id": "x" * 256}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        ({"id": 7}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        ({"sender": 5}, "sender must be a string of at most 2,048 characters."),
+        ({"server_url": "x" * 2049}, "server_url must be a string of at most 2,048 characters."),
+        *(
+            ({"date_time": wrong}, "date_time must be an RFC 3339 time such as 2026-11-20T12:00:00.000Z.")
+            for wrong in (
+                "yesterday",
+                5,
+                "",
+                "1969-12-31T23:59:59Z",
+                "9999-12-31T23:59:59-23:59",
+                "0001-01-01T00:00:00Z",
+            )
+        ),
+    ],
+)
+def test_what_breaks_a_rule_is_named(changes: dict[str, Any], problem: str) -> None:
+    assert problems(GOOD | changes) == (problem,)
+    assert problems([GOOD, GOOD | changes]) == (f"events[1].{problem}",)
+
+
+def test_an_id_of_255_characters_is_taken() -> None:
+    assert read(GOOD | {"id": "x" * 255})[0].id == "x" * 255
+
+
+def test_data_is_needed_and_may_be_any_json() -> None:
+    assert problems({"event": "MESSAGES_UPSERT"}) == ("data is missing: it is the payload.",)
+    payloads: list[Any] = [None, 0, "x", []]
+    assert [event.data for event in read([GOOD | {"data": value} for value in payloads])] == payloads
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"", "The body is empty: JSON is expected."),
+        (b"x", "The body is not JSON"),
+        (b"5", "The body must be an object with event and data, not a number."),
+        (b"[5]", "events[0] must be an object with event and data, not a number."),
+        (b"[{}", "The body is not JSON"),
+        (b"[" * 10_000, "The body is nested too deeply"),
+        (b'{"event": "CALL", "data": "\xff"}', "The body is not UTF-8."),
+        (b'[{"event": "CALL", "data": "\xff"}]', "events[0] is not UTF-8."),
+        (
+            b'{"event": "CALL", "event": "CALL", "data": 1}',
+            "The body has the name 'event' twice in one object.",
+        ),
+        (b'{"event": "CALL", "data": {"a": 1, "a": 2}}', "The body has the name 'a' twice in one object."),
+        (
+            b'{"event": "CALL", "data": ' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+            "The body is nested too deeply",
+        ),
+        (b'{"event": "CALL", "data": NaN}', "The body is not JSON"),
+    ],
+    ids=lambda value: repr(value)[:40],
+)
+def test_what_is_no_json_is_refused(body: bytes, problem: str) -> None:
+    assert problems(body)[0].startswith(problem)
+
+
+def test_lines_are_named_too() -> None:
+    assert problems(b'{"event": "QRCODE_UPDATED", "data": 1}\n{\n', lines=True)[0].startswith(
+        "events[1] is not JSON"
+    )
+
+
+def test_every_bad_index_of_a_batch_is_named() -> None:
+    bad = [GOOD | {"event": "NOPE"}] * (MAX_REASONS + 3)
+    found = problems([GOOD, *bad])
+    assert len(found) == MAX_REASONS + 1
+    assert found[0].startswith("events[1].event: 'NOPE' is no known event kind.")
+    assert found[-1].endswith(
+        f"events[{MAX_REASONS + 1}], events[{MAX_REASONS + 2}], events[{MAX_REASONS + 3}]."
+    )
+
+
+def test_a_batch_has_a_limit() -> None:
+    limits = EmitLimits(max_events=3)
+    assert len(read([GOOD] * 3, limits=limits)) == 3
+    assert problems([GOOD] * 4, limits=limits) == (TOO_MANY_FOR_3,)
+    lines = json.dumps(GOOD).encode() + b"\n\n \n"
+    assert len(read(lines * 3, limits=limits, lines=True)) == 3
+    assert problems(lines * 4, limits=limits, lines=True) == (TOO_MANY_FOR_3,)
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"), [(b"[" + b"{}," * 300_000 + b"1]", False), (b"12\n" * 300_000, True)]
+)
+def test_a_batch_of_tiny_things_is_not_taken_apart(body: bytes, lines: bool) -> None:
+    tracemalloc.start()
+    try:
+        assert problems(body, limits=EmitLimits(max_events=3), lines=lines) == (TOO_MANY_FOR_3,)
+        assert tracemalloc.get_traced_memory()[1] < 2**20 + len(body)
+    finally:
+        tracemalloc.stop()
+
+
+def test_data_has_a_limit() -> None:
+    limits = EmitLimits(max_data=12)
+    assert read(GOOD | {"data": "x" * 10}, limits=limits)
+    assert problems(GOOD | {"data": "x" * 11}, limits=limits) == (
+        "data has 13 bytes; at most 12B are taken.",
+    )
+
+
+def test_a_single_event_has_a_limit_that_a_batch_has_not() -> None:
+    size = len(json.dumps(GOOD))
+    assert read(GOOD, limits=EmitLimits(max_single=size))
+    with pytest.raises(TooLarge):
+        read(GOOD, limits=EmitLimits(max_single=size - 1))
+    assert read([GOOD], limits=EmitLimits(max_single=size - 1))
+
+
+@pytest.mark.parametrize("key", ["abc", '"abc"'])
+def test_the_idempotency_key_is_the_id_of_a_single_event(key: str) -> None:
+    assert read(GOOD, key=key)[0].id == "abc"
+    assert read([GOOD], key=key)[0].id == "abc"
+    assert read(GOOD | {"id": "abc"}, key=key)[0].id == "abc"
+
+
+@pytest.mark.parametrize(
+    ("body", "key", "problem"),
+    [
+        (GOOD | {"id": "x"}, "y", "id differs from the Idempotency-Key header: send one of them."),
+        ([GOOD, GOOD], "y", "Idempotency-Key is the id of a single event, but the batch has 2."),
+        (GOOD, "a b", "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        (GOOD, '"', "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+        (GOOD, "", "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
+    ],
+)
+def test_an_idempotency_key_that_cannot_be_the_id(body: Any, key: str, problem: str) -> None:
+    assert problems(body, key=key) == (problem,)
+
+
+def test_what_is_ignored_is_told_once() -> None:
+    odd = GOOD | {"instance": "loja2", "colour": 1, "apikey": "x", "destination": "y"}
+    batch = parse_events(json.dumps([odd, odd]).encode(), "loja1", CATALOG, now=NOW)
+    assert sorted(batch.warnings) == [
+        "colour is no field that hookgw knows; it was ignored.",
+        "instance was ignored: the path names it, loja1.",
+    ]
+    assert {event.instance for event in batch.events} == {"loja1"}
+
+
+def test_warnings_have_an_end() -> None:
+    body = GOOD | {f"x{number}": 1 for number in range(100)}
+    assert len(parse_events(json.dumps(body).encode(), "loja1", CATALOG, now=NOW).warnings) == 20
+
+
+def test_a_raw_payload_can_be_written_again_as_it_was() -> None:
+    (event,) = read(b'{"event":"SEND_MESSAGE","data":{"n":1.0}}')
+    assert msgspec.json.encode({"data": msgspec.Raw(event.data_json)}) == b'{"data":{"n":1.0}}'

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookgw.models.errors import Invalid
+from hookgw.models.events import Catalog, EventKind
+from hookgw.models.registrations import RegistrationChange
+from hookgw.parsing.instances import Creation, parse_creation, parse_text_message
+
+CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])
+URL = "https://example.com/hook"
+
+
+def creation(**fields: Any) -> Creation:
+    return parse_creation({"instanceName": "loja1", **fields}, CATALOG)
+
+
+def problems(body: Any) -> tuple[str, ...]:
+    with pytest.raises(Invalid) as caught:
+        parse_creation(body, CATALOG)
+    return caught.value.messages
+
+
+def test_a_name_is_enough() -> None:
+    assert creation() == Creation(
+        name="loja1", token=None, integration="", options={}, webhook=None, warnings=[]
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"webhook": {"url": URL, "byEvents": True, "events": ["MESSAGES_UPSERT"]}},
+        {"webhook": {"url": URL, "enabled": True}, "webhookByEvents": True, "events": ["messages.upsert"]},
+        {"webhook": URL, "webhook_by_events": True, "events": ["MESSAGES_UPSERT"]},
+    ],
+)
+def test_a_webhook_is_set_with_it_in_every_dialect(fields: dict[str, Any]) -> None:
+    made = creation(**fields)
+    assert made.webhook == RegistrationChange(url=URL, by_events=True, events=("MESSAGES_UPSERT",))
+    assert made.warnings == []
+
+
+@pytest.mark.parametrize("webhook", ["", {}, None])
+def test_an_empty_webhook_is_none(webhook: Any) -> None:
+    assert creation(webhook=webhook).webhook is None
+
+
+@pytest.mark.parametrize(
+    ("webhook", "problem"),
+    [
+        ("ftp://x", "webhook.url: The URL must begin"),
+        ({"url": URL, "events": ["NOPE"]}, "webhook.events[0]: 'NOPE' is no"),
+        (5, "webhook must be an object, not a number."),
+        ({"events": []}, "webhook.url is missing."),
+    ],
+)
+def test_a_bad_webhook_is_refused(webhook: Any, problem: str) -> None:
+    (found,) = problems({"instanceName": "loja1", "webhook": webhook})
+    assert found.startswith(problem)
+
+
+def test_everything_wrong_is_named_at_once() -> None:
+    assert problems({"token": 5, "integration": [], "webhook": {"url": 1}}) == (
+        "instanceName is missing.",
+        "token must be a string, not a number.",
+        "integration must be a string, not a list.",
+        "webhook.url must be a string, not a number.",
+    )
+
+
+def test_further_fields_are_the_connectors_options() -> None:
+    made = creation(
+        integration="simulator", rate=5, token="a-secret-token-1", webhook={"url": URL, "colour": 1}
+    )
+    assert (made.integration, made.options, made.token) == ("simulator", {"rate": 5}, "a-secret-token-1")
+    assert made.warnings == ["webhook.colour is no field that hookgw knows; it was ignored."]
+
+
+@pytest.mark.parametrize("name", ["n" * 65, "line\nbreak", ""])
+def test_a_further_field_may_have_any_name(name: str) -> None:
+    assert creation(integration="simulator", **{name: 1}).options == {name: 1}
+    [warning] = creation(**{name: 1}).warnings
+    assert warning.isprintable()
+
+
+def test_without_a_connector_further_fields_are_warned_of() -> None:
+    made = creation(qrcode=True, number=None)
+    assert made.options == {}
+    assert made.warnings == [
+        "qrcode is no field that hookgw knows; it was ignored.",
+        "number is no field that hookgw knows; it was ignored.",
+    ]
+
+
+@pytest.mark.parametrize("integration", ["WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"])
+def test_the_integrations_of_known_clients_have_no_connector(integration: str) -> None:
+    made = creation(integration=integration)
+    assert made.integration == ""
+    assert made.warnings == [f"integration: there is no connector {integration}; events come by HTTP alone."]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"number": "5511988887777", "text": "Oi"},
+        {"number": 5511988887777, "textMessage": {"text": "Oi"}, "options": {"delay": 5}},
+        {"number": " 5511988887777 ", "text": "Oi", "textMessage": {"text": "other"}},
+    ],
+)
+def test_text_messages(body: dict[str, Any]) -> None:
+    assert parse_text_message(body) == ("5511988887777", "Oi")
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ([], ("The body must be an object, not a list.",)),
+        ({}, ("number is missing.", "text is missing.")),
+        (
+            {"number": True, "text": 5},
+            ("number must be a string, not true.", "text must be a string, not a number."),
+        ),
+        (
+            {"number": "", "text": ""},
+            ("number must have 1 to 128 characters, not 0.", "text must have 1 to 65,536 characters, not 0."),
+        ),
+        ({"number": "1", "textMessage": "x"}, ("textMessage must be an object, not a string.",)),
+    ],
+)
+def test_bad_text_messages(body: Any, found: tuple[str, ...]) -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_text_message(body)
+    assert caught.value.messages == found
+
+
+def test_a_text_has_a_limit() -> None:
+    assert parse_text_message({"number": "1", "text": "x" * 65_536})
+    with pytest.raises(Invalid):
+        parse_text_message({"number": "1", "text": "x" * 65_537})
+
+
+def test_an_odd_name_of_an_unknown_field_is_only_shown_otherwise() -> None:
+    odd = "\U000ee095" + "x" * 100
+    assert creation(**{odd: 1}).warnings == [
+        f"\\U000ee095{'x' * 54}… is no field that hookgw knows; it was ignored."
+    ]
+    assert creation(integration="simulator", **{odd: 1}).options == {odd: 1}

@@ -1,0 +1,176 @@
+"""The schemas say what the parsers do: on every body here, both are of one mind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from hookgw.models.errors import Invalid
+from hookgw.models.events import Catalog, EventKind
+from hookgw.parsing import parse_creation, parse_events, parse_grace, parse_registration, parse_replay
+from hookgw.parsing import parse_text_message as parse_text
+from hookgw.parsing.json_schemas import COMPONENTS
+from tests.parsing.test_registrations import SPELLINGS
+
+CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…"), EventKind(name="CALL", meaning="…")])
+NAMES = {"enum": ["MESSAGES_UPSERT", "messages.upsert", "CALL", "call"]}
+SCHEMAS = COMPONENTS | {
+    "KindName": NAMES,
+    "AnyKindName": NAMES,
+    "ConnectorName": {"enum": ["simulator"]},
+    "PluginName": {"enum": ["signed"]},
+}
+PARSERS: dict[str, Callable[[Any], object]] = {
+    "SetRequest": lambda body: parse_registration(body, CATALOG),
+    "RotateRequest": parse_grace,
+    "CreateRequest": lambda body: parse_creation(body, CATALOG),
+    "SendTextRequest": parse_text,
+    "ReplayRequest": lambda body: parse_replay(body, CATALOG, now=1_800_000_000.0),
+    "EmitRequest": lambda body: parse_events(msgspec.json.encode(body), "loja1", CATALOG, now=0.0),
+}
+URL = "https://crm.example/hook"
+SECRET = "whsec_" + "A" * 32
+EVENT = {"event": "call", "data": {}}
+
+
+def fits(name: str, body: Any) -> bool:
+    whole = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": SCHEMAS}}
+    return jsonschema_rs.is_valid(whole, body, validate_formats=True)
+
+
+def is_taken(name: str, body: Any) -> bool:
+    try:
+        PARSERS[name](body)
+    except Invalid:
+        return False
+    return True
+
+
+def each(name: str, *values: Any) -> list[dict[str, Any]]:
+    """An object for each value, with the value under a name."""
+    return [{name: value} for value in values]
+
+
+def with_url(*bodies: dict[str, Any]) -> list[tuple[str, Any]]:
+    flat = [("SetRequest", {"url": URL} | body) for body in bodies]
+    return flat + [("SetRequest", {"webhook": {"url": URL} | body}) for body in bodies]
+
+
+GOOD: list[tuple[str, Any]] = [
+    *(
+        ("SetRequest", body)
+        for body in each("url", URL, "HTTP://u:p@[::1]:80", URL + "/" * (2048 - len(URL)))
+    ),
+    ("SetRequest", {"url": "vazio", "enabled": False}),
+    ("SetRequest", {"webhook": URL, "events": ["call"]}),
+    ("SetRequest", {"webhook": URL, "url": "x"}),
+    ("SetRequest", {"webhook": {"url": "vazio"}, "enabled": False}),
+    ("SetRequest", {"webhook": {"enabled": False}, "url": "vazio"}),
+    ("SetRequest", {"webhook": {"enabled": False}, "url": "vazio", "enabled": True}),
+    ("SetRequest", {"webhook": {"events": []}, "url": URL, "enabled": None}),
+    ("SetRequest", {"webhook": {"url": None}, "url": URL}),
+    ("SetRequest", {"webhook": "vazio", "enabled": False}),
+    ("SetRequest", {"webhook": None, "url": URL}),
+    *with_url(
+        {"events": []},
+        {"events": ["call", "messages.upsert"], "enabled": None, "byEvents": True, "webhook_base64": False},
+        {"headers": {"x-a": "b c", "y": ""}},
+        {"secret": SECRET},
+        {"secret": SECRET + "AA=="},
+        {"secret": "whsec_" + "A" * 86 + "=="},
+        {"ordering": "chat", "concurrency": 64},
+        {"timeout": "100ms"},
+        {"timeout": None, "retry": None, "secret": None, "ordering": None, "concurrency": None},
+        {"retry": {"schedule": ["1s", "0", 0], "maxAge": "1.5h", "disableAfter": None}},
+        {"plugins": {"signed": {}}},
+        {"concurrency": 5.0},
+        {"odd": 1},
+    ),
+    ("RotateRequest", None),
+    *(("RotateRequest", body) for body in each("grace", None, 0, "0", "24 H")),
+    ("CreateRequest", {"instanceName": "loja1", "token": "", "integration": "EVOLUTION"}),
+    ("CreateRequest", {"instanceName": "loja1", "integration": "simulator", "webhook": {"url": URL}}),
+    ("CreateRequest", {"instanceName": "loja1", "webhook": URL, "events": ["call"]}),
+    ("CreateRequest", {"instanceName": "loja1", "events": 1}),
+    *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("webhook", "", {}, None)),
+    ("SendTextRequest", {"number": 5511.0, "text": "Oi"}),
+    ("SendTextRequest", {"number": "5511", "textMessage": {"text": "Oi"}}),
+    ("SendTextRequest", {"number": "5511", "text": None, "textMessage": {"text": "Oi"}}),
+    ("SendTextRequest", {"number": "5511", "text": "Oi", "textMessage": {"text": ""}}),
+    ("SendTextRequest", {"number": "5511", "text": "x" * 65_536}),
+    *(("ReplayRequest", body) for body in each("since", "2h", "2026-11-20T12:00:00Z")),
+    ("ReplayRequest", {"since": "2h", "until": "1h", "state": "all", "kinds": ["call"], "label": "crm"}),
+    *(("EmitRequest", body) for body in (EVENT, [EVENT, EVENT], [])),
+    ("EmitRequest", EVENT | {"id": "a_-9", "date_time": "2026-11-20T12:00:00Z", "sender": "s"}),
+    ("EmitRequest", EVENT | {"data": None, "id": None, "destination": URL}),
+]
+
+BAD: list[tuple[str, Any]] = [
+    *((name, body) for name in PARSERS for body in (1, "x", True)),
+    *((name, {}) for name in PARSERS if name != "RotateRequest"),
+    *(("SetRequest", body) for body in each("url", None, 1, "", "ftp://x", URL + "/" * 2048)),
+    ("SetRequest", {"webhook": {}}),
+    ("SetRequest", {"webhook": {"enabled": True}, "url": "vazio", "enabled": False}),
+    ("SetRequest", {"webhook": {"enabled": True, "url": "vazio"}, "enabled": False}),
+    ("SetRequest", {"webhook": {"url": "vazio"}, "url": URL}),
+    ("SetRequest", {"webhook": {"url": None}}),
+    ("SetRequest", {"webhook": "vazio", "url": URL}),
+    ("SetRequest", {"webhook": 1, "url": URL}),
+    ("SetRequest", {"url": "x" * 2049, "enabled": False}),
+    *with_url(
+        *each("events", "call", ["odd"], [1], {}),
+        {"byEvents": True, "webhook_by_events": 1},
+        *({name: "yes"} for name in ("enabled", "byEvents", "webhookBase64")),
+        *each("headers", [], {"a b": ""}, {"a": 1}, {"a": "b\n"}, {"": "x"}),
+        {"headers": {f"x-{number}": "" for number in range(33)}},
+        *each("secret", "", "x", SECRET[:-4], SECRET + "A", SECRET + "A" * 80),
+        *each("concurrency", 0, 65, "1", 1.5, True),
+        *each("ordering", "odd", 1),
+        *each("timeout", 1, "1", "1 year", [], "-1s"),
+        *each("retry", [], {"schedule": "1s"}, {"schedule": ["1s"] * 101}, {"maxAge": 0}),
+        *each("plugins", [], {"signed": 1}),
+    ),
+    *(("RotateRequest", body) for body in each("grace", 1, "x", [])),
+    ("CreateRequest", {"instanceName": 1}),
+    ("CreateRequest", {"instanceName": "loja1", "webhook": {"events": []}}),
+    ("CreateRequest", {"instanceName": "loja1", "token": 1}),
+    *(("SendTextRequest", {"number": number, "text": "Oi"}) for number in ("", "1" * 129, None, 1.5, True)),
+    *(("SendTextRequest", {"number": "1", "text": text}) for text in ("", "x" * 65_537, 1)),
+    ("SendTextRequest", {"number": "1", "textMessage": {}}),
+    ("SendTextRequest", {"number": "1", "textMessage": {"text": ""}}),
+    ("SendTextRequest", {"number": "1", "text": "Oi", "textMessage": 1}),
+    *(("ReplayRequest", body) for body in each("since", None, 5, "x")),
+    *(
+        ("ReplayRequest", {"since": "2h"} | more)
+        for more in ({"state": "odd"}, {"kinds": ["odd"]}, {"label": ""})
+    ),
+    *(("EmitRequest", body) for body in ({"event": "call"}, {"data": 1}, [1], EVENT | {"event": "odd"})),
+    *(("EmitRequest", EVENT | {"id": given}) for given in ("", "a b", "x" * 256, 1)),
+    ("EmitRequest", EVENT | {"sender": "x" * 2049}),
+    ("EmitRequest", EVENT | {"date_time": "1969-12-31T23:59:59Z"}),
+    ("CreateRequest", {"instanceName": "loja1", "webhook": URL, "events": 1}),
+]
+
+
+@pytest.mark.parametrize(("name", "body"), GOOD)
+def test_both_take_it(name: str, body: Any) -> None:
+    assert (fits(name, body), is_taken(name, body)) == (True, True)
+
+
+@pytest.mark.parametrize(("name", "body"), BAD)
+def test_both_refuse_it(name: str, body: Any) -> None:
+    assert (fits(name, body), is_taken(name, body)) == (False, False)
+
+
+@pytest.mark.parametrize("body", SPELLINGS[:2])
+def test_the_known_dialects_fit(body: dict[str, Any]) -> None:
+    assert fits("SetRequest", body)
+
+
+def test_every_schema_is_one() -> None:
+    for schema in SCHEMAS.values():
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})

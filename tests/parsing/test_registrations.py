@@ -1,0 +1,485 @@
+from __future__ import annotations
+
+import base64
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+
+from hookgw.models.errors import Invalid
+from hookgw.models.events import Catalog, EventKind
+from hookgw.models.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
+from hookgw.models.signing_keys import Signature, make_secret
+from hookgw.models.userinfo import MASK, with_masked_user
+from hookgw.parsing.fields import MOST_SENTENCES
+from hookgw.parsing.headers import MAX_HEADERS, unmask_headers, unmask_url
+from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
+
+CATALOG = Catalog(
+    EventKind(name=name, meaning="…")
+    for name in ("MESSAGES_UPSERT", "MESSAGES_UPDATE", "CONNECTION_UPDATE", "QRCODE_UPDATED")
+)
+URL = "https://example.com/hook"
+NO_SECRET = "secret must be whsec_ followed by the base64 of 24 to 64 bytes."
+
+
+def change_of(body: Any) -> RegistrationChange:
+    return parse_registration(body, CATALOG)[0]
+
+
+def problems_of(body: Any) -> tuple[str, ...]:
+    with pytest.raises(Invalid) as caught:
+        parse_registration(body, CATALOG)
+    return caught.value.messages
+
+
+SPELLINGS = (
+    {"url": URL, "webhook_by_events": True, "webhook_base64": True, "events": ["MESSAGES_UPSERT"]},
+    {
+        "url": URL,
+        "enabled": True,
+        "webhookByEvents": True,
+        "webhookBase64": True,
+        "events": ["messages.upsert"],
+    },
+    {
+        "webhook": {
+            "enabled": True,
+            "url": URL,
+            "byEvents": True,
+            "base64": True,
+            "events": ["messages-upsert"],
+        }
+    },
+    {"webhook": URL, "by_events": True, "base64": True, "events": ["messages_upsert", "MESSAGES_UPSERT"]},
+)
+
+
+@pytest.mark.parametrize("body", SPELLINGS)
+def test_every_dialect_means_the_same(body: dict[str, Any]) -> None:
+    wanted = RegistrationChange(url=URL, by_events=True, base64=True, events=("MESSAGES_UPSERT",))
+    assert parse_registration(body, CATALOG) == (wanted, [])
+
+
+@pytest.mark.parametrize(("one", "other"), [*itertools.permutations(range(3), 2)])
+def test_every_mix_of_dialects_means_the_same(one: int, other: int) -> None:
+    mixed = SPELLINGS[one] | SPELLINGS[other]
+    assert parse_registration(mixed, CATALOG) == parse_registration(SPELLINGS[one], CATALOG)
+
+
+def test_the_nested_object_wins_over_the_fields_beside_it() -> None:
+    nested = {"url": URL, "byEvents": False, "events": []}
+    beside = {"url": "https://other.example", "webhookByEvents": True, "enabled": False, "events": ["CALL"]}
+    change = change_of({"webhook": nested, **beside})
+    assert (change.url, change.by_events, change.enabled, change.events) == (URL, False, False, ())
+
+
+def test_the_least_body_hears_every_kind_and_keeps_what_is_stored() -> None:
+    change = change_of({"url": URL})
+    assert (change.enabled, change.events) == (True, ())
+    kept = (
+        "by_events",
+        "base64",
+        "headers",
+        "secret",
+        "ordering",
+        "concurrency",
+        "timeout",
+        "retry",
+        "plugins",
+    )
+    assert all(getattr(change, name) is msgspec.UNSET for name in kept)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["events", "enabled", "headers", "byEvents", "base64", "secret", "ordering", "concurrency", "plugins"],
+)
+def test_null_is_read_as_left_out(name: str) -> None:
+    assert parse_registration({"url": URL, name: None}, CATALOG) == parse_registration({"url": URL}, CATALOG)
+
+
+def test_null_brings_the_gateways_timeout_and_retry_rules_back() -> None:
+    change, warnings = parse_registration({"url": URL, "timeout": None, "retry": None}, CATALOG)
+    assert (change.timeout, change.retry) == (None, RetryOptions())
+    assert warnings == []
+
+
+def test_all_options_are_read() -> None:
+    secret = "whsec_" + base64.b64encode(bytes(32)).decode()
+    change = change_of(
+        {
+            "url": URL,
+            "headers": {"Authorization": "Bearer x", "X-Empty": ""},
+            "secret": secret,
+            "ordering": "chat",
+            "concurrency": 4,
+            "timeout": "2500ms",
+            "retry": {"schedule": ["1s", "1m"], "maxAge": "1h", "disable_after": "2d"},
+            "plugins": {"message_filters": {"fromMe": False}},
+        }
+    )
+    assert change.headers == {"Authorization": "Bearer x", "X-Empty": ""}
+    assert change.secret == Secret(secret)
+    assert (change.ordering, change.concurrency, change.timeout) == (Ordering.CHAT, 4, 2.5)
+    assert change.retry == RetryOptions(schedule=(1.0, 60.0), max_age=3600.0, disable_after=172800.0)
+    assert change.plugins == {"message_filters": {"fromMe": False}}
+
+
+@pytest.mark.parametrize("url", ["vazio", "", "ftp://x", "x" * 2048])
+def test_a_disabled_registration_may_have_any_url(url: str) -> None:
+    assert change_of({"url": url, "enabled": False}).url == url
+    assert change_of({"webhook": {"url": url, "enabled": False}}).url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "vazio",
+        "",
+        "ftp://example.com",
+        "https:///x",
+        "https://a b",
+        "https://a/#f",
+        "https://a/" + "x" * 2048,
+    ],
+)
+def test_an_enabled_one_may_not(url: str) -> None:
+    (problem,) = problems_of({"webhook": {"url": url}})
+    assert problem.startswith("webhook.url: ")
+
+
+def test_a_disabled_one_has_an_overlong_url_refused() -> None:
+    assert problems_of({"url": "x" * 2049, "enabled": False}) == (
+        "url has 2,049 characters; at most 2,048 are taken.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"url": 5}, "url must be a string, not a number."),
+        ({"enabled": "yes"}, "enabled must be true or false, not a string."),
+        ({"enabled": 1}, "enabled must be true or false, not a number."),
+        ({"webhook_by_events": []}, "webhook_by_events must be true or false, not a list."),
+        ({"base64": {}}, "base64 must be true or false, not an object."),
+        ({"events": "MESSAGES_UPSERT"}, "events must be a list, not a string."),
+        ({"events": ["QRCODE_UPDATED", 3]}, "events[1] must be the name of an event kind, a string."),
+        ({"events": ["CALL"] * 100}, "events has 100 items, but there are only 4 event kinds."),
+        ({"ordering": "strict"}, "ordering must be one of url, chat, none."),
+        ({"ordering": []}, "ordering must be one of url, chat, none."),
+        ({"concurrency": 0}, f"concurrency must be a whole number from 1 to {MAX_CONCURRENCY}."),
+        (
+            {"concurrency": MAX_CONCURRENCY + 1},
+            f"concurrency must be a whole number from 1 to {MAX_CONCURRENCY}.",
+        ),
+        ({"concurrency": True}, f"concurrency must be a whole number from 1 to {MAX_CONCURRENCY}."),
+        ({"timeout": "99ms"}, "timeout must be from 100ms to 5m, not 99ms."),
+        ({"timeout": "301s"}, "timeout must be from 100ms to 5m, not 301s."),
+        ({"timeout": [1]}, "timeout must be a duration such as 200ms, 5s, 10m, 1h or 3d, not a list."),
+        ({"retry": []}, "retry must be an object, not a list."),
+        ({"retry": {"schedule": "5s"}}, "retry.schedule must be a list, not a string."),
+        ({"retry": {"schedule": ["1s"] * 101}}, "retry.schedule has 101 items; at most 100 are taken."),
+        ({"retry": {"schedule": ["1s", "8d"]}}, "retry.schedule[1] must be from 0s to 1w, not 8d."),
+        ({"retry": {"maxAge": "0"}}, "retry.maxAge must be from 1s to 365d, not 0s."),
+        ({"plugins": []}, "plugins must be an object, not a list."),
+        ({"plugins": {"a": {}, "b": 1}}, "plugins.b must be an object, not a number."),
+        ({"webhook": []}, "webhook must be an object, not a list."),
+    ],
+)
+def test_what_breaks_a_rule_is_named_with_its_path(fields: dict[str, Any], problem: str) -> None:
+    assert problems_of({"url": URL} | fields) == (problem,)
+
+
+@pytest.mark.parametrize("concurrency", [1, MAX_CONCURRENCY])
+@pytest.mark.parametrize("timeout", ["100ms", "5m"])
+def test_bounds_themselves_are_taken(concurrency: int, timeout: str) -> None:
+    assert change_of({"url": URL, "concurrency": concurrency, "timeout": timeout}).concurrency == concurrency
+
+
+def test_everything_that_is_wrong_is_named_at_once() -> None:
+    problems = problems_of(
+        {"webhook": {"url": "x", "events": ["MESAGES_UPSERT", "messages.updat"]}, "timeout": 5}
+    )
+    assert len(problems) == 4
+    assert problems[1].startswith("webhook.events[0]: 'MESAGES_UPSERT' is no known")
+    assert problems[1].endswith("Did you mean MESSAGES_UPSERT?")
+    assert problems[2].endswith("Did you mean MESSAGES_UPDATE?")
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"), [({}, "url is missing."), ({"webhook": {}}, "webhook.url is missing.")]
+)
+def test_the_url_is_required(body: Any, problem: str) -> None:
+    assert problems_of(body) == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [(None, "null"), ([], "a list"), ("x", "a string"), (1, "a number"), (True, "true"), (False, "false")],
+)
+def test_a_body_must_be_an_object(body: Any, kind: str) -> None:
+    assert problems_of(body) == (f"The body must be an object, not {kind}.",)
+
+
+def test_unknown_fields_are_warned_of_with_their_path() -> None:
+    body = {"webhook": {"url": URL, "colour": 1}, "qr\ncode": 2, "retry": {"tries": 3}, "x" * 99: 0}
+    assert parse_registration(body, CATALOG)[1] == [
+        "retry.tries is no field that hookgw knows; it was ignored.",
+        "webhook.colour is no field that hookgw knows; it was ignored.",
+        "qr\\ncode is no field that hookgw knows; it was ignored.",
+        f"{'x' * 64}… is no field that hookgw knows; it was ignored.",
+    ]
+
+
+def test_what_find_shows_beside_the_fields_may_be_sent_back() -> None:
+    shown = dict.fromkeys(
+        (
+            "id",
+            "instance",
+            "label",
+            "createdAt",
+            "updatedAt",
+            "instanceId",
+            "state",
+            "stateReason",
+            "warnings",
+        ),
+        "x",
+    )
+    assert parse_registration({"url": URL, **shown}, CATALOG)[1] == []
+
+
+@pytest.mark.parametrize("size", [24, 64])
+def test_secrets_of_24_to_64_bytes_are_taken(size: int) -> None:
+    secret = "whsec_" + base64.b64encode(bytes(size)).decode()
+    assert change_of({"url": URL, "secret": secret}).secret == Secret(secret)
+
+
+@pytest.mark.parametrize(
+    ("secret", "problem"),
+    [
+        (
+            "whsec_" + base64.b64encode(bytes(23)).decode(),
+            NO_SECRET,
+        ),
+        (
+            "whsec_" + base64.b64encode(bytes(65)).decode(),
+            NO_SECRET,
+        ),
+        (
+            base64.b64encode(bytes(32)).decode(),
+            NO_SECRET,
+        ),
+        ("whsec_" + "é" * 32, NO_SECRET),
+        ("whsec_" + "A" * 33, NO_SECRET),
+        ("whsec_" + "-_" * 16, NO_SECRET),
+        (5, "secret must be a string, not a number."),
+    ],
+)
+def test_other_secrets_are_refused(secret: Any, problem: str) -> None:
+    assert problems_of({"url": URL, "secret": secret}) == (problem,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "Host",
+            "content-length",
+            "Connection",
+            "Keep-Alive",
+            "TE",
+            "Trailer",
+            "Transfer-Encoding",
+            "Upgrade",
+        ),
+        *("Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "webhook-id", "Webhook-Anything"),
+    ],
+)
+def test_headers_that_are_the_gateways_are_refused(name: str) -> None:
+    assert problems_of({"url": URL, "headers": {name: "x"}}) == (
+        f"headers.{name} cannot be set: hookgw writes it itself.",
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "é", "a\0"])
+def test_header_names_are_tokens(name: str) -> None:
+    (problem,) = problems_of({"webhook": {"url": URL, "headers": {name: "x"}}})
+    assert problem.startswith("webhook.headers: ")
+    assert "\n" not in problem
+    assert "\r" not in problem
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\0", "é", " a", "a ", "\t", "\x7f"])
+def test_header_values_have_no_line_breaks_and_the_like(value: str) -> None:
+    assert problems_of({"url": URL, "headers": {"x": value}}) == (
+        "headers.x must be visible ASCII with spaces or tabs only inside, and no line breaks.",
+    )
+
+
+@pytest.mark.parametrize(("value", "kind"), [(None, "null"), (5, "a number"), (["a"], "a list")])
+def test_header_values_are_strings(value: Any, kind: str) -> None:
+    assert problems_of({"url": URL, "headers": {"x": value}}) == (f"headers.x must be a string, not {kind}.",)
+
+
+def test_headers_are_told_apart_whatever_their_capitals() -> None:
+    assert problems_of({"url": URL, "headers": {"X-A": "1", "x-a": "2"}}) == (
+        "headers: x-a is there twice, in different capitals.",
+    )
+
+
+def test_headers_have_a_limit_in_number() -> None:
+    headers = {f"x-{number}": "" for number in range(MAX_HEADERS)}
+    assert change_of({"url": URL, "headers": headers}).headers == headers
+    assert problems_of({"url": URL, "headers": headers | {"one-more": ""}}) == (
+        "headers has 33 headers; at most 32 are taken.",
+    )
+
+
+def test_headers_have_a_limit_in_size() -> None:
+    assert change_of({"url": URL, "headers": {"x": "y" * 4095}})
+    assert problems_of({"url": URL, "headers": {"x": "y" * 4096}}) == (
+        "headers has 4,097 bytes of names and values; at most 4,096 are taken.",
+    )
+
+
+def test_masked_values_stand_for_the_stored_ones() -> None:
+    stored = {"Authorization": "Bearer secret", "x-gone": "1"}
+    given = {"authorization": MASK, "x-new": "2"}
+    assert unmask_headers(given, stored) == {"authorization": "Bearer secret", "x-new": "2"}
+
+
+def test_a_masked_value_that_is_not_stored_is_refused() -> None:
+    with pytest.raises(Invalid, match=r"headers\.x-new is masked, and no value of it is stored"):
+        unmask_headers({"x-new": MASK}, {})
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        (None, 86400),
+        ({}, 86400),
+        ({"grace": "24h"}, 86400),
+        ({"grace": "0"}, 0),
+        ({"grace": "30d"}, MAX_GRACE),
+    ],
+)
+def test_grace(body: Any, seconds: float) -> None:
+    assert parse_grace(body) == (seconds, [])
+
+
+@pytest.mark.parametrize("body", [[], {"grace": 5}, {"grace": "31d"}, {"grace": "soon"}])
+def test_bad_grace(body: Any) -> None:
+    with pytest.raises(Invalid):
+        parse_grace(body)
+
+
+def test_a_change_applies() -> None:
+    stored = change_of({"url": URL, "headers": {"a": "b"}}).apply(
+        None, instance="loja1", label="default", now=1.0
+    )
+    changed = change_of({"url": URL, "timeout": "1s"}).apply(
+        stored, instance="loja1", label="default", now=2.0
+    )
+    assert isinstance(changed, Registration)
+    assert (changed.headers, changed.timeout, changed.secrets) == ({"a": "b"}, 1.0, stored.secrets)
+
+
+def test_a_change_can_be_stored() -> None:
+    change = change_of({"url": URL, "timeout": "1s", "retry": {"schedule": ["1s"], "maxAge": "1d"}})
+    stored = change.apply(None, instance="loja1", label="default", now=1.0)
+    assert msgspec.json.decode(msgspec.json.encode(stored), type=Registration) == stored
+
+
+def test_a_masked_user_is_put_back() -> None:
+    stored = "https://ann:s3cret@receiver.test/in?x=1"
+    assert unmask_url(with_masked_user(stored), stored) == stored
+    assert unmask_url("https://receiver.test/in?x=1", stored) == "https://receiver.test/in?x=1"
+    assert unmask_url("vazio", None) == "vazio"
+
+
+@pytest.mark.parametrize("stored", [None, "https://receiver.test/", "https://ann:s3cret@other.test/in"])
+def test_a_masked_user_of_another_url_is_refused(stored: str | None) -> None:
+    with pytest.raises(Invalid, match="url: its user and password are masked"):
+        unmask_url("https://********@receiver.test/in", stored)
+
+
+def test_an_answer_does_not_outgrow_its_request() -> None:
+    many = {f"x{number}": 1 for number in range(MOST_SENTENCES + 2)}
+    _, warnings = parse_registration({"url": URL, **many}, CATALOG)
+    assert len(warnings) == MOST_SENTENCES + 1
+    assert warnings[-1] == "There are 2 more of this kind."
+    with pytest.raises(Invalid) as caught:
+        parse_registration({"url": URL, "plugins": many}, CATALOG)
+    assert len(caught.value.messages) == MOST_SENTENCES + 1
+
+
+PRIVATE_KEY = make_secret(Signature.V1A)
+NO_PRIVATE_KEY = (
+    "secret must be whsk_ followed by the base64 of 64 bytes: an ed25519 seed and its public key."
+)
+
+
+@pytest.mark.parametrize("more", [{}, {"signature": "v1a"}, {"signature": None}])
+def test_an_ed25519_key_is_a_secret(more: dict[str, Any]) -> None:
+    assert change_of({"url": URL, "secret": PRIVATE_KEY, **more}).secret == Secret(PRIVATE_KEY)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "whsk_",
+        PRIVATE_KEY[:-8],
+        "whsk_" + base64.b64encode(bytes(64)).decode(),
+        "whsk_" + base64.b64encode(bytes(32)).decode(),
+        "whsk_" + "é" * 86,
+    ],
+    ids=["empty", "cut off", "another public key", "a seed alone", "no base64"],
+)
+def test_what_is_no_ed25519_key_is_refused(secret: str) -> None:
+    assert problems_of({"url": URL, "secret": secret}) == (NO_PRIVATE_KEY,)
+
+
+@pytest.mark.parametrize("signature", list(Signature))
+def test_the_signature_can_be_chosen(signature: Signature) -> None:
+    change = change_of({"url": URL, "webhook": {"signature": signature.value, "url": URL}})
+    assert (change.signature, change.secret) == (signature, msgspec.UNSET)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"signature": "v2"}, "signature must be"),
+        ({"signature": 1}, "signature must be"),
+        (
+            {"signature": "v1", "secret": PRIVATE_KEY},
+            "signature is v1, and the secret is not for it: give one that begins with whsec_.",
+        ),
+        (
+            {"signature": "v1a", "secret": "whsec_" + "A" * 32},
+            "signature is v1a, and the secret is not for it: give one that begins with whsk_.",
+        ),
+    ],
+)
+def test_other_signatures_are_refused(fields: dict[str, Any], problem: str) -> None:
+    (found,) = problems_of({"url": URL, **fields})
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("body", "timeout"),
+    [
+        ({"webhook": {"url": URL, "timeout": "2s"}, "timeout": None}, 2.0),
+        ({"webhook": {"url": URL, "timeout": None}, "timeout": "2s"}, None),
+        ({"webhook": {"url": URL}, "timeout": None}, None),
+        ({"webhook": {"url": URL}}, msgspec.UNSET),
+    ],
+)
+def test_a_null_counts_where_the_field_counts(body: dict[str, Any], timeout: object) -> None:
+    assert change_of(body).timeout == timeout
+
+
+def test_beside_a_null_a_wrong_value_is_still_wrong() -> None:
+    assert problems_of({"webhook": {"url": URL, "retry": {"maxAge": "AAA"}}, "retry": None})

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hookgw import hookimpl
+from hookgw.plugins import hookspecs
+from hookgw.plugins.hook_check import (
+    HOOKS,
+    PLAIN_HOOKS,
+    accepted_arguments,
+    check_plugin,
+    nearest,
+    new_manager,
+)
+
+
+def plugin(**functions: Any) -> SimpleNamespace:
+    return SimpleNamespace(**{name: hookimpl(function) for name, function in functions.items()})
+
+
+def check(subject: object) -> tuple[str, ...]:
+    return check_plugin(subject, new_manager())
+
+
+def test_every_hookspec_is_a_hook_with_its_arguments() -> None:
+    assert {name for name in vars(hookspecs) if name.startswith("hookgw_")} == set(HOOKS)
+    assert HOOKS["hookgw_filter"] == ("event", "registration")
+    assert HOOKS["hookgw_event_kinds"] == ()
+    assert set(HOOKS) >= PLAIN_HOOKS
+
+
+def test_hooks_are_named_in_the_order_of_the_hookspecs() -> None:
+    async def transform(event: Any, registration: Any) -> None: ...
+
+    def kinds() -> None: ...
+
+    subject = plugin(hookgw_transform=transform, hookgw_event_kinds=kinds)
+    assert check(subject) == ("hookgw_event_kinds", "hookgw_transform")
+
+
+def test_a_module_without_hooks_is_no_error() -> None:
+    assert check(SimpleNamespace(helper=lambda: None)) == ()
+
+
+def test_an_implementation_may_have_another_name() -> None:
+    subject = SimpleNamespace(only_groups=hookimpl(specname="hookgw_filter")(lambda event: True))
+    assert check(subject) == ("hookgw_filter",)
+
+
+def test_an_unknown_hook_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"no hook hookgw_fitler\. Did you mean hookgw_filter\?"):
+        check(plugin(hookgw_fitler=lambda event: True))
+
+
+def test_an_unknown_hook_marked_optional_is_passed_over() -> None:
+    assert check(SimpleNamespace(hookgw_new=hookimpl(optionalhook=True)(lambda: None))) == ()
+
+
+def test_a_forgotten_mark_is_noticed() -> None:
+    with pytest.raises(ValueError, match=r"hookgw_filter is not marked: write @hookgw\.hookimpl"):
+        check(SimpleNamespace(hookgw_filter=lambda event: True))
+
+
+def test_data_whose_name_begins_like_a_hook_is_no_hook() -> None:
+    assert check(SimpleNamespace(hookgw_version="1")) == ()
+
+
+def test_a_wrong_argument_is_refused_with_the_right_ones() -> None:
+    with pytest.raises(ValueError, match="hookgw_filter has no argument evnt: it has event, registration"):
+        check(plugin(hookgw_filter=lambda evnt: True))
+
+
+def test_a_hook_without_arguments_says_so() -> None:
+    with pytest.raises(ValueError, match="hookgw_connectors has no argument app: it has none"):
+        check(plugin(hookgw_connectors=lambda app: []))
+
+
+def test_an_own_argument_with_a_default_is_allowed() -> None:
+    assert check(plugin(hookgw_filter=lambda event, limit=3: True)) == ("hookgw_filter",)
+
+
+def test_catch_all_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"hookgw_filter takes \*\*kwargs: name each argument"):
+        check(plugin(hookgw_filter=lambda **kwargs: True))
+    with pytest.raises(ValueError, match=r"hookgw_filter takes \*args"):
+        check(plugin(hookgw_filter=lambda *args: True))
+
+
+@pytest.mark.parametrize("mark", [hookimpl(wrapper=True), hookimpl(hookwrapper=True)])
+def test_wrappers_are_refused(mark: Callable[..., Any]) -> None:
+    def around(event: Any) -> Any:
+        yield
+
+    subject = SimpleNamespace(hookgw_filter=mark(around))
+    with pytest.raises(ValueError, match="hookgw_filter is marked as a wrapper"):
+        check(subject)
+
+
+@pytest.mark.parametrize("hook", sorted(PLAIN_HOOKS))
+def test_hooks_asked_where_nothing_may_wait_must_be_plain(hook: str) -> None:
+    async def implementation() -> None: ...
+
+    with pytest.raises(ValueError, match=f"{hook} .* write def, not async def"):
+        check(plugin(**{hook: implementation}))
+
+
+def test_accepted_arguments_are_in_the_order_of_the_function() -> None:
+    assert accepted_arguments("hookgw_filter", lambda registration, event, limit=1: True) == (
+        "registration",
+        "event",
+    )
+
+
+def test_nearest_is_silent_where_nothing_is_near() -> None:
+    assert nearest("xyz", ["filter"]) == ""
+    assert nearest("fiter", ["filter"]) == " Did you mean filter?"

@@ -1,0 +1,446 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+import trio
+import trio.testing
+
+from hookgw import hookimpl
+from hookgw.config.settings import PluginsSettings
+from hookgw.models.errors import PluginFailed
+from hookgw.models.events import Event
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.hookspecs import Outgoing
+from hookgw.plugins.loading import LoadedPlugins, load_plugins
+
+HooksOf = Callable[..., Hooks]
+
+
+def plugin(**functions: Any) -> SimpleNamespace:
+    """A plugin with these hooks; names are given without ``hookgw_``."""
+    return SimpleNamespace(**{f"hookgw_{name}": hookimpl(function) for name, function in functions.items()})
+
+
+@pytest.fixture
+def outgoing() -> Outgoing:
+    return Outgoing(url="https://app.example/hook", body=b"{}", headers={"x-own": "1"}, attempt=1)
+
+
+async def later(value: Any) -> Any:
+    await trio.lowlevel.checkpoint()
+    return value
+
+
+def coroutine_of(value: Any) -> Callable[..., Any]:
+    async def implementation(event: Event) -> Any:
+        return await later(value)
+
+    return implementation
+
+
+def plain_of(value: Any) -> Callable[..., Any]:
+    def implementation(event: Event) -> Any:
+        return value
+
+    return implementation
+
+
+def awaitable_of(value: Any) -> Callable[..., Any]:
+    def implementation(event: Event) -> Any:
+        return later(value)
+
+    return implementation
+
+
+FORMS = pytest.mark.parametrize("form", [plain_of, coroutine_of, awaitable_of])
+
+
+@FORMS
+@pytest.mark.parametrize(("answer", "goes"), [(None, True), (True, True), (False, False)])
+async def test_filter_in_every_form(
+    hooks_of: HooksOf, event: Event, registration: Registration, form: Any, answer: Any, goes: bool
+) -> None:
+    assert await hooks_of(mine=plugin(filter=form(answer))).filter(event, registration) is goes
+
+
+async def test_without_plugins_nothing_changes(
+    hooks_of: HooksOf, event: Event, registration: Registration, outgoing: Outgoing
+) -> None:
+    hooks = hooks_of()
+    assert await hooks.filter(event, registration) is True
+    assert await hooks.transform(event, registration) is event
+    assert await hooks.encode(event, registration) is None
+    await hooks.prepare(outgoing, event, registration)
+    await hooks.notify("hookgw_event_accepted", event=event)
+    assert outgoing.headers == {"x-own": "1"}
+
+
+async def test_the_first_false_ends_the_filtering(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    asked = []
+
+    def ask(name: str, answer: bool) -> Any:
+        def implementation(event: Event) -> bool:
+            asked.append(name)
+            return answer
+
+        return plugin(filter=implementation)
+
+    hooks = hooks_of(a=ask("a", True), b=ask("b", False), c=ask("c", True))
+    assert await hooks.filter(event, registration) is False
+    assert asked == ["a", "b"]
+
+
+@FORMS
+async def test_each_transform_sees_the_former_result(
+    hooks_of: HooksOf, event: Event, registration: Registration, form: Any
+) -> None:
+    def shout(event: Event) -> Event:
+        return event.replace(data={"text": event.data["text"].upper()})
+
+    first = event.replace(data={"text": "bye"})
+    hooks = hooks_of(
+        first=plugin(transform=form(first)), shout=plugin(transform=shout), none=plugin(transform=form(None))
+    )
+    assert (await hooks.transform(event, registration)).data == {"text": "BYE"}
+
+
+@FORMS
+async def test_the_first_body_is_taken(
+    hooks_of: HooksOf, event: Event, registration: Registration, form: Any
+) -> None:
+    hooks = hooks_of(
+        none=plugin(encode=form(None)), empty=plugin(encode=form(b"")), other=plugin(encode=form(b"2"))
+    )
+    assert await hooks.encode(event, registration) == b""
+
+
+async def test_arguments_are_given_by_name(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    seen: list[Any] = []
+
+    def swapped(registration: Registration, event: Event) -> None:
+        seen.append((event, registration))
+
+    def keywords(*, event: Event, limit: int = 3, registration: Registration) -> None:
+        seen.append((event, registration))
+
+    def all_in_order(event: Event, registration: Registration) -> None:
+        seen.append((event, registration))
+
+    def only_one(registration: Registration) -> None:
+        seen.append((event, registration))
+
+    forms = {form.__name__: plugin(filter=form) for form in (swapped, keywords, all_in_order, only_one)}
+    assert await hooks_of(**forms).filter(event, registration)
+    assert seen == [(event, registration)] * 4
+
+
+async def test_tryfirst_and_trylast_are_honoured(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    asked: list[str] = []
+
+    def ask(name: str, tryfirst: bool = False, trylast: bool = False) -> SimpleNamespace:
+        mark = hookimpl(tryfirst=tryfirst, trylast=trylast)
+        return SimpleNamespace(hookgw_filter=mark(lambda event: asked.append(name)))
+
+    hooks = hooks_of(a=ask("a", trylast=True), b=ask("b"), c=ask("c"), d=ask("d", tryfirst=True))
+    await hooks.filter(event, registration)
+    assert asked == ["d", "b", "c", "a"]
+
+
+WRONG = [
+    ("filter", "no", "it returned a value of type str; return True, False or None"),
+    ("filter", 0, "it returned a value of type int; return True, False or None"),
+    ("transform", {"text": "bye"}, "it returned a value of type dict; return event.replace(data=…) or None"),
+    ("encode", "body", "it returned a value of type str; return bytes or None"),
+]
+
+
+@FORMS
+@pytest.mark.parametrize(("hook", "answer", "reason"), WRONG)
+async def test_a_wrong_answer_says_what_would_be_right(
+    hooks_of: HooksOf,
+    event: Event,
+    registration: Registration,
+    form: Any,
+    hook: str,
+    answer: Any,
+    reason: str,
+) -> None:
+    hooks = hooks_of(mine=plugin(**{hook: form(answer)}))
+    with pytest.raises(PluginFailed) as caught:
+        await getattr(hooks, hook)(event, registration)
+    assert (caught.value.plugin, caught.value.hook, caught.value.reason) == ("mine", f"hookgw_{hook}", reason)
+
+
+@pytest.mark.parametrize("change", [{"id": "msg_2"}, {"instance": "other"}])
+async def test_a_transform_may_not_change_what_names_the_event(
+    hooks_of: HooksOf, event: Event, registration: Registration, change: dict[str, Any]
+) -> None:
+    hooks = hooks_of(mine=plugin(transform=plain_of(msgspec.structs.replace(event, **change))))
+    with pytest.raises(PluginFailed, match="changed the event's id or instance"):
+        await hooks.transform(event, registration)
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def implementation() -> None:
+        raise error
+
+    return implementation
+
+
+def raising_later(error: BaseException) -> Callable[..., Any]:
+    async def implementation() -> None:
+        await trio.lowlevel.checkpoint()
+        raise error
+
+    return implementation
+
+
+def raising_in_a_nursery(error: BaseException) -> Callable[..., Any]:
+    async def implementation() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(raising_later(error))
+            await trio.sleep_forever()
+
+    return implementation
+
+
+@pytest.mark.parametrize("form", [raising, raising_later])
+@pytest.mark.parametrize("error", [KeyError("key"), SystemExit(3), ExceptionGroup("two", [OSError()])])
+async def test_what_a_plugin_raises_is_its_own_failure(
+    hooks_of: HooksOf, event: Event, registration: Registration, form: Any, error: BaseException
+) -> None:
+    hooks = hooks_of(mine=plugin(filter=form(error)))
+    with pytest.raises(PluginFailed) as caught:
+        await hooks.filter(event, registration)
+    assert caught.value.__cause__ is error
+    assert caught.value.reason == f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("error", [KeyError("key"), SystemExit(3)])
+async def test_what_a_plugins_nursery_raises_is_its_own_failure(
+    hooks_of: HooksOf, event: Event, registration: Registration, error: BaseException
+) -> None:
+    hooks = hooks_of(mine=plugin(filter=raising_in_a_nursery(error)))
+    with pytest.raises(PluginFailed) as caught:
+        await hooks.filter(event, registration)
+    cause = caught.value.__cause__
+    assert isinstance(cause, BaseExceptionGroup)
+    assert cause.exceptions == (error,)
+
+
+async def test_what_ends_the_process_is_not_swallowed(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    hooks = hooks_of(mine=plugin(filter=raising_later(KeyboardInterrupt())))
+    with pytest.raises(KeyboardInterrupt):
+        await hooks.filter(event, registration)
+
+
+async def test_what_ends_the_process_is_not_swallowed_in_a_group_either(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    interrupt = KeyboardInterrupt()
+    hooks = hooks_of(mine=plugin(filter=raising_in_a_nursery(interrupt)))
+    with structlog.testing.capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
+        await hooks.filter(event, registration)
+    assert caught.value.exceptions == (interrupt,)
+    assert logs == []
+
+
+async def test_an_async_plugin_has_a_deadline(
+    hooks_of: HooksOf,
+    event: Event,
+    registration: Registration,
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    mock_clock.autojump_threshold = 0
+
+    async def stuck(event: Event) -> None:
+        await trio.sleep_forever()
+
+    began = trio.current_time()
+    with pytest.raises(PluginFailed, match=r"took longer than 10s \(plugins.hook_timeout\)"):
+        await hooks_of(mine=plugin(filter=stuck)).filter(event, registration)
+    assert trio.current_time() - began == pytest.approx(10)
+
+
+async def test_a_plugin_that_ends_just_in_time_is_in_time(
+    hooks_of: HooksOf, event: Event, registration: Registration, mock_clock: trio.testing.MockClock
+) -> None:
+    mock_clock.autojump_threshold = 0
+
+    async def slow(event: Event) -> bool:
+        await trio.sleep(9.999)
+        return False
+
+    assert await hooks_of(mine=plugin(filter=slow)).filter(event, registration) is False
+
+
+async def cancelled_while(hooks: Hooks, event: Event, registration: Registration) -> bool:
+    """Whether a filter that is cancelled from outside ends by cancellation."""
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                await hooks.filter(event, registration)
+
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            scope.cancel()
+    return scope.cancelled_caught
+
+
+async def test_cancellation_is_no_failure(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    async def stuck(event: Event) -> None:
+        await trio.sleep_forever()
+
+    with structlog.testing.capture_logs() as logs:
+        assert await cancelled_while(hooks_of(mine=plugin(filter=stuck)), event, registration)
+    assert logs == []
+
+
+async def test_what_fails_beside_a_cancellation_is_reported_and_the_cancellation_goes_on(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    async def fail_at_the_end() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise OSError("at the end")
+
+    async def two_tasks(event: Event) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail_at_the_end)
+            nursery.start_soon(trio.sleep_forever)
+
+    with structlog.testing.capture_logs() as logs:
+        assert await cancelled_while(hooks_of(mine=plugin(filter=two_tasks)), event, registration)
+    assert [(entry["plugin"], entry["hook"]) for entry in logs] == [("mine", "hookgw_filter")]
+
+
+async def test_an_observer_that_fails_changes_nothing(tmp_path: Any, event: Event) -> None:
+    seen: list[Event] = []
+    failures: list[PluginFailed] = []
+    error = RuntimeError("broken")
+    loaded = _loaded(
+        tmp_path,
+        broken=plugin(event_accepted=raising(error)),
+        slow=plugin(event_accepted=raising_later(error)),
+        good=plugin(event_accepted=lambda event: seen.append(event)),
+    )
+    hooks = Hooks(loaded, on_failure=failures.append)
+    with structlog.testing.capture_logs() as logs:
+        await hooks.notify("hookgw_event_accepted", event=event)
+    assert seen == [event]
+    assert [failure.plugin for failure in failures] == ["broken", "slow"]
+    assert [(entry["plugin"], entry["hook"], entry["reason"], entry["exc_info"]) for entry in logs] == [
+        (name, "hookgw_event_accepted", "RuntimeError: broken", error) for name in ("broken", "slow")
+    ]
+
+
+async def test_an_observer_gets_all_that_it_wants(hooks_of: HooksOf, registration: Registration) -> None:
+    seen: list[Any] = []
+    mine = plugin(dead_letter=lambda reason, delivery: seen.append((delivery, reason)))
+    await hooks_of(mine=mine).notify(
+        "hookgw_dead_letter", reason="gone", registration=registration, delivery="dlv_1"
+    )
+    assert seen == [("dlv_1", "gone")]
+
+
+async def test_failures_of_the_way_are_counted_too(
+    tmp_path: Any, event: Event, registration: Registration
+) -> None:
+    failures: list[PluginFailed] = []
+    loaded = _loaded(tmp_path, mine=plugin(encode=plain_of("text")))
+    with pytest.raises(PluginFailed) as caught:
+        await Hooks(loaded, on_failure=failures.append).encode(event, registration)
+    assert failures == [caught.value]
+
+
+async def test_prepare_changes_the_headers(
+    hooks_of: HooksOf, event: Event, registration: Registration, outgoing: Outgoing
+) -> None:
+    def sign(request: Outgoing) -> None:
+        request.headers["x-signed"] = f"{request.attempt}"
+
+    async def drop(request: Outgoing) -> None:
+        await trio.lowlevel.checkpoint()
+        del request.headers["x-own"]
+
+    await hooks_of(sign=plugin(prepare=sign), drop=plugin(prepare=drop)).prepare(
+        outgoing, event, registration
+    )
+    assert outgoing.headers == {"x-signed": "1"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("url", "https://other.example/"), ("body", b"other")])
+async def test_prepare_may_change_headers_alone(
+    hooks_of: HooksOf, event: Event, registration: Registration, outgoing: Outgoing, field: str, value: Any
+) -> None:
+    mine = plugin(prepare=lambda request: setattr(request, field, value))
+    with pytest.raises(PluginFailed, match="only headers may change"):
+        await hooks_of(mine=mine).prepare(outgoing, event, registration)
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (
+            {"x-own": "a\r\nb: c"},
+            "it set a header that cannot be sent: request.headers.x-own must be visible",
+        ),
+        ({"webhook-id": "1"}, "request.headers.webhook-id cannot be set"),
+        ({"host": "other.example"}, "request.headers.host cannot be set"),
+        ({"x-number": 1}, "request.headers.x-number must be a string"),
+        ({"": "1"}, "is no header name"),
+        ({"X-Upper": "1"}, "it set a header 'X-Upper'; write the name as a string in lower case"),
+        ({3: "1"}, "it set a header 3; write the name as a string in lower case"),
+    ],
+)
+async def test_a_header_that_cannot_be_sent_names_its_plugin(
+    hooks_of: HooksOf,
+    event: Event,
+    registration: Registration,
+    outgoing: Outgoing,
+    header: dict[Any, Any],
+    reason: str,
+) -> None:
+    mine = plugin(prepare=lambda request: request.headers.update(header))
+    with pytest.raises(PluginFailed) as caught:
+        await hooks_of(mine=mine).prepare(outgoing, event, registration)
+    assert (caught.value.plugin, caught.value.hook) == ("mine", "hookgw_prepare")
+    assert reason in caught.value.reason
+
+
+async def test_headers_that_were_there_before_are_not_the_plugins_fault(
+    hooks_of: HooksOf, event: Event, registration: Registration
+) -> None:
+    request = Outgoing(url="u", body=b"", headers={"Host": "as-it-was"}, attempt=1)
+    await hooks_of(mine=plugin(prepare=lambda request: None)).prepare(request, event, registration)
+    assert request.headers == {"Host": "as-it-was"}
+
+
+def test_implements_knows_every_hook_and_no_other(hooks_of: HooksOf) -> None:
+    hooks = hooks_of(mine=plugin(filter=plain_of(None)))
+    assert hooks.implements("hookgw_filter")
+    assert not hooks.implements("hookgw_transform")
+    with pytest.raises(KeyError):
+        hooks.implements("hookgw_fitler")
+
+
+def _loaded(tmp_path: Any, **plugins: object) -> LoadedPlugins:
+    return load_plugins(PluginsSettings(first_party=False, folders=()), base=tmp_path, extra=plugins)

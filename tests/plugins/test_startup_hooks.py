@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+import trio
+
+from hookgw import hookimpl
+from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
+from hookgw.models.events import EventKind
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
+
+HooksOf = Callable[..., Hooks]
+
+
+class Options(msgspec.Struct, forbid_unknown_fields=True):
+    rate: float = 1.0
+
+
+def plugin(**functions: Any) -> SimpleNamespace:
+    """A plugin with these hooks; names are given without ``hookgw_``."""
+    return SimpleNamespace(**{f"hookgw_{name}": hookimpl(function) for name, function in functions.items()})
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def implementation() -> None:
+        raise error
+
+    return implementation
+
+
+async def _later() -> list[Any]:
+    return []
+
+
+def returning_a_coroutine() -> Any:
+    return _later()
+
+
+class FakeConnector:
+    def __init__(self, name: Any) -> None:
+        self.name = name
+
+    async def run(self, session: Any) -> None: ...
+
+    async def send_text(self, session: Any, number: str, text: str) -> dict[str, Any]:
+        return {}
+
+
+def test_each_plugin_gets_its_block_or_an_empty_one(hooks_of: HooksOf) -> None:
+    seen: dict[str, Any] = {}
+
+    def keep(name: str) -> SimpleNamespace:
+        return plugin(configure=lambda options: seen.update({name: options}))
+
+    hooks_of(a=keep("a"), b=keep("b"), c=keep("c")).configure({"a": {"rate": 1}, "b": None})
+    assert seen == {"a": {"rate": 1}, "b": {}, "c": {}}
+
+
+@pytest.mark.parametrize(
+    ("block", "sentence"),
+    [
+        ({"rat": 1}, "plugins.options.mine: Object contains unknown field `rat`."),
+        ({"rate": "x"}, "plugins.options.mine: Expected `float`, got `str` - at `$.rate`."),
+        ([1], "plugins.options.mine: expected a mapping of options, got [1]."),
+    ],
+)
+def test_wrong_options_stop_the_start_with_the_keys_path(
+    hooks_of: HooksOf, block: Any, sentence: str
+) -> None:
+    mine = plugin(configure=lambda options: msgspec.convert(options, Options) and None)
+    with pytest.raises(ConfigError) as caught:
+        hooks_of(mine=mine).configure({"mine": block})
+    assert caught.value.messages == (sentence,)
+
+
+def test_every_wrong_block_is_named(hooks_of: HooksOf) -> None:
+    hooks = hooks_of(
+        mine=plugin(configure=raising(ValueError("rate must be positive."))),
+        deaf=plugin(filter=lambda event: None),
+    )
+    with pytest.raises(ConfigError) as caught:
+        hooks.configure({"mine": {}, "deaf": {}, "min": {}})
+    assert caught.value.messages == (
+        "plugins.options.deaf: this plugin takes no options; take the block out.",
+        "plugins.options.min: no plugin has this name. Did you mean mine?",
+        "plugins.options.mine: rate must be positive.",
+    )
+
+
+def test_a_schema_that_is_none_stops_the_start(hooks_of: HooksOf) -> None:
+    kind = EventKind(name="ORDER_PLACED", meaning="X.", schema={"type": "nonsense"})
+    with pytest.raises(StartError, match=r"'crm'.*the schema of ORDER_PLACED is no JSON Schema: "):
+        hooks_of(crm=plugin(event_kinds=lambda: [kind])).kinds()
+
+
+def test_kinds_carry_the_name_of_their_plugin(hooks_of: HooksOf) -> None:
+    kind = EventKind(name="ORDER_PAID", meaning="An order was paid.")
+    hooks = hooks_of(
+        crm=plugin(event_kinds=lambda: [kind]),
+        none=plugin(event_kinds=lambda: None),
+        two=plugin(event_kinds=lambda: (kind,)),
+    )
+    assert [(found.name, found.plugin) for found in hooks.kinds()] == [
+        ("ORDER_PAID", "crm"),
+        ("ORDER_PAID", "two"),
+    ]
+
+
+def test_connectors_are_known_by_name(hooks_of: HooksOf) -> None:
+    one, two = FakeConnector("one"), FakeConnector("two")
+    hooks = hooks_of(a=plugin(connectors=lambda: [one]), b=plugin(connectors=lambda: [two]))
+    assert hooks.connectors() == {"one": one, "two": two}
+
+
+def test_two_connectors_of_one_name_stop_the_start(hooks_of: HooksOf) -> None:
+    hooks = hooks_of(
+        a=plugin(connectors=lambda: [FakeConnector("one")]),
+        b=plugin(connectors=lambda: [FakeConnector("one")]),
+    )
+    with pytest.raises(StartError, match="The connector 'one' comes from two plugins: a and b"):
+        hooks.connectors()
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        object(),
+        FakeConnector(""),
+        FakeConnector(None),
+        SimpleNamespace(name="one", run=print, send_text=None),
+    ],
+)
+def test_what_is_no_connector_is_refused(hooks_of: HooksOf, item: object) -> None:
+    with pytest.raises(StartError, match=r"'mine' failed in hookgw_connectors.*return a list of Connector"):
+        hooks_of(mine=plugin(connectors=lambda: [item])).connectors()
+
+
+@pytest.mark.parametrize("answer", ["ORDER_PAID", ["ORDER_PAID"], {"name": "ORDER_PAID"}])
+def test_what_is_no_list_of_kinds_is_refused(hooks_of: HooksOf, answer: Any) -> None:
+    with pytest.raises(StartError, match="return a list of EventKind"):
+        hooks_of(mine=plugin(event_kinds=lambda: answer)).kinds()
+
+
+ASKED_AT_START: list[tuple[str, Callable[[Hooks], object]]] = [
+    ("event_kinds", lambda hooks: hooks.kinds()),
+    ("connectors", lambda hooks: hooks.connectors()),
+    ("configure", lambda hooks: hooks.configure({})),
+    ("routes", lambda hooks: hooks.routes(None, None)),  # type: ignore[arg-type]
+    ("commands", lambda hooks: hooks.commands(None)),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("hook", "ask"), ASKED_AT_START)
+@pytest.mark.parametrize("error", [KeyError("key"), SystemExit(3)])
+def test_a_failure_at_the_start_stops_it(
+    hooks_of: HooksOf, hook: str, ask: Any, error: BaseException
+) -> None:
+    with pytest.raises(StartError) as caught:
+        ask(hooks_of(mine=plugin(**{hook: raising(error)})))
+    assert f"Plugin 'mine' failed in hookgw_{hook}: {type(error).__name__}" in str(caught.value)
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize(("hook", "ask"), ASKED_AT_START)
+def test_an_optional_plugin_that_fails_at_the_start_is_switched_off(
+    hooks_of: HooksOf, hook: str, ask: Any
+) -> None:
+    broken = plugin(**{hook: raising(KeyError("key")), "filter": lambda event: False})
+    hooks = hooks_of(optional=("broken",), broken=broken, good=plugin(encode=lambda event: None))
+    with structlog.testing.capture_logs() as logs:
+        ask(hooks)
+    assert [entry["plugin"] for entry in logs] == ["broken"]
+    assert not hooks.implements("hookgw_filter")
+    assert hooks.implements("hookgw_encode")
+    info, good = hooks.plugins()
+    assert (info.enabled, good.enabled) == (False, True)
+    assert "KeyError" in (info.error or "")
+
+
+@pytest.mark.parametrize(("hook", "ask"), ASKED_AT_START)
+def test_a_hidden_coroutine_is_refused_and_closed(hooks_of: HooksOf, hook: str, ask: Any) -> None:
+    with pytest.raises(StartError, match="called where nothing may wait"):
+        ask(hooks_of(mine=plugin(**{hook: returning_a_coroutine})))
+
+
+def test_another_awaitable_is_refused_too(hooks_of: HooksOf) -> None:
+    class Waiting:
+        def __await__(self) -> Any:
+            yield
+
+    with pytest.raises(StartError, match="called where nothing may wait"):
+        hooks_of(mine=plugin(event_kinds=lambda: Waiting())).kinds()
+
+
+def with_blocks(registration: Registration, **blocks: Any) -> Registration:
+    return msgspec.structs.replace(registration, plugins=blocks)
+
+
+def test_a_registrations_block_is_checked_by_its_plugin(
+    hooks_of: HooksOf, registration: Registration
+) -> None:
+    seen: list[Any] = []
+    checker = plugin(check_registration=lambda options, registration: seen.append((options, registration)))
+    subject = with_blocks(registration, mine={"rate": 1})
+    hooks = hooks_of(mine=checker, silent=checker)
+    hooks.check_registration(registration)
+    hooks.check_registration(subject)
+    assert seen == [({"rate": 1}, subject)]
+
+
+def test_every_wrong_block_of_a_registration_is_named(hooks_of: HooksOf, registration: Registration) -> None:
+    refuse = plugin(check_registration=raising(ValueError("rate must be positive")))
+    hooks = hooks_of(mine=refuse, deaf=plugin(filter=lambda event: None))
+    with pytest.raises(Invalid) as caught:
+        hooks.check_registration(with_blocks(registration, mine={}, deaf={}, min={}, xyz={}))
+    assert caught.value.messages == (
+        "webhook.plugins.mine: rate must be positive.",
+        "webhook.plugins.deaf: this plugin takes no options for a registration.",
+        "webhook.plugins.min: no plugin has this name. Did you mean mine?",
+        "webhook.plugins.xyz: no plugin has this name.",
+    )
+
+
+def test_a_block_must_be_an_object(hooks_of: HooksOf, registration: Registration) -> None:
+    hooks = hooks_of(mine=plugin(check_registration=lambda options: None))
+    with pytest.raises(Invalid, match=r"webhook\.plugins\.mine: must be an object, got True\."):
+        hooks.check_registration(with_blocks(registration, mine=True))
+
+
+def test_a_checker_that_breaks_is_the_plugins_failure(hooks_of: HooksOf, registration: Registration) -> None:
+    hooks = hooks_of(mine=plugin(check_registration=raising(KeyError("key"))))
+    with pytest.raises(PluginFailed, match="'mine' failed in hookgw_check_registration: KeyError"):
+        hooks.check_registration(with_blocks(registration, mine={}))
+
+
+def test_an_empty_sentence_is_replaced_by_the_errors_name(hooks_of: HooksOf) -> None:
+    with pytest.raises(ConfigError, match=r"plugins\.options\.mine: ValueError\."):
+        hooks_of(mine=plugin(configure=raising(ValueError()))).configure({})
+
+
+def test_routes_and_commands_reach_every_plugin(hooks_of: HooksOf) -> None:
+    seen: list[Any] = []
+    mine = plugin(
+        routes=lambda app, gateway: seen.append((app, gateway)), commands=lambda group: seen.append(group)
+    )
+    hooks = hooks_of(mine=mine)
+    hooks.routes("app", "gateway")  # type: ignore[arg-type]
+    hooks.commands("group")  # type: ignore[arg-type]
+    assert seen == [("app", "gateway"), "group"]
+
+
+async def test_what_runs_in_the_background(hooks_of: HooksOf) -> None:
+    seen: list[Any] = []
+
+    async def run(gateway: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        seen.append(gateway)
+
+    hooks = hooks_of(a=plugin(run=run), b=plugin(run=lambda: seen.append("plain")))
+    running = hooks.background()
+    assert [name for name, _ in running] == ["a", "b"]
+    for _, function in running:
+        await function("gateway")  # type: ignore[arg-type]
+    assert seen == ["gateway", "plain"]
+
+
+async def test_a_background_task_cannot_end_the_process(hooks_of: HooksOf) -> None:
+    ((_, run),) = hooks_of(mine=plugin(run=raising(SystemExit(3)))).background()
+    with pytest.raises(PluginFailed, match="'mine' failed in hookgw_run: SystemExit: 3"):
+        await run("gateway")  # type: ignore[arg-type]

@@ -1,0 +1,158 @@
+"""The write-ahead log is folded beside the commits, and begins anew."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from hookgw.store.sqlite import checkpoints as checkpoints_module
+from hookgw.store.sqlite.checkpoints import INTERVAL, Checkpoints, Folded, fold
+from hookgw.store.sqlite.database import WAL_PAGES, Connections, open_database
+from tests.store.sqlite.support import ids_of, opened, peek, to
+
+
+@pytest.fixture
+def connections(path: Path) -> Iterator[Connections]:
+    with open_database(path) as connections:
+        yield connections
+
+
+class Folds:
+    """Counts the checkpoints, and says what each found."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pages: int) -> None:
+        self.pages = list(pages)
+        self.by: list[object] = []
+        monkeypatch.setattr(checkpoints_module, "fold", self)
+
+    def __call__(self, connection: object) -> Folded:
+        self.by.append(connection)
+        pages = self.pages.pop(0) if self.pages else 0
+        return Folded(pages, pages)
+
+
+async def settled() -> None:
+    """Wait until what is under way in threads has ended."""
+    for _ in range(3):
+        await trio.to_thread.run_sync(lambda: None)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_no_commit_folds_the_log(connections: Connections) -> None:
+    for connection in connections:
+        assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+
+
+async def test_commits_of_one_interval_share_a_checkpoint(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
+) -> None:
+    folds = Folds(monkeypatch)
+    checkpoints = Checkpoints(connections.checkpoints, connections.writer, trio.CapacityLimiter(1))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(checkpoints.run)
+        await settled()
+        assert folds.by == []
+        checkpoints.committed()
+        await settled()
+        assert folds.by == [connections.checkpoints]
+        checkpoints.committed()
+        checkpoints.committed()
+        await settled()
+        assert len(folds.by) == 1
+        mock_clock.jump(INTERVAL)
+        await settled()
+        assert len(folds.by) == 2
+        mock_clock.jump(10 * INTERVAL)
+        await settled()
+        assert len(folds.by) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_writer_folds_the_rest_of_a_long_log_between_two_commits(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folds = Folds(monkeypatch, WAL_PAGES)
+    writing = trio.CapacityLimiter(1)
+    checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(checkpoints.run)
+        async with writing:  # a commit is under way
+            checkpoints.committed()
+            await settled()
+            assert folds.by == [connections.checkpoints]
+        await settled()
+        assert folds.by == [connections.checkpoints, connections.writer]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_log_that_is_short_is_no_business_of_the_writer(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folds = Folds(monkeypatch, WAL_PAGES - 1)
+    checkpoints = Checkpoints(connections.checkpoints, connections.writer, trio.CapacityLimiter(1))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(checkpoints.run)
+        checkpoints.committed()
+        await settled()
+        assert folds.by == [connections.checkpoints]
+        nursery.cancel_scope.cancel()
+
+
+async def test_folding_goes_on_beside_an_open_transaction(connections: Connections) -> None:
+    writer = connections.writer
+    writer.execute("INSERT INTO probe VALUES (1, 1)")
+    writer.execute("BEGIN IMMEDIATE")
+    writer.execute("UPDATE probe SET writes = 2")
+    found = fold(connections.checkpoints)
+    assert found.pages == found.done > 0
+    writer.execute("COMMIT")
+    assert fold(connections.checkpoints).pages > found.pages
+
+
+async def test_a_log_that_is_folded_begins_anew(connections: Connections) -> None:
+    for connection in (connections.checkpoints, connections.writer):
+        connections.writer.execute("REPLACE INTO bodies VALUES (1, zeroblob(100000))")
+        before = fold(connection)
+        assert before.pages == before.done
+        connections.writer.execute("REPLACE INTO probe VALUES (1, 2)")
+        assert fold(connections.checkpoints).pages < before.pages
+
+
+def test_a_disk_that_refuses_folds_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "noise.db"
+    file.write_bytes(b"this is no database" * 1000)
+    with closing(sqlite3.connect(file)) as connection:
+        assert fold(connection) == Folded(0, 0)
+
+
+def test_a_bug_is_raised(connections: Connections) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        fold(connection)
+
+
+async def test_the_log_stays_bounded_under_constant_writes(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints_module, "WAL_PAGES", 100)
+    monkeypatch.setattr(checkpoints_module, "INTERVAL", 0)
+    log = path.with_name(path.name + "-wal")
+    written = longest = 0
+    async with opened(path) as store:
+        while written < 20 * 2**20:
+            names = [f"e{written}_{number}" for number in range(20)]
+            await store.append(to(*names))
+            written += 20 * 4096
+            longest = max(longest, log.stat().st_size)
+        await store.flush()
+        assert len(await ids_of(store)) == written // 4096
+    assert longest < 10 * 2**20
+    assert not log.exists()
+    assert peek(path, "SELECT count(*) FROM deliveries") == [(written // 4096,)]

@@ -1,0 +1,266 @@
+"""The data file at start: made, locked, damaged, not writable; and the disk's errors at run time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+import trio
+
+from hookgw.models.errors import StartError, StorageUnavailable
+from hookgw.store import Append, DeliveryQuery, Store, Transaction
+from hookgw.store.sqlite import database
+from hookgw.store.sqlite.database import is_disk_error, open_database
+from tests.store.sqlite.support import (
+    Watch,
+    child,
+    delivered,
+    event,
+    ids_of,
+    limit_pages,
+    opened,
+    peek,
+    seqs_of,
+    to,
+)
+
+HOLD = """
+import sys
+from pathlib import Path
+from hookgw.store.sqlite.lock import hold_lock
+with hold_lock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+OPEN_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from hookgw.models.errors import StartError
+from hookgw.store.sqlite.database import open_database
+if os.geteuid() == 0:
+    os.setuid(65534)
+try:
+    with open_database(Path(sys.argv[1])):
+        print("opened")
+except StartError as error:
+    print(error)
+"""
+
+
+async def test_a_missing_directory_and_file_are_made_for_the_owner_alone(path: Path) -> None:
+    async with opened(path):
+        for name in ("hookgw.db", "hookgw.db-wal", "hookgw.db.lock"):
+            assert stat.S_IMODE((path.parent / name).stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+async def test_closing_folds_the_log_into_the_file(path: Path) -> None:
+    async with opened(path) as store:
+        await store.append(to("e1"))
+    assert sorted(found.name for found in path.parent.iterdir()) == ["hookgw.db", "hookgw.db.lock"]
+    assert peek(path, "SELECT id FROM events") == [("e1",)]
+
+
+def test_commits_are_durable_by_settings(path: Path) -> None:
+    with open_database(path) as connections:
+        assert connections.writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connections.writer.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert connections.queries.execute("PRAGMA query_only").fetchone() == (1,)
+        assert connections.lanes.execute("PRAGMA query_only").fetchone() == (1,)
+
+
+def test_a_file_held_by_another_process_is_refused_and_the_holder_named(path: Path) -> None:
+    path.parent.mkdir()
+    holder = child(HOLD, path)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    message = f"{path} is in use by another hookgw, process {holder.pid} .*hookgw.db.lock"
+    with pytest.raises(StartError, match=message), open_database(path):
+        pass
+    holder.kill()
+    holder.communicate()
+    lock = path.parent / "hookgw.db.lock"
+    assert lock.read_text() == f"{holder.pid}\n"
+    lock.write_text("a long line that a process left behind\n")
+    with open_database(path):
+        assert lock.read_text() == f"{os.getpid()}\n"
+
+
+def test_the_lock_is_of_the_file_and_not_of_its_name(path: Path, tmp_path: Path) -> None:
+    with open_database(path):
+        other = tmp_path / "other.db"
+        other.symlink_to(path)
+        with pytest.raises(StartError, match="in use"), open_database(other):
+            pass
+
+
+def test_a_lock_file_without_a_number(path: Path) -> None:
+    path.parent.mkdir()
+    with open_database(path):
+        path.with_name("hookgw.db.lock").write_text("")
+        with pytest.raises(StartError, match="process unknown"), open_database(path):
+            pass
+
+
+async def test_a_file_that_was_cut_off_is_refused(path: Path) -> None:
+    async with opened(path) as store:
+        await store.append(to(*(f"e{number}" for number in range(500))))
+    cut_in_half(path)
+    with pytest.raises(StartError, match=rf"{path} cannot be used: .*malformed") as caught:
+        async with opened(path):
+            pass
+    assert "backup" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database, but long enough to be taken for one" * 40, b"x" * 4096]
+)
+def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(StartError, match=r"hookgw\.db cannot be used: .*It is damaged or no data file"):
+        open_database(path).__enter__()
+    assert path.read_bytes() == content
+
+
+def test_a_file_that_is_empty_is_a_new_one(path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+    with open_database(path) as connections:
+        assert connections.writer.execute("SELECT count(*) FROM events").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("place", ["directory", "below a file"])
+def test_a_place_where_no_file_can_be(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    path = tmp_path if place == "directory" else tmp_path / "file" / "hookgw.db"
+    with pytest.raises(StartError, match=r"cannot be opened: .*Make its directory writable"):
+        open_database(path).__enter__()
+
+
+def test_a_directory_that_cannot_be_written() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o555)
+        said, _ = child(OPEN_AS_NOBODY, Path(name) / "hookgw.db").communicate(timeout=60)
+        Path(name).chmod(0o755)
+    assert said.startswith(f"The data file {name}/hookgw.db cannot be opened: Permission denied")
+
+
+def test_a_file_that_cannot_be_written() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "hookgw.db"
+        with open_database(path):
+            pass
+        path.chmod(0o444)
+        Path(name).chmod(0o755)
+        said, _ = child(OPEN_AS_NOBODY, path).communicate(timeout=60)
+    assert said.startswith(f"The data file {path} cannot be opened: Permission denied")
+
+
+def test_a_python_with_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "OLDEST_SQLITE", (99, 1, 0))
+    with pytest.raises(StartError, match=r"hookgw needs 99\.1\.0 or newer"):
+        open_database(path).__enter__()
+
+
+# At run time
+
+
+async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.testing.MockClock) -> None:
+    watch = Watch()
+    async with opened(path, watch) as store:
+        await store.append(to("e1", "e2"))
+        first, _ = await seqs_of(store)
+        limit_pages(store, 1)
+        payload = '"' + "x" * 50_000 + '"'
+        large = [Append(event(f"big{n}", data=payload), (("reg_1", "http://new.test"),)) for n in range(3)]
+        with pytest.raises(StorageUnavailable, match=rf"{path} cannot be used now: .*full \(SQLITE_FULL\)"):
+            await store.append(large)
+        assert store.statistics().failing is not None
+        store.settle_nowait(delivered(first))
+        for refused in (store.check, lambda: store.append(to("e3")), lambda: store.put_value("a", 1)):
+            with pytest.raises(StorageUnavailable, match="SQLITE_FULL"):
+                await refused()
+        assert await ids_of(store) == ["e1", "e2"]
+        limit_pages(store, 2**30)
+        mock_clock.jump(5)
+        await store.flush()
+        assert await ids_of(store) == ["e2"]
+        assert await store.append(large) == [True] * 3
+        assert await ids_of(store, "http://new.test") == ["big0", "big1", "big2"]
+        assert [text.split(":")[0] for text in watch.heard] == ["failed", "recovered"]
+        assert store.statistics().failing is None
+
+
+async def test_a_function_that_fills_the_disk_is_refused_like_any_write(path: Path) -> None:
+    def fill(transaction: Transaction) -> None:
+        transaction.values["large"] = "x" * 100_000
+
+    async with opened(path) as store:
+        limit_pages(store, 1)
+        with pytest.raises(StorageUnavailable, match="SQLITE_FULL"):
+            await store.write(fill)
+        assert store.statistics().failing is not None
+        limit_pages(store, 2**30)
+        await store.flush()
+        await store.write(fill)
+
+
+async def test_a_page_that_is_damaged_is_told_when_it_is_read(path: Path) -> None:
+    async with opened(path) as store:
+        await store.append(to(*(f"e{number}" for number in range(200))))
+    damage(path)
+    with pytest.raises((StartError, ExceptionGroup)) as caught:
+        async with opened(path) as store:
+            await store.list_deliveries(DeliveryQuery(instance="shop"))
+    told = caught.value.exceptions[0] if isinstance(caught.value, ExceptionGroup) else caught.value
+    assert isinstance(told, StartError | StorageUnavailable)
+    assert str(path) in str(told)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (sqlite3.SQLITE_FULL, True),
+        (sqlite3.SQLITE_IOERR_WRITE, True),
+        (sqlite3.SQLITE_READONLY, True),
+        (sqlite3.SQLITE_BUSY, True),
+        (sqlite3.SQLITE_ERROR, False),
+        (sqlite3.SQLITE_MISUSE, False),
+    ],
+)
+def test_which_errors_are_the_disk_s(code: int, expected: bool) -> None:
+    error = sqlite3.OperationalError("x")
+    error.sqlite_errorcode = code
+    assert is_disk_error(error) is expected
+
+
+@pytest.mark.parametrize(
+    "error", [sqlite3.IntegrityError("x"), sqlite3.OperationalError("without a code"), OSError("x")]
+)
+def test_which_errors_are_not(error: Exception) -> None:
+    assert not is_disk_error(error)
+
+
+async def test_a_bug_in_a_query_is_no_disk_error(store: Store) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await store.read(lambda s: s.values._table._connection.execute("SELECT * FROM nowhere"))
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await store.write(lambda t: t._connection.execute("SELECT * FROM nowhere"))
+    await store.check()
+
+
+def cut_in_half(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def damage(path: Path) -> None:
+    """Overwrite every page but those of the schema."""
+    with path.open("r+b") as file:
+        for page in range(2, path.stat().st_size // 4096):
+            file.seek(page * 4096)
+            file.write(b"\xff" * 4096)

@@ -1,0 +1,58 @@
+"""Names kept once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hookgw.store.sqlite import name_ids as names_module
+from hookgw.store.sqlite.migrations import migrate
+from hookgw.store.sqlite.name_ids import Names
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate(connection, Path(":memory:"))
+        yield connection
+
+
+def test_each_name_has_one_number(connection: sqlite3.Connection) -> None:
+    names = Names(connection)
+    first = dict(names.numbers(["a", "é", "a", ""]))
+    assert sorted(first) == ["", "a", "é"]
+    assert len(set(first.values())) == 3
+    assert names.numbers(["é", "b"])["é"] == first["é"]
+    assert Names(connection).numbers(["b", "a"])["a"] == first["a"]
+    assert connection.execute("SELECT count(*) FROM names").fetchone() == (4,)
+
+
+def test_known_names_ask_nothing_of_the_disk(connection: sqlite3.Connection) -> None:
+    names = Names(connection)
+    names.numbers(["a", "b"])
+    asked: list[str] = []
+    connection.set_trace_callback(asked.append)
+    names.numbers(["b", "a"])
+    assert asked == []
+
+
+def test_what_was_undone_is_forgotten(connection: sqlite3.Connection) -> None:
+    names = Names(connection)
+    connection.execute("BEGIN")
+    names.numbers(["a"])
+    connection.execute("ROLLBACK")
+    names.forget()
+    assert names.numbers(["b", "a"]) == dict(connection.execute("SELECT name, number FROM names"))
+
+
+def test_the_memory_is_bounded(connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names_module, "MAX_REMEMBERED", 3)
+    names = Names(connection)
+    first = dict(names.numbers(["a", "b", "c"]))
+    assert len(first) == 3
+    assert set(names.numbers(["a", "d"])) == {"a", "d"}
+    assert names.numbers(["a", "d"])["a"] == first["a"]

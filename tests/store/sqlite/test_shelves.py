@@ -1,0 +1,159 @@
+"""Shelves that are ``shelve.Shelf``s, hold JSON, and never unpickle."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shelve
+import sqlite3
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+
+import pytest
+
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.registrations import Instance, Ordering, Registration, RetryOptions, Secret
+from hookgw.store import RecordShelf, Shelves, Store
+from hookgw.store.sqlite.migrations import migrate
+from tests.store.sqlite.support import opened, peek
+
+SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
+HOOK = Registration(
+    id="reg_1",
+    instance="shop",
+    url="https://receiver.test/ü",
+    headers={"x-key": "1"},
+    secrets=(Secret("whsec_a", 5.0),),
+    ordering=Ordering.CHAT,
+    retry=RetryOptions(schedule=(1.0, 2.0)),
+    plugins={"message_filters": {"deny": ["*@g.us"]}},
+)
+
+
+@pytest.fixture
+def shelves() -> Iterator[Shelves]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection, Path(":memory:"))
+    yield Shelves(connection)
+    connection.close()
+
+
+def test_a_shelf_is_the_standard_library_s(shelves: Shelves) -> None:
+    shelf = shelves.instances
+    assert isinstance(shelf, shelve.Shelf)
+    assert isinstance(shelf, MutableMapping)
+    assert len(shelf) == 0
+    shelf["shop"] = SHOP
+    shelf["é"] = SHOP
+    assert (shelf["shop"], "shop" in shelf, "no" in shelf, len(shelf)) == (SHOP, True, False, 2)
+    assert sorted(shelf) == ["shop", "é"]
+    assert dict(shelf) == shelf.load() == {"shop": SHOP, "é": SHOP}
+    shelf["shop"] = Instance(name="shop", id="new")
+    assert shelf.pop("shop").id == "new"
+    del shelf["é"]
+    assert list(shelf) == []
+
+
+@pytest.mark.parametrize("act", [lambda s: s["no"], lambda s: s.__delitem__("no"), lambda s: s.pop("no")])
+def test_a_missing_key(shelves: Shelves, act) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(KeyError):
+        act(shelves.instances)
+    assert shelves.instances.get("no") is None
+
+
+def test_shelves_do_not_mix(shelves: Shelves) -> None:
+    shelves.instances["same"] = SHOP
+    shelves.registrations["same"] = HOOK
+    shelves.values["same"] = {"a": [1, None, "ü"]}
+    assert shelves.instances["same"] == SHOP
+    assert shelves.registrations["same"] == HOOK
+    assert shelves.values["same"] == {"a": [1, None, "ü"]}
+    del shelves.instances["same"]
+    assert len(shelves.registrations) == 1
+
+
+class Bomb:
+    """Leaves a file behind where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.trace),)
+
+
+@pytest.mark.parametrize(
+    "read", [lambda s: s["evil"], lambda s: s.load(), lambda s: dict(s), lambda s: s.pop("evil")]
+)
+@pytest.mark.parametrize("name", ["instances", "registrations", "values"])
+def test_a_planted_pickle_is_an_error(shelves: Shelves, tmp_path: Path, name: str, read) -> None:  # type: ignore[no-untyped-def]
+    trace = tmp_path / "trace"
+    shelf: RecordShelf[object] = getattr(shelves, name)
+    shelf._table[b"evil"] = pickle.dumps(Bomb(trace))
+    with pytest.raises(StorageUnavailable, match=f"shelf {name}, 'evil' is no record"):
+        read(shelf)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("value", [b"", b"{}", b'{"name": 1, "id": "x"}', b"\xff\xfe", b'"text"'])
+def test_a_value_that_is_no_record_is_an_error(shelves: Shelves, value: bytes) -> None:
+    shelves.instances._table[b"shop"] = value
+    with pytest.raises(StorageUnavailable, match="'shop' is no record"):
+        shelves.instances["shop"]
+
+
+def test_what_is_stored_is_json(shelves: Shelves) -> None:
+    shelves.registrations["reg_1"] = HOOK
+    assert shelves.registrations._table[b"reg_1"].startswith(b'{"id":"reg_1","instance":"shop"')
+
+
+async def test_the_store_s_face(path: Path) -> None:
+    async with opened(path) as store:
+        await store.put_instance(SHOP)
+        await store.put_registration(HOOK)
+        await store.put_value("auth.salt", "abc")
+    async with opened(path) as store:
+        assert await store.load_instances() == {"shop": SHOP}
+        assert await store.load_registrations() == {"reg_1": HOOK}
+        assert await store.get_value("auth.salt") == "abc"
+        assert await store.get_value("no.such") is None
+        for _ in range(2):
+            await store.remove_instance("shop")
+            await store.remove_registration("reg_1")
+        assert await store.load_instances() == {}
+        assert await store.load_registrations() == {}
+
+
+async def test_a_value_that_is_no_json_changes_nothing(store: Store) -> None:
+    await store.put_value("key", 1)
+    with pytest.raises(TypeError):
+        await store.put_value("key", object())
+    assert await store.get_value("key") == 1
+
+
+async def test_a_damaged_record_is_named_when_the_store_loads(path: Path) -> None:
+    async with opened(path) as store:
+        await store.put_instance(SHOP)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE shelves SET value = ?", (pickle.dumps({}),))
+    connection.commit()
+    connection.close()
+    async with opened(path) as store:
+        with pytest.raises(StorageUnavailable, match="shelf instances, 'shop'"):
+            await store.load_instances()
+        await store.check()
+
+
+async def test_reading_cannot_write(store: Store) -> None:
+    def write(shelves: Shelves) -> None:
+        shelves.values["key"] = 1
+
+    with pytest.raises((sqlite3.OperationalError, StorageUnavailable)):
+        await store.read(write)
+    assert await store.get_value("key") is None
+
+
+async def test_the_file_holds_no_pickle(path: Path) -> None:
+    async with opened(path) as store:
+        await store.put_instance(SHOP)
+    assert all(bytes(value)[:1] == b"{" for (value,) in peek(path, "SELECT value FROM shelves"))  # type: ignore[call-overload]
