@@ -64,10 +64,11 @@ def install(session: nox.Session, group: str, *options: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check the form of the code (ruff) and its use of Trio (ruff, flake8-async)."""
+    """Check the form of the code (ruff), its layers (import-linter) and its use of Trio (flake8-async)."""
     session.install("--quiet", *nox.project.dependency_groups(PROJECT, "lint"))
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
+    session.run("lint-imports", "--no-cache", silent=True)
     sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]
     session.run("flake8-async", f"--disable={','.join(NOT_ASKED)}", *map(str, sources), silent=True)
 

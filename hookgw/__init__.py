@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from hookgw.api.openapi.describe import describes
     from hookgw.gateway.gateway import Gateway
     from hookgw.models.connectors import ConnectionState, Connector, QRCode, Session
-    from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome
+    from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
     from hookgw.models.errors import HookgwError, Invalid, NetworkRefused, Unavailable
     from hookgw.models.events import Event, EventKind
     from hookgw.models.registrations import Registration
-    from hookgw.plugins.hookspecs import Outgoing, hookimpl
+    from hookgw.plugins.hookspecs import hookimpl
 
 _HOMES = {
     "hookgw.api.openapi.describe": ("describes",),
     "hookgw.models.connectors": ("ConnectionState", "Connector", "QRCode", "Session"),
-    "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome"),
+    "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
     "hookgw.models.errors": ("HookgwError", "Invalid", "NetworkRefused", "Unavailable"),
     "hookgw.models.events": ("Event", "EventKind"),
     "hookgw.gateway.gateway": ("Gateway",),
-    "hookgw.plugins.hookspecs": ("Outgoing", "hookimpl"),
+    "hookgw.plugins.hookspecs": ("hookimpl",),
     "hookgw.models.registrations": ("Registration",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

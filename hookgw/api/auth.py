@@ -15,9 +15,10 @@ from quart_trio import QuartTrio
 
 from hookgw.api.request_body import Headers
 from hookgw.api.server.exchange import PART
-from hookgw.auth.keyring import Holder, Principal
-from hookgw.gateway.instances import check_name
+from hookgw.auth.keyring import Holder
+from hookgw.models.api_keys import Principal
 from hookgw.models.errors import Forbidden, Unauthorized
+from hookgw.models.instances import check_name
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hookgw.api import responses as answers
-from hookgw.auth.keyring import Key
+from hookgw.models.api_keys import Key
 from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.deliveries import Attempt, DeliveryState
 from hookgw.models.events import Catalog, Event, EventKind
-from hookgw.models.registrations import Instance, Registration, RetryOptions
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Registration, RetryOptions
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.models.units import Duration
 from hookgw.models.userinfo import MASK, with_masked_user
 from hookgw.store import DeliveryReport, DeliverySummary
 
 if TYPE_CHECKING:
-    from hookgw.dispatch.services import LaneStatistics
+    from hookgw.models.deliveries import LaneStatistics
 
 
 def present_done(message: str) -> answers.Done:

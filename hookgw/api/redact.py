@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from hookgw.gateway.global_webhooks import is_global
 from hookgw.models.deliveries import Attempt
+from hookgw.models.registrations import is_global
 from hookgw.store import DeliveryReport, DeliverySummary
 
 WITHHELD = "Only a global key sees how a webhook of the configuration answers."

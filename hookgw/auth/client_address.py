@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
-UNIX = "unix"
-"""Stands for the peers on Unix sockets in a list of trusted proxies."""
+from hookgw.config.settings import UNIX
 
 _HOST_BITS = 64
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")

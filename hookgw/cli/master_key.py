@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hookgw.store.encryption import new_master_key
+from hookgw.config.master_keys import new_master_key
 
 
 @click.command("master-key")

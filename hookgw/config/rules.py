@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from hookgw.auth.client_address import UNIX
-from hookgw.config.settings import DAY, ServerSettings, Settings
-from hookgw.delivery.http.proxy import parse_proxy
-from hookgw.gateway.operational.registration import broken_operations
-from hookgw.models.units import Duration, Size
-from hookgw.store.encryption import CLEAR, parse_master_key
+from hookgw.config.master_keys import CLEAR, parse_master_key
+from hookgw.config.proxy_url import parse_proxy
+from hookgw.config.settings import UNIX, OperationsSettings, ServerSettings, Settings
+from hookgw.models.errors import Invalid
+from hookgw.models.operational_kinds import OPERATIONAL_CATALOG
+from hookgw.models.units import DAY, Duration, Size
+from hookgw.parsing.headers import check_headers
+from hookgw.parsing.registrations import check_secret, check_url
 
 Rule = Callable[[Any], str | None]
 """Looks at one value; gives a sentence that says what would be right, ``None`` where it is right."""
@@ -70,7 +72,30 @@ def _broken_together(settings: Settings) -> Iterator[tuple[str, str]]:
                 f"limits.{key}",
                 f"must not be less than events.max_data ({settings.events.max_data}), or be 0 for no limit.",
             )
-    yield from broken_operations(settings.operations)
+    yield from _broken_operations(settings.operations)
+
+
+def _broken_operations(settings: OperationsSettings) -> Iterator[tuple[str, str]]:
+    """What makes no sense in the settings.
+
+    Yields:
+        Pairs of a key's path and a sentence that says what would be right.
+    """
+    checks: list[tuple[str, Any, Callable[[Any, str], object]]] = [
+        ("operations.url", settings.url, check_url),
+        *(
+            (f"operations.events[{i}]", name, OPERATIONAL_CATALOG.resolve)
+            for i, name in enumerate(settings.events)
+        ),
+        ("operations.headers", settings.headers, check_headers),
+        ("operations.secret", settings.secret, check_secret),
+    ]
+    for path, value, check in checks:
+        try:
+            if value is not None:
+                check(value, path)
+        except Invalid as error:
+            yield from ((path, message.removeprefix(path).lstrip(".: ")) for message in error.messages)
 
 
 def _broken_server(server: ServerSettings) -> Iterator[tuple[str, str]]:

@@ -13,9 +13,7 @@ import msgspec
 
 from hookgw.config.refused_ports import REFUSED_PORTS
 from hookgw.models.masking import repr_without
-from hookgw.models.units import Duration, Size
-
-DAY = 86400
+from hookgw.models.units import DAY, Duration, Size
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -253,3 +251,7 @@ class Settings(Section, frozen=True, kw_only=True):
     log: LogSettings = LogSettings()
 
     __repr__ = repr_without("global_webhooks")
+
+
+UNIX = "unix"
+"""Stands for the peers on Unix sockets in a list of trusted proxies."""

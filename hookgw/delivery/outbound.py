@@ -8,6 +8,7 @@ from functools import partial
 import structlog
 import trio
 
+from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.deadlines import Deadlines
@@ -15,7 +16,6 @@ from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ResolveFailed
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
-from hookgw.delivery.http.proxy import parse_proxy
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration

@@ -20,14 +20,13 @@ from hookgw.delivery.redaction import conceal, secrets_sent
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, Outcome
+from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event, path_segment
 from hookgw.models.masking import repr_without
 from hookgw.models.registrations import Registration, Secret
 from hookgw.models.signing_keys import SigningKey, signing_key
 from hookgw.models.target_url import Target, parse_target
-from hookgw.plugins.hookspecs import Outgoing
 
 _OWN_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 

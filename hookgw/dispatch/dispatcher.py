@@ -17,8 +17,8 @@ from hookgw.delivery.http.transport import LaneTransport
 from hookgw.dispatch.idle_lanes import Patience
 from hookgw.dispatch.lane import Lane
 from hookgw.dispatch.parked_lanes import Resting
-from hookgw.dispatch.services import LaneServices, LaneStatistics
-from hookgw.models.deliveries import Delivery, LaneState
+from hookgw.dispatch.services import LaneServices
+from hookgw.models.deliveries import Delivery, LaneState, LaneStatistics
 
 REST_AFTER = 5.0
 """Seconds with nothing to do after which a lane is sent to rest, at the latest."""

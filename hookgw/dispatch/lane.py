@@ -23,12 +23,19 @@ from hookgw.delivery.sender import Sent
 from hookgw.dispatch.idle_lanes import Patience
 from hookgw.dispatch.lane_queue import Source
 from hookgw.dispatch.parked_lanes import Past
-from hookgw.dispatch.plan import Terms, terms_for
 from hookgw.dispatch.retry_policy import decide, expiry_reason, is_expired, longest_wait
-from hookgw.dispatch.services import LaneServices, LaneStatistics
+from hookgw.dispatch.services import LaneServices, Terms, terms_for
 from hookgw.dispatch.settlement import settlement_of, settlement_without_attempt
 from hookgw.dispatch.store_retry import hold_to_clock
-from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
+from hookgw.models.deliveries import (
+    Attempt,
+    Delivery,
+    DeliveryState,
+    LaneState,
+    LaneStatistics,
+    Outcome,
+    Settlement,
+)
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.registrations import Registration
 

@@ -15,8 +15,7 @@ import msgspec
 import trio
 
 from hookgw.delivery.http.connection import IdleConnection
-from hookgw.dispatch.services import LaneStatistics
-from hookgw.models.deliveries import LaneState, Outcome
+from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
 
 GRAIN = 0.1
 """Seconds by which a rest may end late, so that many that end close together are one piece of work."""

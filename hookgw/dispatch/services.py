@@ -8,9 +8,10 @@ import msgspec
 
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import Route, Sent
+from hookgw.delivery.sender import Route, Sent, route_for
+from hookgw.dispatch.retry_policy import Policy, policy_of
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, LaneState, Outcome, Page, Settlement
+from hookgw.models.deliveries import Attempt, Delivery, LaneState, Page, Settlement
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
@@ -88,25 +89,13 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     settings: DeliverySettings
 
 
-class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of a lane.
+class Terms(msgspec.Struct, frozen=True):
+    """How to send to a registration, and what follows when that fails."""
 
-    Attributes:
-        lane: its key.
-        state: what it is doing.
-        backlog: how many deliveries are pending in it, on disk or in memory.
-        head: the sequence number of the delivery at its head, if it has one.
-        head_since: since when the head is in the outbox (steady clock); ``None`` without a head.
-        waiting_until: when it will try again (steady clock); ``None`` unless it waits.
-        last_outcome: of its last attempt.
-        last_error: why that was no delivery.
-    """
+    route: Route
+    policy: Policy
 
-    lane: str
-    state: LaneState
-    backlog: int
-    head: int | None = None
-    head_since: float | None = None
-    waiting_until: float | None = None
-    last_outcome: Outcome | None = None
-    last_error: str | None = None
+
+def terms_for(registration: Registration, settings: DeliverySettings) -> Terms:
+    """Work them out from the registration and, where it is silent, the gateway's settings."""
+    return Terms(route_for(registration), policy_of(registration, settings))

@@ -18,7 +18,7 @@ from hookgw.gateway.connectors.runner import Connections
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Invalid
-from hookgw.models.events import EVENT_ID, Catalog, Event
+from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.models.payload_schemas import SchemaBook
 from hookgw.models.registrations import lane_of
 from hookgw.plugins.hooks import Hooks
@@ -31,18 +31,6 @@ _NAMED_PROBLEMS = 100
 _OBSERVERS_PATIENCE = 60.0
 """How long all observers of one call may take together, in seconds."""
 _YEAR_10000 = 253_402_300_800.0
-
-
-class Receipt(msgspec.Struct, frozen=True):
-    """What became of events that were handed in.
-
-    Attributes:
-        fresh: for each event, whether it was accepted; ``False`` for one that is known already.
-        warnings: payloads that break the schema of their kind, as sentences.
-    """
-
-    fresh: list[bool]
-    warnings: list[str]
 
 
 class Intake:

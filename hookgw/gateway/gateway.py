@@ -16,21 +16,21 @@ from typing import Any, TypeVar
 import msgspec
 import trio
 
-from hookgw.auth.keyring import Holder, Key, Principal
+from hookgw.auth.keyring import Holder
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.resolver import Resolve
-from hookgw.dispatch.services import LaneStatistics
-from hookgw.gateway.accept import Receipt
 from hookgw.gateway.history_pruning import keep_running
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.wiring import Wiring
+from hookgw.models.api_keys import Key, Principal
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
-from hookgw.models.deliveries import Attempt
+from hookgw.models.deliveries import Attempt, LaneStatistics
 from hookgw.models.errors import Forbidden, NotFound, Unavailable
-from hookgw.models.events import Event
-from hookgw.models.registrations import DEFAULT_LABEL, Instance, Registration, RegistrationChange, lanes_of
+from hookgw.models.events import Event, Receipt
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange, lanes_of
 from hookgw.parsing import Replay
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins

@@ -15,21 +15,14 @@ from typing import Any
 
 import msgspec
 
-from hookgw.gateway.instances import check_name
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.events import Catalog
-from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, Secret, lanes_of
+from hookgw.models.instances import check_name
+from hookgw.models.registrations import GLOBAL_ID_PREFIX, GLOBAL_INSTANCE, Registration, Secret, lanes_of
 from hookgw.models.signing_keys import signature_of
 from hookgw.models.userinfo import without_user
 from hookgw.parsing.registrations import parse_registration
 from hookgw.store import Store
-
-_ID_PREFIX = "global_"
-
-
-def is_global(registration_id: str) -> bool:
-    """Whether the id is that of a registration of the configuration, present or former."""
-    return registration_id.startswith(_ID_PREFIX)
 
 
 async def read_global_webhooks(
@@ -83,7 +76,7 @@ def _read(block: dict[str, Any], catalog: Catalog) -> tuple[Registration, bool]:
         block.get("label", f"webhook-{zlib.crc32(without_user(change.url).encode()):08x}"), "label"
     )
     fresh = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
-    return msgspec.structs.replace(fresh, id=f"{_ID_PREFIX}{label}"), change.secret is not msgspec.UNSET
+    return msgspec.structs.replace(fresh, id=f"{GLOBAL_ID_PREFIX}{label}"), change.secret is not msgspec.UNSET
 
 
 async def _with_kept_secret(registration: Registration, store: Store) -> Registration:

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from typing import Any
 
 import msgspec
 import structlog
 
-from hookgw.auth.keyring import DEFAULT_KEY, Key, Keyring, new_key
+from hookgw.auth.keyring import Keyring, new_key
 from hookgw.gateway.connectors.runner import Connections
 from hookgw.gateway.keeper import Keeper
 from hookgw.gateway.registry import Registry
+from hookgw.models.api_keys import DEFAULT_KEY, Key
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import QRCode
 from hookgw.models.errors import Conflict, Forbidden, Invalid, StorageUnavailable
-from hookgw.models.registrations import Instance, Registration
+from hookgw.models.instances import Instance, check_name
+from hookgw.models.registrations import Registration
 
 logger = structlog.get_logger("hookgw.instances")
 
-INSTANCE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}", re.ASCII)
-"""Not ``.`` or ``..``, which clients and proxies take out of a path (RFC 3986, section 5.2.4)."""
 _LEAST_KEY = 8
-
-
-def check_name(name: object, what: str = "instanceName") -> str:
-    """The name, if it is one.
-
-    Raises:
-        Invalid: it is no string of 1 to 128 letters, digits, ``.``, ``_``, ``-``, or it is ``.`` or ``..``.
-    """
-    if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
-        raise Invalid(f"{what} must be 1 to 128 letters, digits, '.', '_' or '-', and not '.' or '..'.")
-    return name
 
 
 class Instances:

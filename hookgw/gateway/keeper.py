@@ -21,11 +21,11 @@ from hookgw.dispatch.retry_policy import policy_of
 from hookgw.gateway.lane_moves import Moves
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import Operations
-from hookgw.gateway.operational.registration import OPERATIONS_ID
 from hookgw.gateway.registry import Registry
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.models.errors import StorageUnavailable
+from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import Registration, lanes_of
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Store

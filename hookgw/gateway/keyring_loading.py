@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 import structlog
 
-from hookgw.auth.keyring import CONFIGURED_KEY, DEFAULT_KEY, WEAK, Key, Keyring, new_key
+from hookgw.auth.keyring import CONFIGURED_KEY, Keyring, new_key
 from hookgw.auth.rate_limit import Rates
 from hookgw.config.settings import AuthSettings
+from hookgw.models.api_keys import DEFAULT_KEY, WEAK, Key
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.keys")

@@ -11,9 +11,10 @@ from typing import NoReturn
 import msgspec
 import structlog
 
-from hookgw.auth.keyring import CONFIGURED_KEY, Holder, Key, Keyring, new_key
+from hookgw.auth.keyring import CONFIGURED_KEY, Holder, Keyring, new_key
 from hookgw.gateway.keyring_loading import GlobalKeys
 from hookgw.gateway.registry import Registry
+from hookgw.models.api_keys import Key
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from hookgw.models.registrations import GLOBAL_INSTANCE

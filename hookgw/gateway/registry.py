@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from hookgw.models.errors import NotFound
-from hookgw.models.registrations import GLOBAL_INSTANCE, Instance, Registration
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import Store
 
 

@@ -25,14 +25,14 @@ from hookgw.gateway.keyring_loading import open_keyring
 from hookgw.gateway.keys import KeyChanges
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import Operations
-from hookgw.gateway.operational.registration import OPERATIONS_ID, read_operations
+from hookgw.gateway.operational.registration import read_operations
 from hookgw.gateway.registrations import Webhooks
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.replay import Resending
 from hookgw.models.clock import Clock
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
-from hookgw.models.operational_kinds import OPERATIONAL_KINDS
+from hookgw.models.operational_kinds import OPERATIONAL_KINDS, OPERATIONS_ID
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Store
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from hookgw.models.events import Event
+from hookgw.models.masking import repr_without
 
 
 class DeliveryState(StrEnum):
@@ -135,3 +136,46 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     next_at: float = 0.0
     body: bytes | None = None
     reason: str | None = None
+
+
+class Outgoing(msgspec.Struct, kw_only=True):
+    """One attempt's request as plugins may change it, before it is signed.
+
+    Attributes:
+        url: where it goes; read-only.
+        body: the bytes that will be sent; read-only here (see ``hookgw_encode``).
+        headers: further headers, over those of the registration; names in lower case. The
+            ``webhook-*`` headers, ``host`` and ``content-length`` are the gateway's and are not here.
+        attempt: 1 and up.
+    """
+
+    url: str
+    body: bytes
+    headers: dict[str, str]
+    attempt: int
+
+    __repr__ = repr_without("headers")
+
+
+class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot of a lane.
+
+    Attributes:
+        lane: its key.
+        state: what it is doing.
+        backlog: how many deliveries are pending in it, on disk or in memory.
+        head: the sequence number of the delivery at its head, if it has one.
+        head_since: since when the head is in the outbox (steady clock); ``None`` without a head.
+        waiting_until: when it will try again (steady clock); ``None`` unless it waits.
+        last_outcome: of its last attempt.
+        last_error: why that was no delivery.
+    """
+
+    lane: str
+    state: LaneState
+    backlog: int
+    head: int | None = None
+    head_since: float | None = None
+    waiting_until: float | None = None
+    last_outcome: Outcome | None = None
+    last_error: str | None = None

@@ -181,3 +181,15 @@ class Catalog:
 
 def _fold(spelling: str) -> str:
     return spelling.upper().replace(".", "_").replace("-", "_")
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What became of events that were handed in.
+
+    Attributes:
+        fresh: for each event, whether it was accepted; ``False`` for one that is known already.
+        warnings: payloads that break the schema of their kind, as sentences.
+    """
+
+    fresh: list[bool]
+    warnings: list[str]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.models.events import EventKind
+from hookgw.models.events import Catalog, EventKind
 
 REGISTRATION_DISABLED = "REGISTRATION_DISABLED"
 LANE_FAILING = "LANE_FAILING"
@@ -113,3 +113,10 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
 """Every operational kind."""
 
 OPERATIONAL_NAMES = frozenset(kind.name for kind in OPERATIONAL_KINDS)
+
+
+OPERATIONS_ID = "operations"
+"""The id of the registration; those of others begin with ``reg_`` or ``global_``."""
+
+
+OPERATIONAL_CATALOG = Catalog(OPERATIONAL_KINDS)

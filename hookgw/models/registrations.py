@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from hookgw.auth.keyring import DEFAULT_KEY, Key
 from hookgw.models.events import Event
 from hookgw.models.masking import repr_without
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
@@ -244,36 +243,9 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
         return (new_secret(wanted), *in_grace(old.secrets_in_force(now), now, DEFAULT_GRACE))
 
 
-class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """One connected messaging account, known by its name.
+GLOBAL_ID_PREFIX = "global_"
 
-    Attributes:
-        name: 1 to 128 characters of letters, digits, ``.``, ``_``, ``-``.
-        id: a UUID, for clients that want one.
-        integration: the connector's name; empty where events come by HTTP alone.
-        keys: its keys that are stored, also those that have expired.
-        key_hashes: how data files of old have the keys: by their hashes alone; see :meth:`with_named_keys`.
-        options: what the connector was given at creation.
-        connected: whether the connector should be running (it is started again after a restart).
-    """
 
-    name: str
-    id: str
-    integration: str = ""
-    keys: tuple[Key, ...] = ()
-    key_hashes: tuple[str, ...] = ()
-    options: dict[str, Any] = {}
-    connected: bool = False
-    created_at: float = 0.0
-
-    __repr__ = repr_without("options")
-
-    def with_named_keys(self) -> Instance:
-        """The same with a name for each key; the first of those that had none is called ``default``."""
-        if not self.key_hashes:
-            return self
-        named = (
-            Key(name=f"{DEFAULT_KEY}-{number}" if number > 1 else DEFAULT_KEY, hash=key_hash)
-            for number, key_hash in enumerate(self.key_hashes, 1)
-        )
-        return msgspec.structs.replace(self, keys=(*named, *self.keys), key_hashes=())
+def is_global(registration_id: str) -> bool:
+    """Whether the id is that of a registration of the configuration, present or former."""
+    return registration_id.startswith(GLOBAL_ID_PREFIX)

@@ -99,3 +99,6 @@ def _parse(value: object, units: dict[str, Decimal], form: str) -> Decimal:
         shown = f"{value[:_LONGEST]}…" if isinstance(value, str) and len(value) > _LONGEST else value
         raise ValueError(f"expected {form}, got {shown!r}")
     return Decimal(match[1]) * unit
+
+
+DAY = 86400

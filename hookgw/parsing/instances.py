@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hookgw.auth.keyring import WEAK
+from hookgw.models.api_keys import WEAK
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.masking import repr_without

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from hookgw.config.settings import DAY
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.registrations import DEFAULT_GRACE, Ordering, RegistrationChange, RetryOptions, Secret
 from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature, check_secret_form
 from hookgw.models.target_url import parse_target
+from hookgw.models.units import DAY
 from hookgw.parsing.fields import (
     Check,
     Fields,

@@ -22,8 +22,6 @@ from typing import Any
 
 import msgspec
 
-import hookgw
-
 ENTRY_POINT_GROUP = "hookgw"
 
 _numbers = itertools.count(1)
@@ -49,7 +47,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 def first_party_folder() -> Path | None:
     """The folder of hookgw's own plugins: in the installed package, or beside it in a checkout."""
-    package = Path(hookgw.__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     installed = package / "_first_party"
     if installed.is_dir():
         return installed

@@ -14,13 +14,13 @@ from typing import Any
 
 import trio
 
+from hookgw.models.deliveries import Outgoing
 from hookgw.models.errors import Invalid, PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 from hookgw.parsing.headers import check_headers
 from hookgw.plugins.hook_check import HOOKS
 from hookgw.plugins.hook_implementation import PLUGIN_ERRORS, Implementation, reason_of
-from hookgw.plugins.hookspecs import Outgoing
 from hookgw.plugins.loading import LoadedPlugins
 from hookgw.plugins.startup_hooks import StartHooks
 

@@ -8,43 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pluggy
 
 from hookgw.models.connectors import Connector
-from hookgw.models.deliveries import Attempt, Delivery, LaneState
+from hookgw.models.deliveries import Attempt, Delivery, LaneState, Outgoing
 from hookgw.models.events import Event, EventKind
-from hookgw.models.masking import repr_without
 from hookgw.models.registrations import Registration
 
 if TYPE_CHECKING:
     import click
     from quart_trio import QuartTrio
 
-    from hookgw.gateway.gateway import Gateway
+    from hookgw.plugins.gateway_protocol import PluginGateway
 
 PROJECT = "hookgw"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
-
-
-class Outgoing(msgspec.Struct, kw_only=True):
-    """One attempt's request as plugins may change it, before it is signed.
-
-    Attributes:
-        url: where it goes; read-only.
-        body: the bytes that will be sent; read-only here (see ``hookgw_encode``).
-        headers: further headers, over those of the registration; names in lower case. The
-            ``webhook-*`` headers, ``host`` and ``content-length`` are the gateway's and are not here.
-        attempt: 1 and up.
-    """
-
-    url: str
-    body: bytes
-    headers: dict[str, str]
-    attempt: int
-
-    __repr__ = repr_without("headers")
 
 
 @hookspec
@@ -155,7 +134,7 @@ def hookgw_connectors() -> list[Connector]:  # type: ignore[empty-body]
 
 
 @hookspec
-def hookgw_routes(app: QuartTrio, gateway: Gateway) -> None:
+def hookgw_routes(app: QuartTrio, gateway: PluginGateway) -> None:
     """Add routes to the HTTP interface, before it starts.
 
     Every route needs the global key, or with ``<instance>`` in its path that instance's; below
@@ -169,7 +148,7 @@ def hookgw_commands(group: click.Group) -> None:
 
 
 @hookspec
-async def hookgw_run(gateway: Gateway) -> None:
+async def hookgw_run(gateway: PluginGateway) -> None:
     """Run beside the gateway, in a task of its own in the gateway's nursery.
 
     Started once the gateway accepts events; cancelled at shutdown. If it raises, that is logged and

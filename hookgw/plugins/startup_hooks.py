@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import click
     from quart_trio import QuartTrio
 
-    from hookgw.gateway.gateway import Gateway
+    from hookgw.plugins.gateway_protocol import PluginGateway
 
 _log = structlog.get_logger("hookgw.plugins")
 
@@ -122,7 +122,7 @@ class StartHooks:
         if wrong:
             raise Invalid(*wrong)
 
-    def routes(self, app: QuartTrio, gateway: Gateway) -> None:
+    def routes(self, app: QuartTrio, gateway: PluginGateway) -> None:
         """Let the plugins add routes to the HTTP interface, before it starts.
 
         Raises:
@@ -140,7 +140,7 @@ class StartHooks:
         for implementation in self._of["hookgw_commands"]:
             self._ask_at_start(implementation, group)
 
-    def background(self) -> list[tuple[str, Callable[[Gateway], Awaitable[None]]]]:
+    def background(self) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
         """What runs beside the gateway: the plugin's name and a function to run in a task.
 
         The function raises what the plugin raises, and PluginFailed where that is ``SystemExit``.
@@ -253,8 +253,8 @@ def _call(implementation: Implementation, *arguments: Any) -> Any:
     return answer
 
 
-def _runner(implementation: Implementation) -> Callable[[Gateway], Awaitable[None]]:
-    async def run(gateway: Gateway) -> None:
+def _runner(implementation: Implementation) -> Callable[[PluginGateway], Awaitable[None]]:
+    async def run(gateway: PluginGateway) -> None:
         try:
             answer = implementation.call(gateway)
             if isinstance(answer, Awaitable):

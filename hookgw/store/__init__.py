@@ -13,7 +13,7 @@ from hookgw.store.records import (
 )
 from hookgw.store.sqlite.shelves import RecordShelf, Shelves
 from hookgw.store.sqlite.store import Store, open_store
-from hookgw.store.sqlite.writer import Transaction
+from hookgw.store.sqlite.transaction import Transaction
 
 __all__ = [
     "Append",

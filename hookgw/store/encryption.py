@@ -8,70 +8,23 @@ is imported with the first key: without one, nothing here costs anything.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from hookgw.models.masking import repr_without
-
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 PREFIX = "sealed:v1:"
 """What every sealed record begins with; the id of its key follows, ``:``, and the base64 of the rest."""
-CLEAR = "clear"
-"""What stands in the place of a key where everything that is sealed is to be in the clear again."""
-KEY_BYTES = 32
 _NONCE_BYTES = 12
 _ID_LENGTH = 16
 
 
 class SealBroken(ValueError):
     """A sealed record does not open; the message says why, as the end of a sentence."""
-
-
-class MasterKeys(msgspec.Struct, frozen=True):
-    """The keys that an installation is given.
-
-    Attributes:
-        present: seals everything; ``None`` where nothing is to be sealed.
-        old: open what was sealed before.
-        unseal: without a present key: write in the clear what the old ones open.
-    """
-
-    present: bytes | None = None
-    old: tuple[bytes, ...] = ()
-    unseal: bool = False
-
-    __repr__ = repr_without("present", "old")
-
-
-def new_master_key() -> str:
-    """A fresh key, as the settings take it."""
-    return base64.b64encode(os.urandom(KEY_BYTES)).decode()
-
-
-def parse_master_key(text: str) -> bytes:
-    """The bytes of a key.
-
-    Args:
-        text: base64 (RFC 4648, section 4 or 5) of 32 bytes.
-
-    Raises:
-        ValueError: it is something else; the message is a sentence that does not repeat it.
-    """
-    try:
-        key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
-    except (binascii.Error, ValueError):
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise ValueError("a master key is the base64 of 32 bytes: make one with hookgw master-key.")
-    return key
 
 
 def key_id(key: bytes) -> str:

@@ -22,10 +22,9 @@ from trio.testing import MockClock
 from hookgw.config.load import load_settings
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.resolver import Found
-from hookgw.dispatch.services import LaneStatistics
 from hookgw.gateway.gateway import Gateway, open_gateway
 from hookgw.models.clock import virtual_clock
-from hookgw.models.deliveries import LaneState
+from hookgw.models.deliveries import LaneState, LaneStatistics
 from hookgw.models.errors import PluginFailed, StartError
 from hookgw.models.events import Event, new_event_id
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hookgw.auth.authenticator import Entrance
-from hookgw.auth.keyring import Key, Keyring
+from hookgw.auth.keyring import Keyring
 from hookgw.auth.rate_limit import Rates
 from hookgw.config.settings import AuthSettings
+from hookgw.models.api_keys import Key
 from hookgw.models.errors import TooManyRequests
 from hookgw.models.units import Duration
 

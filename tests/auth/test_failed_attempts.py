@@ -8,7 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw.auth.failed_attempts import MAX_SOURCES, FailedAttempts
-from hookgw.auth.keyring import GLOBAL, SOURCES_OF_A_KEY, Holder, Key
+from hookgw.auth.keyring import SOURCES_OF_A_KEY, Holder
+from hookgw.models.api_keys import GLOBAL, Key
 from hookgw.models.errors import TooManyRequests
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.keyring import GLOBAL, Key, Keyring, Principal, new_key
+from hookgw.auth.keyring import Keyring, new_key
 from hookgw.auth.rate_limit import Rates
+from hookgw.models.api_keys import GLOBAL, Key, Principal
 from hookgw.models.errors import Forbidden
 
 NOW = 1_000.0

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hookgw.store.encryption import parse_master_key
+from hookgw.config.master_keys import parse_master_key
 from tests.cli.conftest import Invoke
 
 

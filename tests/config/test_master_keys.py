@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.config.master_keys import read_master_keys
+from hookgw.config.master_keys import MasterKeys, new_master_key, parse_master_key, read_master_keys
 from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
 from hookgw.gateway.gateway import open_gateway
 from hookgw.models.errors import StartError
-from hookgw.store.encryption import MasterKeys, new_master_key, parse_master_key
 
 TEXT, OLD = new_master_key(), new_master_key()
 KEY = parse_master_key(TEXT)

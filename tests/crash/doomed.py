@@ -21,7 +21,7 @@ from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.store import Store
 from hookgw.store.sqlite import database, migrations
 from hookgw.store.sqlite import store_pending as moving_access
-from hookgw.store.sqlite.writer import Transaction
+from hookgw.store.sqlite.transaction import Transaction
 
 
 def die(*_: object) -> None:

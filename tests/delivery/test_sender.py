@@ -15,11 +15,10 @@ from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import Courier, Sent, route_for
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery, Outcome
+from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration, Secret, new_secret
-from hookgw.plugins.hookspecs import Outgoing
 from hookgw.testing import Receiver, answer, hang, redirect
 
 EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n":1}', time=1_700_000_000.0)

@@ -12,8 +12,7 @@ from trio.testing import MockClock
 from hookgw.delivery.http.connection import IdleConnection
 from hookgw.dispatch import parked_lanes as resting
 from hookgw.dispatch.parked_lanes import ENDED_AT_ONCE, LOOK_EVERY, Past, Resting
-from hookgw.dispatch.services import LaneStatistics
-from hookgw.models.deliveries import LaneState, Outcome
+from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
 from tests.dispatch.sockets import idle_connection, is_closed
 
 Pair = tuple[IdleConnection, socket.socket]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from hookgw.models.clock import parse_rfc3339
+from hookgw.models.deliveries import Outgoing
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.hookspecs import Outgoing
 
 Registered = Callable[..., Registration]
 Payload = Callable[[str], tuple[dict[str, Any], Event]]

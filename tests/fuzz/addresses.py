@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from hookgw.config.proxy_url import parse_proxy
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.proxy import parse_proxy
 from hookgw.models.host_name import parse_host
 from hookgw.models.target_url import Target, parse_target
 from hookgw.models.userinfo import without_user

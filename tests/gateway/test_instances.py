@@ -11,12 +11,11 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.auth.keyring import Principal
-from hookgw.gateway.instances import check_name
+from hookgw.models.api_keys import Principal
 from hookgw.models.connectors import ConnectionState, Session
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound, StorageUnavailable
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance, check_name
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.auth.keyring import CONFIGURED_KEY, DEFAULT_KEY, Key, Keyring, Principal
+from hookgw.auth.keyring import CONFIGURED_KEY, Keyring
 from hookgw.auth.rate_limit import Rates
 from hookgw.config.settings import AuthSettings
 from hookgw.gateway.keyring_loading import GlobalKeys, open_keyring
+from hookgw.models.api_keys import DEFAULT_KEY, Key, Principal
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance
 from hookgw.store import open_store
 
 SALT = "the-salt"

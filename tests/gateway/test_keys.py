@@ -19,7 +19,7 @@ from hookgw.config.settings import Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway, open_gateway
 from hookgw.gateway.keys import MAX_KEYS
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance
 from hookgw.testing import GatewayKit, open_kit
 
 DAY = 86_400.0

@@ -15,7 +15,8 @@ from trio.testing import wait_all_tasks_blocked
 from hookgw.gateway.registry import Registry
 from hookgw.models.clock import Clock
 from hookgw.models.errors import NotFound, StorageUnavailable
-from hookgw.models.registrations import GLOBAL_INSTANCE, Instance, Registration
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import Store, open_store
 
 SHOP = Instance(name="shop", id="id-1")

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 
 import hookgw
+from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import AuthSettings, OperationsSettings, Settings, StorageSettings, TlsSettings
 from hookgw.delivery.sender import route_for
+from hookgw.models.instances import Instance
 from hookgw.models.masking import repr_without
-from hookgw.models.registrations import Instance, Registration, RegistrationChange, Secret, new_secret
+from hookgw.models.registrations import Registration, RegistrationChange, Secret, new_secret
 from hookgw.models.target_url import parse_target
-from hookgw.store.encryption import MasterKeys
 
 PLAIN: Any = msgspec.Struct.__repr__
 URL = "https://ann:s3cret@receiver.test/in"

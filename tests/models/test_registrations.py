@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.models.events import Event
+from hookgw.models.instances import Instance
 from hookgw.models.registrations import (
     DEFAULT_GRACE,
-    Instance,
     Ordering,
     Registration,
     RegistrationChange,

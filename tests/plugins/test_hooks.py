@@ -12,11 +12,11 @@ import trio.testing
 
 from hookgw import hookimpl
 from hookgw.config.settings import PluginsSettings
+from hookgw.models.deliveries import Outgoing
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 from hookgw.plugins.hooks import Hooks
-from hookgw.plugins.hookspecs import Outgoing
 from hookgw.plugins.loading import LoadedPlugins, load_plugins
 
 HooksOf = Callable[..., Hooks]

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 import structlog
 
-import hookgw
 from hookgw import hookimpl
 from hookgw.config.settings import PluginsSettings
 from hookgw.models.errors import StartError
@@ -317,7 +316,7 @@ def test_an_installed_package_has_the_first_party_plugins_inside(
 ) -> None:
     package = tmp_path / "hookgw"
     (package / "_first_party").mkdir(parents=True)
-    monkeypatch.setattr(hookgw, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(sources, "__file__", str(package / "plugins" / "discovery.py"))
     assert sources.first_party_folder() == package / "_first_party"
     (package / "_first_party").rmdir()
     assert sources.first_party_folder() is None

@@ -6,15 +6,8 @@ import sys
 
 import pytest
 
-from hookgw.store.encryption import (
-    PREFIX,
-    SealBroken,
-    Sealer,
-    key_id,
-    new_master_key,
-    parse_master_key,
-    sealed_with,
-)
+from hookgw.config.master_keys import new_master_key, parse_master_key
+from hookgw.store.encryption import PREFIX, SealBroken, Sealer, key_id, sealed_with
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 PLACE = b"registrations\0reg_1"

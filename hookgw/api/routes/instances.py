@@ -17,7 +17,7 @@ from hookgw.api.present import (
     present_registration,
 )
 from hookgw.api.request_body import json_response, read_json
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance
 from hookgw.parsing import parse_creation
 
 if TYPE_CHECKING:

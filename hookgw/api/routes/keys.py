@@ -12,7 +12,7 @@ from hookgw.api.auth import holder_here
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_done, present_key
 from hookgw.api.request_body import json_response, read_json
-from hookgw.gateway.instances import check_name
+from hookgw.models.instances import check_name
 from hookgw.parsing import parse_key_request
 
 if TYPE_CHECKING:

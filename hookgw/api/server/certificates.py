@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from hookgw.config.settings import DAY, TlsSettings
+from hookgw.config.settings import TlsSettings
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import StartError
+from hookgw.models.units import DAY
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

@@ -8,15 +8,25 @@ table looks at its front.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import trio
 
 from hookgw.api.server.request_head import Refused
 from hookgw.config.settings import ServerSettings
 
-if TYPE_CHECKING:
-    from hookgw.api.server.connection import Connection
+
+class TimedConnection(Protocol):
+    """A connection as its timeouts see it."""
+
+    def abort(self) -> None:
+        """Close it at once."""
+
+    def give_up(self, refusal: Refused) -> None:
+        """Answer with an error, then close it."""
+
+    def lag(self) -> tuple[int, float] | None:
+        """The rank of what it waits for, and since when; ``None`` while it works."""
 
 
 class Wait:
@@ -28,26 +38,26 @@ class Wait:
         expire: called with each one whose time is up; it waits no more then.
     """
 
-    def __init__(self, rank: int, timeout: float, expire: Callable[[Connection], None]) -> None:
+    def __init__(self, rank: int, timeout: float, expire: Callable[[TimedConnection], None]) -> None:
         self.rank = rank
         self._timeout = timeout
         self._expire = expire
-        self._deadlines: dict[Connection, float] = {}
+        self._deadlines: dict[TimedConnection, float] = {}
 
-    def begin(self, connection: Connection) -> None:
+    def begin(self, connection: TimedConnection) -> None:
         """Begin to count, anew where it is counted already."""
         self._deadlines.pop(connection, None)
         self._deadlines[connection] = trio.current_time() + self._timeout
 
-    def end(self, connection: Connection) -> None:
+    def end(self, connection: TimedConnection) -> None:
         """What was waited for has come, or the connection ended."""
         self._deadlines.pop(connection, None)
 
-    def first(self) -> Connection | None:
+    def first(self) -> TimedConnection | None:
         """The one that has waited longest."""
         return next(iter(self._deadlines), None)
 
-    def since(self, connection: Connection) -> float | None:
+    def since(self, connection: TimedConnection) -> float | None:
         """Since when it waits, on Trio's clock; ``None`` where it does not."""
         deadline = self._deadlines.get(connection)
         return None if deadline is None else deadline - self._timeout

@@ -8,8 +8,7 @@ import socket
 import trio
 
 from hookgw.api.server.client_timeouts import Wait, Waits
-from hookgw.api.server.errors import JSON, error_body
-from hookgw.api.server.exchange import VERSION_HEADER
+from hookgw.api.server.errors import JSON, VERSION_HEADER, error_body
 from hookgw.api.server.request_framing import Gate
 from hookgw.api.server.request_head import Refused
 

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator
 import structlog
 import trio
 
-from hookgw.api.server.client_timeouts import Waits
-from hookgw.api.server.connection import Connection
+from hookgw.api.server.client_timeouts import TimedConnection, Waits
 from hookgw.auth.client_address import TrustedProxies, source_of
 from hookgw.config.settings import ServerSettings
 
@@ -46,12 +45,12 @@ class Seats:
         self._limit_of_one = settings.max_connections_per_address
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._waits = waits
-        self._taken: dict[Connection, str | None] = {}
-        self._of_source: dict[str, set[Connection]] = {}
+        self._taken: dict[TimedConnection, str | None] = {}
+        self._of_source: dict[str, set[TimedConnection]] = {}
         self._tell_from = 0.0
         self._crowded_out = 0
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[TimedConnection]:
         return iter(tuple(self._taken))
 
     def __len__(self) -> int:
@@ -61,7 +60,7 @@ class Seats:
         """How many connections there are, and how many were closed so far for want of room."""
         return len(self._taken), self._crowded_out
 
-    def take(self, connection: Connection, peer: str | None) -> bool:
+    def take(self, connection: TimedConnection, peer: str | None) -> bool:
         """Seat a connection, at another's expense where there is no room.
 
         Args:
@@ -81,7 +80,7 @@ class Seats:
             self._of_source.setdefault(source, set()).add(connection)
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: TimedConnection) -> None:
         """It ended. It may have been made to leave before."""
         source = self._taken.pop(connection, None)
         if source is not None:
@@ -99,7 +98,7 @@ class Seats:
             return True
         return self._make_room(first for wait in self._waits.all if (first := wait.first()) is not None)
 
-    def _make_room(self, candidates: Iterable[Connection]) -> bool:
+    def _make_room(self, candidates: Iterable[TimedConnection]) -> bool:
         """Close the one of them that can best be done without, if there is one."""
         now = trio.current_time()
         worst: tuple[int, float] | None = None

@@ -17,6 +17,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
+from hookgw._version import __version__
 from hookgw.api.responses import Error, Messages
 from hookgw.models.errors import HookgwError, TooManyRequests, Unauthorized, Unavailable
 
@@ -93,3 +94,6 @@ async def _of_werkzeug(error: Exception) -> Response:
 
 def _log(error: Exception, method: str, path: str) -> None:
     logger.error("request failed", method=method, path=path, exc_info=error)
+
+
+VERSION_HEADER = (b"x-hookgw-version", __version__.encode())

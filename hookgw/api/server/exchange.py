@@ -15,13 +15,11 @@ from typing import Any
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
-from hookgw._version import __version__
-from hookgw.api.server.errors import JSON, answer_to
+from hookgw.api.server.errors import JSON, VERSION_HEADER, answer_to
 from hookgw.auth.request_quota import Part
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests
 from hookgw.models.units import Size
 
-VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 PART = "hookgw.part"
 """Where the part stands in the request's scope that it takes of what its instance may take at a time."""
 LINGER = 5.0

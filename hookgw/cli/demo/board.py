@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from hookgw.cli.demo.ledger import Ledger
 from hookgw.cli.demo.receivers import DemoReceiver
-from hookgw.dispatch.services import LaneStatistics
-from hookgw.models.deliveries import LaneState
+from hookgw.models.deliveries import LaneState, LaneStatistics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import socket
 
 import trio
 
+from hookgw.config.proxy_url import Proxy
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.errors import Blocked, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.http.happy_eyeballs import (
@@ -15,7 +16,6 @@ from hookgw.delivery.http.happy_eyeballs import (
     connect_to_any,
     interleaved,
 )
-from hookgw.delivery.http.proxy import Proxy
 from hookgw.delivery.http.proxy_tunnel import Tunnels
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
 

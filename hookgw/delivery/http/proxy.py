@@ -14,21 +14,16 @@ import re
 from collections.abc import Generator
 from http import HTTPStatus
 from ipaddress import ip_address
-from urllib.parse import unquote_to_bytes
 
-import msgspec
-
-from hookgw.models.host_name import parse_host
+from hookgw.config.proxy_url import Proxy
 
 MAX_HEAD = 16 * 2**10
 """Bytes that an HTTP proxy may send before the connection is open."""
 
 Handshake = Generator[bytes, bytes, None]
 
-_URL = re.compile(r"(http|socks5)://(?:([^/?#]*)@)?(\[[^\]/]*\]|[^:@/?#\[\]]+):([0-9]{1,5})/?", re.IGNORECASE)
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
 _NO_CREDENTIALS, _PASSWORD = 0, 2
-_FORM = "must be as in http://proxy.example:3128 or socks5://user:password@proxy.example:1080"
 _SOCKS_REASONS = {
     1: "general failure",
     2: "not allowed by its rules",
@@ -45,83 +40,20 @@ class ProxyFailed(Exception):
     """The proxy cannot be used; the message goes on after the proxy's name, without a full stop."""
 
 
-class Proxy(msgspec.Struct, frozen=True, kw_only=True):
-    """A proxy, and what it is told about who asks. Made by :func:`parse_proxy`.
-
-    Attributes:
-        scheme: ``http`` or ``socks5``.
-        host: a name, or an IP address without brackets.
-        port: 1 to 65535.
-        user, password: empty where none are given. They are in no message, nor in ``repr``.
-    """
-
-    scheme: str
-    host: str
-    port: int
-    user: bytes = b""
-    password: bytes = b""
-
-    def __repr__(self) -> str:
-        return f"<Proxy {self.scheme} {self.place}>"
-
-    @property
-    def place(self) -> str:
-        """Host and port for messages."""
-        return _place(self.host, self.port)
-
-    def handshake(self, address: str, port: int) -> Handshake:
-        """Ask for a connection.
-
-        Args:
-            address: an IP address; an IPv6 zone means nothing to a proxy and is left out.
-            port: of the receiver.
-
-        Raises:
-            ConnectionRefusedError: the proxy could not, or may not, connect there.
-            ProxyFailed: it is no such proxy, wants other credentials, or broke the rules.
-        """
-        shake = _http_connect if self.scheme == "http" else _socks5_connect
-        return shake(self, address.partition("%")[0], port)
-
-
-def parse_proxy(url: str) -> Proxy:
-    """Read the setting ``delivery.proxy``.
+def open_tunnel(proxy: Proxy, address: str, port: int) -> Handshake:
+    """Ask a proxy for a connection.
 
     Args:
-        url: ``http`` or ``socks5``, user and password (percent-encoded) if there are any, host and port.
+        proxy: which, and the credentials it is shown.
+        address: an IP address; an IPv6 zone means nothing to a proxy and is left out.
+        port: of the receiver.
 
     Raises:
-        ValueError: a sentence that says what would be right, and repeats nothing of the URL.
+        ConnectionRefusedError: the proxy could not, or may not, connect there.
+        ProxyFailed: it is no such proxy, wants other credentials, or broke the rules.
     """
-    match = _URL.fullmatch(url)
-    if match is None:
-        raise ValueError(f"{_FORM}.")
-    try:
-        host = parse_host(match[3])
-    except ValueError:
-        raise ValueError(f"names no host: it {_FORM}.") from None
-    port = int(match[4])
-    if not 1 <= port <= 65535:
-        raise ValueError("has a port that is not between 1 and 65535.")
-    user, _, password = (match[2] or "").partition(":")
-    proxy = Proxy(
-        scheme=match[1].lower(),
-        host=host,
-        port=port,
-        user=unquote_to_bytes(user),
-        password=unquote_to_bytes(password),
-    )
-    _check_credentials(proxy)
-    return proxy
-
-
-def _check_credentials(proxy: Proxy) -> None:
-    if proxy.password and not proxy.user:
-        raise ValueError("has a password, but no user.")
-    if max(len(proxy.user), len(proxy.password)) > 255:
-        raise ValueError("has a user or password of more than 255 bytes.")
-    if proxy.scheme == "http" and b":" in proxy.user:
-        raise ValueError("has a colon in its user, which Basic authentication cannot tell from the password.")
+    shake = _http_connect if proxy.scheme == "http" else _socks5_connect
+    return shake(proxy, address.partition("%")[0], port)
 
 
 def _http_connect(proxy: Proxy, address: str, port: int) -> Handshake:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 
+from hookgw.config.proxy_url import Proxy
 from hookgw.delivery.http.errors import ConnectFailed
 from hookgw.delivery.http.happy_eyeballs import SocketAddress, connect_directly, connect_to_any, interleaved
-from hookgw.delivery.http.proxy import Handshake, Proxy, ProxyFailed
+from hookgw.delivery.http.proxy import Handshake, ProxyFailed, open_tunnel
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.http.stream import PlainWire, WireBroken
 
@@ -35,7 +36,7 @@ class Tunnels:
         sock = await self._reach_proxy()
         wire = PlainWire(sock)
         try:
-            await _shake_hands(wire, self._proxy.handshake(address[0], address[1]))
+            await _shake_hands(wire, open_tunnel(self._proxy, address[0], address[1]))
         except (ProxyFailed, WireBroken) as error:
             wire.close_nowait()
             reason = error if isinstance(error, ProxyFailed) else f"broke the connection: {error}"

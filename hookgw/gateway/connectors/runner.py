@@ -21,7 +21,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, Connector, QRCode
 from hookgw.models.errors import Conflict, HookgwError, Invalid, Unavailable
 from hookgw.models.events import Event
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance
 from hookgw.plugins.supervise import keep_trying
 
 logger = structlog.get_logger("hookgw.connector")

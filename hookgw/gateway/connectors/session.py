@@ -13,7 +13,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, Connector, QRCode
 from hookgw.models.errors import Conflict, Unavailable
 from hookgw.models.events import Event, new_event_id
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance
 
 logger = structlog.get_logger("hookgw.connector")
 

@@ -20,13 +20,14 @@ from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.digest import DeadLetterDigest, DeadLetters
 from hookgw.gateway.operational.lane_health import LaneHealth
 from hookgw.gateway.operational.queue import Outlet
-from hookgw.gateway.operational.registration import OPERATIONS_ID, operations_lane, wanted_kinds
+from hookgw.gateway.operational.registration import operations_lane, wanted_kinds
 from hookgw.gateway.registry import Registry
 from hookgw.models import operational_kinds as kinds
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.deliveries import Attempt, Delivery, LaneState
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event, new_event_id
+from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append

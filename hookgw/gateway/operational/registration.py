@@ -8,51 +8,23 @@ follows it to another URL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hookgw.config.settings import OperationsSettings
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog
-from hookgw.models.operational_kinds import OPERATIONAL_KINDS
+from hookgw.models.operational_kinds import OPERATIONAL_CATALOG, OPERATIONAL_KINDS, OPERATIONS_ID
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, Secret, new_secret
-from hookgw.parsing.headers import check_headers
-from hookgw.parsing.registrations import check_secret, check_url
 
 if TYPE_CHECKING:
     from hookgw.store import Store
 
-OPERATIONS_ID = "operations"
-"""The id of the registration; those of others begin with ``reg_`` or ``global_``."""
 
 _SECRET_KEY = "operations.secret"  # noqa: S105 - where a secret is kept
 _LANE_KEY = "operations.lane"
-_CATALOG = Catalog(OPERATIONAL_KINDS)
-
-
-def broken_operations(settings: OperationsSettings) -> Iterator[tuple[str, str]]:
-    """What makes no sense in the settings.
-
-    Yields:
-        Pairs of a key's path and a sentence that says what would be right.
-    """
-    checks: list[tuple[str, Any, Callable[[Any, str], object]]] = [
-        ("operations.url", settings.url, check_url),
-        *((f"operations.events[{i}]", name, _CATALOG.resolve) for i, name in enumerate(settings.events)),
-        ("operations.headers", settings.headers, check_headers),
-        ("operations.secret", settings.secret, check_secret),
-    ]
-    for path, value, check in checks:
-        try:
-            if value is not None:
-                check(value, path)
-        except Invalid as error:
-            yield from ((path, message.removeprefix(path).lstrip(".: ")) for message in error.messages)
 
 
 def wanted_kinds(settings: OperationsSettings) -> frozenset[str]:
     """The names of the kinds that go to the URL."""
-    named = (_CATALOG.resolve(name, "operations.events").name for name in settings.events)
+    named = (OPERATIONAL_CATALOG.resolve(name, "operations.events").name for name in settings.events)
     return frozenset(named) or frozenset(kind.name for kind in OPERATIONAL_KINDS)
 
 
@@ -65,7 +37,7 @@ async def read_operations(settings: OperationsSettings, store: Store) -> Registr
     """The registration that the settings ask for; ``None`` where they name no URL.
 
     Args:
-        settings: checked by :func:`broken_operations`.
+        settings: checked by :mod:`hookgw.config.rules`.
         store: keeps the secret that is made where none is given; what is pending in the lane of another
             URL is moved to this one's.
 

@@ -11,7 +11,7 @@ from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.store.sqlite.outbox import NewEvent
 
 if TYPE_CHECKING:
-    from hookgw.store.sqlite.writer import Transaction
+    from hookgw.store.sqlite.transaction import Transaction
 
 GROUP_ROWS = 2048
 """A group takes no more once it has so many rows."""

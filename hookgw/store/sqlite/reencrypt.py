@@ -14,8 +14,9 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from hookgw.config.master_keys import MasterKeys
 from hookgw.models.errors import StartError
-from hookgw.store.encryption import PREFIX, MasterKeys, SealBroken, Sealer, key_id, sealed_with
+from hookgw.store.encryption import PREFIX, SealBroken, Sealer, key_id, sealed_with
 from hookgw.store.sqlite.shelves import place_of
 
 logger = structlog.get_logger("hookgw.store")

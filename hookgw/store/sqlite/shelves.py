@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from hookgw.models.errors import StorageUnavailable
-from hookgw.models.registrations import Instance, Registration
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Registration
 from hookgw.store.encryption import SealBroken, Sealer
 
 T = TypeVar("T")

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import trio
 
+from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Settlement
-from hookgw.store.encryption import MasterKeys, Sealer
+from hookgw.store.encryption import Sealer
 from hookgw.store.records import (
     Append,
     DeliveryQuery,

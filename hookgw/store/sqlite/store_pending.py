@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from hookgw.models.events import Event
 from hookgw.store.sqlite.relane import START, Place
 from hookgw.store.sqlite.store_requeue import RequeueAccess
-from hookgw.store.sqlite.writer import Transaction
+from hookgw.store.sqlite.transaction import Transaction
 
 MOVING_STEP = 2_500
 """How many deliveries are moved, parked or dropped in one commit."""

@@ -15,7 +15,7 @@ from hookgw.store.sqlite.group_commit import Committer
 from hookgw.store.sqlite.reader import Reader
 from hookgw.store.sqlite.sequence import Numbering
 from hookgw.store.sqlite.store_shelves import ShelfAccess
-from hookgw.store.sqlite.writer import Transaction
+from hookgw.store.sqlite.transaction import Transaction
 
 REPLAY_STEP = 1_000
 """How many deliveries are replayed in one commit."""

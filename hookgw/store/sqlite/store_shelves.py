@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from hookgw.models.registrations import Instance, Registration
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Registration
 from hookgw.store.encryption import Sealer
 from hookgw.store.sqlite.group_commit import Committer
 from hookgw.store.sqlite.jobs import FunctionJob
 from hookgw.store.sqlite.reader import Reader
 from hookgw.store.sqlite.shelves import Shelves
-from hookgw.store.sqlite.writer import Transaction
+from hookgw.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ from hookgw.cli.demo.board import Row
 from hookgw.cli.demo.ledger import Ledger
 from hookgw.cli.demo.receivers import Trouble, open_demo_receiver
 from hookgw.cli.demo.screens import LiveScreen, PlainScreen, open_screen
-from hookgw.dispatch.services import LaneStatistics
-from hookgw.models.deliveries import LaneState
+from hookgw.models.deliveries import LaneState, LaneStatistics
 
 
 def ledger_of(*ids: str) -> Ledger:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.delivery.http.proxy import MAX_HEAD, Proxy, ProxyFailed, parse_proxy
+from hookgw.config.proxy_url import Proxy, parse_proxy
+from hookgw.delivery.http.proxy import MAX_HEAD, ProxyFailed, open_tunnel
 
 HTTP = Proxy(scheme="http", host="p", port=3128)
 SOCKS = Proxy(scheme="socks5", host="p", port=1080)
@@ -18,7 +19,7 @@ KNOWN = {"user": b"ann", "password": b"hunter2"}
 
 def talk(proxy: Proxy, *answers: bytes, address: str = "8.8.8.8", port: int = 443) -> list[bytes]:
     """Do a handshake with a proxy that says these things, then closes; gives what it was sent."""
-    shake = proxy.handshake(address, port)
+    shake = open_tunnel(proxy, address, port)
     sent = [next(shake)]
     for data in (*answers, b"", b""):
         try:
@@ -246,4 +247,4 @@ def test_whatever_a_proxy_says_ends_in_a_connection_or_a_reason(proxy: Proxy, an
 def test_any_text_is_a_proxy_or_a_sentence(text: str, form: str) -> None:
     with suppress(ValueError):
         proxy = parse_proxy(form.format(text))
-        assert next(proxy.handshake("8.8.8.8", 1))
+        assert next(open_tunnel(proxy, "8.8.8.8", 1))

@@ -13,10 +13,11 @@ import trio
 import trio.testing
 import trustme
 
+from hookgw.config.proxy_url import parse_proxy
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, TimedOut
-from hookgw.delivery.http.proxy import MAX_HEAD, parse_proxy
+from hookgw.delivery.http.proxy import MAX_HEAD
 from hookgw.delivery.http.response import Answer
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead

@@ -17,7 +17,7 @@ from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import ConnectionState, QRCode, Session
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NetworkRefused, NotFound, Unavailable
 from hookgw.models.events import Event
-from hookgw.models.registrations import Instance
+from hookgw.models.instances import Instance
 from hookgw.testing import FakeConnector, SentText
 
 HTTP = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())

@@ -8,14 +8,9 @@ import msgspec
 import pytest
 
 from hookgw.config.settings import OperationsSettings
-from hookgw.gateway.operational.registration import (
-    OPERATIONS_ID,
-    operations_lane,
-    read_operations,
-    wanted_kinds,
-)
+from hookgw.gateway.operational.registration import operations_lane, read_operations, wanted_kinds
 from hookgw.models.clock import Clock
-from hookgw.models.operational_kinds import OPERATIONAL_NAMES
+from hookgw.models.operational_kinds import OPERATIONAL_NAMES, OPERATIONS_ID
 from hookgw.models.registrations import GLOBAL_INSTANCE
 from hookgw.store import open_store
 

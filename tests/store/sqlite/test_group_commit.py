@@ -19,7 +19,8 @@ from hookgw.store.sqlite.group_commit import CLOSE_GRACE, COMMIT_GROUPS, FIRST_R
 from hookgw.store.sqlite.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.outbox import NewEvent
 from hookgw.store.sqlite.relane import START
-from hookgw.store.sqlite.writer import Committed, Transaction
+from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.writer import Committed
 from tests.store.sqlite.support import (
     LANE,
     Watch,

@@ -25,7 +25,8 @@ from hookgw.store.sqlite.outbox import (
 from hookgw.store.sqlite.pending_counts import Change, counted
 from hookgw.store.sqlite.pending_counts import added as total
 from hookgw.store.sqlite.relane import START, Place
-from hookgw.store.sqlite.writer import Committed, Transaction, Writer
+from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.writer import Committed, Writer
 from tests.store.sqlite.support import AT, attempt, event
 
 LANES = ["http://a.test", "http://b.test", "http://c.test"]

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StartError, StorageUnavailable
-from hookgw.models.registrations import Instance, Registration, Secret
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Registration, Secret
 from hookgw.store import Store, open_store
-from hookgw.store.encryption import MasterKeys, key_id
+from hookgw.store.encryption import key_id
 from hookgw.store.sqlite import reencrypt as resealing
 from tests.store.sqlite.support import child, peek, to
 
@@ -214,7 +216,7 @@ async def test_what_is_put_in_the_clear_at_run_time_is_not_read(path: Path) -> N
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from hookgw.store.encryption import MasterKeys
+from hookgw.config.master_keys import MasterKeys
 from hookgw.store.sqlite import reencrypt as resealing
 from hookgw.store.sqlite.database import open_database
 

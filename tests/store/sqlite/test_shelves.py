@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hookgw.models.errors import StorageUnavailable
-from hookgw.models.registrations import Instance, Ordering, Registration, RetryOptions, Secret
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
 from hookgw.store import RecordShelf, Shelves, Store
 from hookgw.store.sqlite.migrations import migrate
 from tests.store.sqlite.support import opened, peek
