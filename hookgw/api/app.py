@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 from quart_trio import QuartTrio
 
 from hookgw.api.auth import ROUTE, SHARES, install_auth
-from hookgw.api.fast_emit import Shortcut
+from hookgw.api.fast_emit import FastEmit
 from hookgw.api.openapi.routes import ContractRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
-from hookgw.api.routes.emit import Emitting
+from hookgw.api.routes.emit import Emitter
 from hookgw.api.routes.events import EventRoutes
-from hookgw.api.routes.health import OperationRoutes
+from hookgw.api.routes.health import HealthRoutes
 from hookgw.api.routes.instances import InstanceRoutes
 from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.messages import MessageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.errors import error_body, install_error_handlers
-from hookgw.api.server.exchange import Exchange, Underway
+from hookgw.api.server.exchange import RequestResponse, Underway
 from hookgw.auth.client_address import TrustedProxies
-from hookgw.auth.request_quota import Shares
+from hookgw.auth.request_quota import RequestQuota
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -51,15 +51,15 @@ class Application(QuartTrio):
         super().__init__("hookgw.api", static_folder=None)
         self._gateway = gateway
         self._base_path = gateway.settings.server.base_path
-        self._shortcut: Shortcut | None = None
+        self._shortcut: FastEmit | None = None
         server = gateway.settings.server
         self._limit = max(server.max_body, server.max_batch_body)
         self._underway = Underway(server.max_requests)
-        self._shares = Shares(
+        self._shares = RequestQuota(
             max(1, server.max_requests // _ONE_IN), _BODIES * self._limit, gateway.metrics.limited
         )
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
-        self.config["MAX_CONTENT_LENGTH"] = None  # counted in Exchange, which answers
+        self.config["MAX_CONTENT_LENGTH"] = None  # counted in RequestResponse, which answers
         self.config["BODY_TIMEOUT"] = None
         self.url_map.strict_slashes = False
 
@@ -70,7 +70,7 @@ class Application(QuartTrio):
             scope[SHARES] = self._shares
             if self._proxies is not None:
                 scope["client"] = _client(self._proxies, scope)
-            exchange = Exchange(scope, receive, send, self._limit, self._count, self._underway)
+            exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._underway)
             if self._underway.is_full and scope["path"] not in _ALWAYS:
                 await exchange.run(partial(exchange.answer, 503, _SOON, _BUSY))
             elif self._shortcut is not None and self._shortcut.takes(scope):
@@ -80,7 +80,7 @@ class Application(QuartTrio):
         else:
             await super().asgi_app(scope, receive, send)
 
-    def shorten(self, shortcut: Shortcut | None) -> None:
+    def shorten(self, shortcut: FastEmit | None) -> None:
         """Let a shortcut answer what it takes, or none.
 
         To be called when all routes are there. Where plugins have hung something before, behind or round
@@ -122,7 +122,7 @@ def create_app(gateway: Gateway) -> Application:
     app = Application(gateway)
     install_error_handlers(app)
     install_auth(app, gateway)
-    emitting = Emitting(gateway)
+    emitting = Emitter(gateway)
     resources = (
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
@@ -130,11 +130,11 @@ def create_app(gateway: Gateway) -> Application:
         MessageRoutes(gateway),
         EventRoutes(gateway, emitting),
         DeliveryRoutes(gateway),
-        OperationRoutes(gateway),
+        HealthRoutes(gateway),
         ContractRoutes(app, gateway),
     )
     for resource in resources:
         app.register_blueprint(resource.blueprint())
     gateway.hooks.routes(app, gateway)
-    app.shorten(Shortcut(gateway, emitting))
+    app.shorten(FastEmit(gateway, emitting))
     return app

@@ -15,7 +15,7 @@ from quart_trio import QuartTrio
 
 from hookgw.api.request_body import Headers
 from hookgw.api.server.exchange import PART
-from hookgw.auth.keyring import Holder
+from hookgw.auth.keyring import KeyHolder
 from hookgw.models.api_keys import Principal
 from hookgw.models.errors import Forbidden, Unauthorized
 from hookgw.models.instances import check_name
@@ -27,7 +27,7 @@ ROUTE = "hookgw.route"
 """Where the template of the route stands in the request's scope, for the metrics."""
 
 SHARES = "hookgw.shares"
-"""Where the :class:`~hookgw.auth.request_quota.Shares` stand in a request's scope, if there are any."""
+"""Where the :class:`~hookgw.auth.request_quota.RequestQuota` stand in a request's scope, if there are any."""
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
 OPEN_BELOW = "/public/"
@@ -88,7 +88,7 @@ def _need_of_path(path: str) -> Need:
     return Need.NOTHING if need_of(path, ()) is Need.NOTHING else Need.ANY
 
 
-def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> Holder:
+def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> KeyHolder:
     """Whose key a request has.
 
     Args:
@@ -98,7 +98,7 @@ def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> Holder:
 
     Raises:
         Unauthorized: it has none, or one that nobody knows.
-        TooManyRequests: see :meth:`~hookgw.auth.authenticator.Entrance.admit`; or its instance has enough.
+        TooManyRequests: see ``Authenticator.authenticate``; or its instance has enough.
     """
     client = scope["client"]
     holder = gateway.admit(_given_key(headers), client[0] if client else None)
@@ -148,7 +148,7 @@ def principal_here() -> Principal:
     return holder_here().principal
 
 
-def holder_here() -> Holder:
+def holder_here() -> KeyHolder:
     """Whose key the caller has shown."""
-    holder: Holder = g.holder
+    holder: KeyHolder = g.holder
     return holder

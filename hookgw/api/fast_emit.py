@@ -12,16 +12,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from hookgw.api.auth import ROUTE, authenticate, check_reach
-from hookgw.api.routes.emit import EMITTED, Emitting
+from hookgw.api.routes.emit import EMITTED, Emitter
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
 from hookgw.api.server.errors import Answer, answer_to
-from hookgw.api.server.exchange import Exchange, Gone
+from hookgw.api.server.exchange import Gone, RequestResponse
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
 
-class Shortcut:
+class FastEmit:
     """Answers emits.
 
     Args:
@@ -29,7 +29,7 @@ class Shortcut:
         emitting: what takes the events.
     """
 
-    def __init__(self, gateway: Gateway, emitting: Emitting) -> None:
+    def __init__(self, gateway: Gateway, emitting: Emitter) -> None:
         self._gateway = gateway
         self._emitting = emitting
 
@@ -40,7 +40,7 @@ class Shortcut:
             return False
         return len(path) > len(EMIT_PATH) and path.find("/", len(EMIT_PATH)) < 0
 
-    async def answer(self, exchange: Exchange) -> None:
+    async def answer(self, exchange: RequestResponse) -> None:
         """Answer a request."""
         scope: Any = exchange.scope
         scope[ROUTE] = EMIT_RULE

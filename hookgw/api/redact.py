@@ -14,7 +14,7 @@ from hookgw.store import DeliveryReport, DeliverySummary
 WITHHELD = "Only a global key sees how a webhook of the configuration answers."
 
 
-def withhold(summary: DeliverySummary) -> DeliverySummary:
+def redact(summary: DeliverySummary) -> DeliverySummary:
     """A delivery as an instance key sees it: as it is, unless it goes to a webhook of the configuration."""
     if not is_global(summary.registration):
         return summary
@@ -25,12 +25,12 @@ def withhold(summary: DeliverySummary) -> DeliverySummary:
     )
 
 
-def withhold_in_report(report: DeliveryReport) -> DeliveryReport:
+def redact_report(report: DeliveryReport) -> DeliveryReport:
     """The same for a delivery with all of its attempts."""
     if not is_global(report.summary.registration):
         return report
     attempts = tuple(_without_answer(attempt) for attempt in report.attempts)
-    return msgspec.structs.replace(report, summary=withhold(report.summary), attempts=attempts)
+    return msgspec.structs.replace(report, summary=redact(report.summary), attempts=attempts)
 
 
 def _without_answer(attempt: Attempt) -> Attempt:

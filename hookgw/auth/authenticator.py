@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hookgw.auth.failed_attempts import FailedAttempts
-from hookgw.auth.keyring import Holder, Keyring
+from hookgw.auth.failed_attempts import FailedKeyLimiter
+from hookgw.auth.keyring import KeyHolder, Keyring
 from hookgw.config.settings import AuthSettings
 from hookgw.models.errors import TooManyRequests
 
 
-class Entrance:
+class Authenticator:
     """Looks at the key of every request.
 
     Args:
@@ -30,9 +30,9 @@ class Entrance:
         self._keyring = keyring
         self._limited = limited
         limit = settings.failed_attempts
-        self._attempts = FailedAttempts(limit, settings.failed_window, now) if limit else None
+        self._attempts = FailedKeyLimiter(limit, settings.failed_window, now) if limit else None
 
-    def admit(self, key: str | None, address: str | None) -> Holder | None:
+    def authenticate(self, key: str | None, address: str | None) -> KeyHolder | None:
         """Whose key a request has.
 
         Args:
@@ -58,7 +58,7 @@ class Entrance:
                 raise TooManyRequests("This key makes too many requests; wait.", retry_after=wait)
         return holder
 
-    def _check_attempt(self, attempts: FailedAttempts, address: str, holder: Holder | None) -> None:
+    def _check_attempt(self, attempts: FailedKeyLimiter, address: str, holder: KeyHolder | None) -> None:
         try:
             attempts.check(address, holder)
         except TooManyRequests:

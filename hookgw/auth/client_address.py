@@ -12,7 +12,7 @@ _HOST_BITS = 64
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
 
 
-def source_of(address: str) -> str:
+def rate_limit_key(address: str) -> str:
     """What a limit on one caller counts by: an IPv4 address; an IPv6 address's /64, which one caller has.
 
     Args:

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import structlog
 
-from hookgw.auth.client_address import source_of
-from hookgw.auth.keyring import Holder
+from hookgw.auth.client_address import rate_limit_key
+from hookgw.auth.keyring import KeyHolder
 from hookgw.models.errors import TooManyRequests
 
 logger = structlog.get_logger("hookgw.attempts")
@@ -26,7 +26,7 @@ logger = structlog.get_logger("hookgw.attempts")
 MAX_SOURCES = 10_000
 """The most addresses that are counted at once. Beyond it the oldest window is forgotten: who has so many
 addresses has as many windows anyway."""
-_source_of = lru_cache(maxsize=1024)(source_of)
+_source_of = lru_cache(maxsize=1024)(rate_limit_key)
 """Requests come from the same addresses again and again, and reading one costs more than all else here."""
 
 
@@ -40,7 +40,7 @@ class _Window:
         self.failures = 0
 
 
-class FailedAttempts:
+class FailedKeyLimiter:
     """The failures of each source address.
 
     Args:
@@ -56,7 +56,7 @@ class FailedAttempts:
         self._windows: dict[str, _Window] = {}
         """The oldest first, since all are equally long."""
 
-    def check(self, address: str, holder: Holder | None) -> None:
+    def check(self, address: str, holder: KeyHolder | None) -> None:
         """Take note of an attempt.
 
         Args:
@@ -75,7 +75,7 @@ class FailedAttempts:
         if holder is None:
             self._count(source, window)
         else:
-            holder.remember(source)
+            holder.note_used_from(source)
 
     def _count(self, source: str, window: _Window | None) -> None:
         now = self._now()

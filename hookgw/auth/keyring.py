@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from hookgw.auth.rate_limit import Bucket, Rates
+from hookgw.auth.rate_limit import RateLimits, TokenBucket
 from hookgw.models.api_keys import GLOBAL, Key, Principal
 from hookgw.models.errors import Forbidden
 
@@ -23,7 +23,7 @@ SOURCES_OF_A_KEY = 16
 """How many places are remembered of one key."""
 
 
-class Holder:
+class KeyHolder:
     """Who holds a key, as long as the key is in the ring.
 
     Attributes:
@@ -35,13 +35,13 @@ class Holder:
 
     __slots__ = ("bucket", "key", "principal", "sources")
 
-    def __init__(self, principal: Principal, key: Key, bucket: Bucket | None) -> None:
+    def __init__(self, principal: Principal, key: Key, bucket: TokenBucket | None) -> None:
         self.principal = principal
         self.key = key
         self.bucket = bucket
         self.sources: dict[str, None] = {}
 
-    def remember(self, source: str) -> None:
+    def note_used_from(self, source: str) -> None:
         """Take note that it was used from there; of too many sources the one known longest is forgotten."""
         if len(self.sources) >= SOURCES_OF_A_KEY:
             del self.sources[next(iter(self.sources))]
@@ -62,11 +62,11 @@ class Keyring:
         rates: limits the requests of each key.
     """
 
-    def __init__(self, salt: bytes, now: Callable[[], float], rates: Rates) -> None:
+    def __init__(self, salt: bytes, now: Callable[[], float], rates: RateLimits) -> None:
         self._salted = hmac.new(salt, digestmod=hashlib.sha256)
         self._now = now
         self._rates = rates
-        self._holders: dict[str, Holder] = {}
+        self._holders: dict[str, KeyHolder] = {}
         self._claimed: set[str] = set()
 
     def hash(self, key: str) -> str:
@@ -85,9 +85,9 @@ class Keyring:
             if key.hash not in self._holders:
                 self._holders[key.hash] = self._holder(Principal(instance), key)
 
-    def _holder(self, principal: Principal, key: Key) -> Holder:
+    def _holder(self, principal: Principal, key: Key) -> KeyHolder:
         group = key.name if principal.is_global else key.origin or key.name
-        return Holder(principal, key, self._rates.bucket(principal.instance, group))
+        return KeyHolder(principal, key, self._rates.bucket(principal.instance, group))
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
         """Forget keys of an instance, or global ones (``None``); what is somebody else's stays."""
@@ -115,16 +115,16 @@ class Keyring:
         finally:
             self._claimed.remove(key_hash)
 
-    def find(self, key: str | None) -> Holder | None:
+    def find(self, key: str | None) -> KeyHolder | None:
         """Who holds a key; ``None`` for nobody, also where it has expired."""
         if not key:
             return None
         holder = self._holders.get(self.hash(key))
         return None if holder is None or self._is_expired(holder) else holder
 
-    def is_held(self, holder: Holder) -> bool:
+    def is_held(self, holder: KeyHolder) -> bool:
         """Whether a holder that was found a while ago still holds its key."""
         return self._holders.get(holder.key.hash) is holder and not self._is_expired(holder)
 
-    def _is_expired(self, holder: Holder) -> bool:
+    def _is_expired(self, holder: KeyHolder) -> bool:
         return holder.key.expires_at is not None and holder.key.is_expired(self._now())

@@ -9,7 +9,7 @@ BURST = 2
 """How many seconds' worth of requests may come at once, after a pause."""
 
 
-class Bucket:
+class TokenBucket:
     """A token bucket: it starts full, each request takes a token, and they come back at a steady rate.
 
     Args:
@@ -44,7 +44,7 @@ class Bucket:
         return 0.0
 
 
-class Rates:
+class RateLimits:
     """Gives keys their buckets.
 
     A key that was made with an instance key shares the bucket of the key from which it descends: whoever
@@ -61,9 +61,9 @@ class Rates:
         self._instance_rate = instance_rate
         self._global_rate = global_rate
         self._now = now
-        self._buckets: WeakValueDictionary[tuple[str | None, str], Bucket] = WeakValueDictionary()
+        self._buckets: WeakValueDictionary[tuple[str | None, str], TokenBucket] = WeakValueDictionary()
 
-    def bucket(self, instance: str | None, group: str) -> Bucket | None:
+    def bucket(self, instance: str | None, group: str) -> TokenBucket | None:
         """The bucket of the keys of a group.
 
         Args:
@@ -76,4 +76,4 @@ class Rates:
         rate = self._global_rate if instance is None else self._instance_rate
         if rate == 0:
             return None
-        return self._buckets.setdefault((instance, group), Bucket(rate, self._now))
+        return self._buckets.setdefault((instance, group), TokenBucket(rate, self._now))

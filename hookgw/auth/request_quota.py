@@ -14,7 +14,7 @@ from hookgw.models.units import Size
 _SOON = 1.0
 
 
-class Shares:
+class RequestQuota:
     """What the requests under way take, by instance.
 
     Args:
@@ -30,7 +30,7 @@ class Shares:
         self._limited = limited
         self._taken: dict[str, tuple[int, int]] = {}
 
-    def enter(self, instance: str) -> Part:
+    def enter(self, instance: str) -> QuotaLease:
         """One more request with a key of that instance.
 
         Returns:
@@ -43,7 +43,7 @@ class Shares:
         if requests >= self._requests:
             raise self._too_many(f"{self._requests:,} requests of this instance are under way")
         self._taken[instance] = (requests + 1, size)
-        return Part(self, instance)
+        return QuotaLease(self, instance)
 
     def grow(self, instance: str, by: int) -> None:
         """The body of a request has grown.
@@ -67,12 +67,12 @@ class Shares:
         return TooManyRequests(f"{what}, which is the most; wait.", retry_after=_SOON)
 
 
-class Part:
-    """One request's part. Made by :meth:`Shares.enter`."""
+class QuotaLease:
+    """One request's part. Made by :meth:`RequestQuota.enter`."""
 
     __slots__ = ("_instance", "_shares", "_size")
 
-    def __init__(self, shares: Shares, instance: str) -> None:
+    def __init__(self, shares: RequestQuota, instance: str) -> None:
         self._shares = shares
         self._instance = instance
         self._size = 0
@@ -81,7 +81,7 @@ class Part:
         """So much of its body is there now.
 
         Raises:
-            TooManyRequests: see :meth:`Shares.grow`.
+            TooManyRequests: see :meth:`RequestQuota.grow`.
         """
         by, self._size = size - self._size, size
         self._shares.grow(self._instance, by)

@@ -8,7 +8,7 @@ YOUNGEST = 50_000
 """New objects that may come about before the collector looks at them; by default it is 700 or 2,000."""
 
 
-def calm_collector() -> None:
+def tune_garbage_collector() -> None:
     """Let the collector of cycles look less often.
 
     hookgw makes hardly any cycles, but every lane that works keeps some hundred objects, and each look at

@@ -16,7 +16,7 @@ import trio
 
 from hookgw.cli.fields import read_secrets
 from hookgw.cli.output import printable
-from hookgw.cli.received_event import Arrival, read_arrival
+from hookgw.cli.received_event import ReceivedEvent, read_received_event
 from hookgw.cli.running import cancel_on_signal, run_to_end
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import StartError
@@ -108,13 +108,13 @@ class Listener:
             request: what came.
             now: seconds since the epoch.
         """
-        arrival = read_arrival(request, self.keys, now)
+        arrival = read_received_event(request, self.keys, now)
         status = self._status(arrival)
         line = _json_line if self.as_json else _text_line
         click.echo(line(arrival, request, now, status))
         return answer(status)
 
-    def _status(self, arrival: Arrival) -> int:
+    def _status(self, arrival: ReceivedEvent) -> int:
         if arrival.verified is False:
             return HTTPStatus.UNAUTHORIZED
         return FAILURE if self.chance() < self.fail_rate else self.status
@@ -147,7 +147,7 @@ def _tell(fault: str) -> None:
     click.echo(printable(fault), err=True)
 
 
-def _text_line(arrival: Arrival, request: Received, now: float, status: int) -> str:
+def _text_line(arrival: ReceivedEvent, request: Received, now: float, status: int) -> str:
     clock = datetime.fromtimestamp(now).astimezone().strftime("%H:%M:%S.%f")[:-3]
     genuine = {True: "verified", False: f"NOT VERIFIED: {arrival.problem}", None: "not checked"}[
         arrival.verified
@@ -158,7 +158,7 @@ def _text_line(arrival: Arrival, request: Received, now: float, status: int) -> 
     return printable(f"{clock}  {status}  {what}  {attempt}  {genuine}{text}")
 
 
-def _json_line(arrival: Arrival, request: Received, now: float, status: int) -> str:
+def _json_line(arrival: ReceivedEvent, request: Received, now: float, status: int) -> str:
     fields = {
         "at": rfc3339(now),
         "answered": status,

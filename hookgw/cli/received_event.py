@@ -16,7 +16,7 @@ SEARCHED = 1000
 """How many values of a payload are looked at for a text."""
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+class ReceivedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A request, as far as it can be read as a delivery.
 
     Attributes:
@@ -38,7 +38,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-def read_arrival(request: Received, keys: Sequence[VerifyingKey], now: float) -> Arrival:
+def read_received_event(request: Received, keys: Sequence[VerifyingKey], now: float) -> ReceivedEvent:
     """Read and verify a request.
 
     Args:
@@ -47,7 +47,7 @@ def read_arrival(request: Received, keys: Sequence[VerifyingKey], now: float) ->
         now: seconds since the epoch; a timestamp may be five minutes off.
     """
     problem = _problem(request, keys, now) if keys else None
-    return Arrival(
+    return ReceivedEvent(
         id=request.event_id,
         kind=request.header("x-event-type"),
         instance=request.header("x-instance-name"),

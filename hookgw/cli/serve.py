@@ -9,7 +9,7 @@ import click
 import trio
 
 from hookgw._version import __version__
-from hookgw.cli.collector import calm_collector
+from hookgw.cli.collector import tune_garbage_collector
 from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.open_files import raise_file_limit
@@ -30,7 +30,7 @@ def serve(config: Path | None) -> None:
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
     raise_file_limit()
-    calm_collector()
+    tune_garbage_collector()
     run_to_end(run, settings, base)
 
 

@@ -27,7 +27,7 @@ CHECK_PATIENCE = 2.0
 """Seconds that looking up the host of a registration that is being set may take."""
 
 
-class Egress:
+class OutboundHttp:
     """Makes the connections of lanes and plugins. Every one of them passes the address guard.
 
     Args:

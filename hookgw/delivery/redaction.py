@@ -27,7 +27,7 @@ def secrets_sent(registration: Registration, target: Target) -> tuple[bytes, ...
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
 
-def conceal(answer: bytes, secrets: tuple[bytes, ...]) -> bytes:
+def redact(answer: bytes, secrets: tuple[bytes, ...]) -> bytes:
     """An answer with a mask in the place of every one of the secrets."""
     for secret in secrets:
         if secret in answer:

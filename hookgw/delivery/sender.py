@@ -16,7 +16,7 @@ from hookgw.delivery.http.errors import Blocked, DeliveryError
 from hookgw.delivery.http.response import Answer
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
-from hookgw.delivery.redaction import conceal, secrets_sent
+from hookgw.delivery.redaction import redact, secrets_sent
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.models.clock import Clock
@@ -31,7 +31,7 @@ from hookgw.models.target_url import Target, parse_target
 _OWN_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 
 
-class CourierHooks(Protocol):
+class SenderHooks(Protocol):
     """What the courier asks of plugins; every call may raise :class:`PluginFailed`."""
 
     async def filter(self, event: Event, registration: Registration) -> bool:
@@ -50,7 +50,7 @@ class CourierHooks(Protocol):
         """Whether any plugin has that hook."""
 
 
-class Route(msgspec.Struct, kw_only=True):
+class RequestTemplate(msgspec.Struct, kw_only=True):
     """What is the same for every request of a registration; made once a lane.
 
     ``heads`` holds a rendered request head for each path (one, or one a kind with ``byEvents``);
@@ -80,11 +80,11 @@ class Route(msgspec.Struct, kw_only=True):
         return found
 
 
-def route_for(registration: Registration) -> Route:
+def template_for(registration: Registration) -> RequestTemplate:
     """Prepare what all requests of a registration share."""
     headers = {name.lower(): value for name, value in registration.headers.items()}
     target = parse_target(registration.url)
-    return Route(
+    return RequestTemplate(
         registration=registration,
         target=target,
         sent_secrets=secrets_sent(registration, target),
@@ -93,7 +93,7 @@ def route_for(registration: Registration) -> Route:
     )
 
 
-class Sent(msgspec.Struct, frozen=True):
+class AttemptResult(msgspec.Struct, frozen=True):
     """What came of one attempt.
 
     Attributes:
@@ -105,19 +105,17 @@ class Sent(msgspec.Struct, frozen=True):
     retry_after: float | None = None
 
 
-class Courier:
+class DeliverySender:
     """Packs and sends deliveries. One serves all lanes; it keeps nothing about any of them."""
 
-    def __init__(
-        self, hooks: CourierHooks, clock: Clock, *, server_url: str | None, kept_answer: int
-    ) -> None:
+    def __init__(self, hooks: SenderHooks, clock: Clock, *, server_url: str | None, kept_answer: int) -> None:
         self._hooks = hooks
         self._clock = clock
         self._server_url = server_url
         self._kept_answer = kept_answer
         self._prepares = hooks.implements("hookgw_prepare")
 
-    async def pack(self, event: Event, registration: Registration) -> bytes | None:
+    async def render_body(self, event: Event, registration: Registration) -> bytes | None:
         """Run the filters and transforms and fix the body; ``None`` where a filter drops the event.
 
         Raises:
@@ -135,12 +133,12 @@ class Courier:
         self,
         delivery: Delivery,
         body: bytes,
-        route: Route,
+        route: RequestTemplate,
         transport: LaneTransport,
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109  (the receiver's rule, recorded with the attempt; not a convenience)
-    ) -> Sent:
+    ) -> AttemptResult:
         """Make one attempt. Never raises for what the receiver, the network or a plugin does."""
         began, wall = trio.current_time(), self._clock.wall()
         try:
@@ -148,9 +146,9 @@ class Courier:
             answer = await transport.exchange(target, head, body, deadline=began + timeout)
         except DeliveryError as error:
             outcome = Outcome.BLOCKED if isinstance(error, Blocked) else Outcome.UNREACHABLE
-            return Sent(self._attempt(number, wall, began, outcome, error=str(error)))
+            return AttemptResult(self._attempt(number, wall, began, outcome, error=str(error)))
         except PluginFailed as failure:
-            return Sent(self._attempt(number, wall, began, Outcome.FAILED, error=str(failure)))
+            return AttemptResult(self._attempt(number, wall, began, Outcome.FAILED, error=str(failure)))
         return self._judge(answer, route, number, wall, began)
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
@@ -159,7 +157,7 @@ class Courier:
         return self._attempt(number, now, trio.current_time(), Outcome.FAILED, error=str(failure))
 
     async def _head(
-        self, event: Event, body: bytes, route: Route, number: int, timestamp: int
+        self, event: Event, body: bytes, route: RequestTemplate, number: int, timestamp: int
     ) -> tuple[Target, bytes]:
         target, head = route.head(event.kind)
         named = {
@@ -181,25 +179,27 @@ class Courier:
         return target, head.render(len(body), (*signed, *named.items()))
 
     async def _prepared(
-        self, usual: dict[str, str], event: Event, body: bytes, route: Route, number: int
+        self, usual: dict[str, str], event: Event, body: bytes, route: RequestTemplate, number: int
     ) -> dict[str, str]:
         registration = route.registration
         request = Outgoing(url=registration.url, body=body, headers=usual.copy(), attempt=number)
         await self._hooks.prepare(request, event, registration)
         return request.headers
 
-    def _judge(self, answer: Answer, route: Route, number: int, wall: float, began: float) -> Sent:
+    def _judge(
+        self, answer: Answer, route: RequestTemplate, number: int, wall: float, began: float
+    ) -> AttemptResult:
         outcome = outcome_of_status(answer.status)
         error = describe_status(answer.status, answer.header("location"))
         body = answer.body
         if route.sent_secrets:
-            body = conceal(body, route.sent_secrets)
-            error = error and conceal(error.encode(), route.sent_secrets).decode()
+            body = redact(body, route.sent_secrets)
+            error = error and redact(error.encode(), route.sent_secrets).decode()
         text = body[: self._kept_answer].decode("utf-8", "replace")
         attempt = self._attempt(number, wall, began, outcome, status=answer.status, error=error, answer=text)
         if outcome is Outcome.DELIVERED:
-            return Sent(attempt)
-        return Sent(attempt, parse_retry_after(answer.header("retry-after"), self._clock.wall()))
+            return AttemptResult(attempt)
+        return AttemptResult(attempt, parse_retry_after(answer.header("retry-after"), self._clock.wall()))
 
     def _attempt(
         self,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import trio
 
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.dispatch.idle_lanes import Patience
+from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane import Lane
-from hookgw.dispatch.parked_lanes import Resting
+from hookgw.dispatch.parked_lanes import ParkedLanes
 from hookgw.dispatch.services import LaneServices
 from hookgw.models.deliveries import Delivery, LaneState, LaneStatistics
 
@@ -36,8 +36,8 @@ class Dispatcher:
         self._services = services
         self._transport = transport
         self._lanes: dict[str, Lane] = {}
-        self._patience = Patience(min(REST_AFTER, services.settings.lane_idle))
-        self._resting = Resting()
+        self._patience = IdleLanes(min(REST_AFTER, services.settings.lane_idle))
+        self._resting = ParkedLanes()
         self._nursery: trio.Nursery | None = None
         self._stop, self._stopped = trio.CancelScope(), trio.Event()
         self._stopping = False
@@ -79,7 +79,7 @@ class Dispatcher:
                 lane = self._start(delivery.lane)
             lane.offer(delivery)
 
-    def nudge(self, lanes: Mapping[str, int]) -> None:
+    def requeued(self, lanes: Mapping[str, int]) -> None:
         """Tell lanes that deliveries came back into the outbox, behind all that they have. Never waits.
 
         To be called for each commit before :meth:`dispatch` gets what was appended by it.
@@ -89,7 +89,7 @@ class Dispatcher:
         """
         for key, count in lanes.items():
             if (lane := self._lanes.get(key)) is not None:
-                lane.nudge(count)
+                lane.requeued(count)
             else:
                 self._start(key, count)
 

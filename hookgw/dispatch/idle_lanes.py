@@ -22,14 +22,14 @@ GRAIN = 0.1
 """Seconds by which a lane may be sent to rest late, so that many are one piece of work."""
 
 
-class Idler(Protocol):
+class Parkable(Protocol):
     """What can be sent to rest: a lane."""
 
-    def dismiss(self) -> None:
+    def park(self) -> None:
         """Go to rest, if there still is nothing to do."""
 
 
-class Patience:
+class IdleLanes:
     """The lanes that have nothing to do, in the order in which that began.
 
     Args:
@@ -40,20 +40,20 @@ class Patience:
     def __init__(self, seconds: float, most: int = MOST) -> None:
         self._seconds = seconds
         self._most = most
-        self._until: dict[Idler, float] = {}
+        self._until: dict[Parkable, float] = {}
         self._timer = trio.CancelScope()
 
-    def begin(self, lane: Idler) -> float:
+    def begin(self, lane: Parkable) -> float:
         """A lane has nothing to do from now on; gives the time, by ``trio.current_time()``."""
         now = trio.current_time()
         self._until[lane] = now + self._seconds
         if self._timer.deadline == math.inf:
             self._timer.deadline = now + self._seconds
         if len(self._until) > self._most:
-            self._dismiss(next(iter(self._until)))
+            self._park(next(iter(self._until)))
         return now
 
-    def end(self, lane: Idler) -> None:
+    def end(self, lane: Parkable) -> None:
         """It has something to do, or ends."""
         self._until.pop(lane, None)
 
@@ -63,13 +63,13 @@ class Patience:
             with trio.CancelScope(deadline=self._next_work()) as self._timer:
                 await trio.sleep_forever()
             for lane in self._due(trio.current_time()):
-                self._dismiss(lane)
+                self._park(lane)
 
-    def _dismiss(self, lane: Idler) -> None:
+    def _park(self, lane: Parkable) -> None:
         del self._until[lane]
-        lane.dismiss()
+        lane.park()
 
-    def _due(self, now: float) -> list[Idler]:
+    def _due(self, now: float) -> list[Parkable]:
         return [lane for lane, _ in takewhile(lambda item: item[1] <= now, self._until.items())]
 
     def _next_work(self) -> float:

@@ -1,13 +1,13 @@
 """A lane: the in-order queue of one URL, the task that works it off, and its one connection.
 
 Where its deliveries come from: :mod:`hookgw.dispatch.lane_queue`. The lane learns of what is sent again by
-:meth:`Lane.nudge`. Whatever upsets its picture of the outbox (a URL changed, a partition was added) calls
+:meth:`Lane.requeued`. Whatever upsets its picture of the outbox (a URL changed, a partition was added) calls
 :meth:`Lane.refresh`: the lane forgets all it holds and reads the outbox from the start, once what it
 settled is on disk.
 
 A failed head is kept and tried again; what is queued behind it is given back to the disk, so a
 backlog costs no memory. A lane that has had nothing to do for a moment ends, and what is left of it
-is its :class:`~hookgw.dispatch.parked_lanes.Past`, with which the next lane of its key goes on.
+is its :class:`~hookgw.dispatch.parked_lanes.LaneMemory`, with which the next lane of its key goes on.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import structlog
 import trio
 
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import Sent
-from hookgw.dispatch.idle_lanes import Patience
-from hookgw.dispatch.lane_queue import Source
-from hookgw.dispatch.parked_lanes import Past
+from hookgw.delivery.sender import AttemptResult
+from hookgw.dispatch.idle_lanes import IdleLanes
+from hookgw.dispatch.lane_queue import LaneQueue
+from hookgw.dispatch.parked_lanes import LaneMemory
 from hookgw.dispatch.retry_policy import decide, expiry_reason, is_expired, longest_wait
-from hookgw.dispatch.services import LaneServices, Terms, terms_for
+from hookgw.dispatch.services import DeliveryPlan, LaneServices, plan_for
 from hookgw.dispatch.settlement import settlement_of, settlement_without_attempt
-from hookgw.dispatch.store_retry import hold_to_clock
+from hookgw.dispatch.store_retry import clamp_to_clock
 from hookgw.models.deliveries import (
     Attempt,
     Delivery,
@@ -56,8 +56,8 @@ class Lane:
 
     __slots__ = (
         "_blockers",
-        "_dismissed",
         "_head",
+        "_parked",
         "_past",
         "_patience",
         "_services",
@@ -80,20 +80,20 @@ class Lane:
         key: str,
         services: LaneServices,
         transport: LaneTransport,
-        patience: Patience,
+        patience: IdleLanes,
         *,
         backlog: int = 0,
-        past: Past | None = None,
+        past: LaneMemory | None = None,
     ) -> None:
         self.key = key
         self.backlog = backlog
         self._services = services
         self._transport = transport
         self._patience = patience
-        self._dismissed = False
+        self._parked = False
         self._upset = False
         self._blockers: list[trio.Event] = []
-        self._terms: dict[str, Terms] = {}
+        self._terms: dict[str, DeliveryPlan] = {}
         self._head: Delivery | None = None
         self._under_way = False
         self._watchers: list[trio.Event] = []
@@ -101,12 +101,12 @@ class Lane:
         self._stopping = False
         self._state = LaneState.IDLE
         self._waiting_until: float | None = None
-        self._past = past or Past()
+        self._past = past or LaneMemory()
         if self._past.connection is not None:
             transport.take_over(self._past.connection)
             self._past.connection = None
         buffer = services.settings.lane_buffer
-        self._source = Source(key, services.store, self._past, buffer=buffer, behind=backlog > 0)
+        self._source = LaneQueue(key, services.store, self._past, buffer=buffer, behind=backlog > 0)
 
     # What the dispatcher calls; none of it waits.
 
@@ -115,13 +115,13 @@ class Lane:
         self.backlog += 1
         self._source.offer(delivery)
 
-    def nudge(self, count: int) -> None:
+    def requeued(self, count: int) -> None:
         """Deliveries that were finished are pending again: read them from the outbox in their turn.
 
         It is called before anything that was appended in the same commit is offered. So their positions
         are greater than those of all that the lane has taken, holds, or has in its channel, and reading
-        on from ``Past.last`` finds them; what is appended later stays on disk until then, as the lane is
-        behind. A page that is being read now may lack them, and then the next one has them.
+        on from ``LaneMemory.last`` finds them; what is appended later stays on disk until then, as the
+        lane is behind. A page that is being read now may lack them, and then the next one has them.
         """
         self.backlog += count
         self._source.behind = True
@@ -144,9 +144,9 @@ class Lane:
         self._stopping = True
         self._wake_up()
 
-    def dismiss(self) -> None:
+    def park(self) -> None:
         """End for now, if there is nothing to do; what is left of the lane is at rest then."""
-        self._dismissed = True
+        self._parked = True
         self._source.wake()
 
     def under_way(self, registration_id: str) -> tuple[int, trio.Event] | None:
@@ -174,7 +174,7 @@ class Lane:
 
     # The task.
 
-    async def run(self) -> Past | None:
+    async def run(self) -> LaneMemory | None:
         """Work the lane off.
 
         Returns:
@@ -194,11 +194,11 @@ class Lane:
             if self._upset:
                 await self._start_over()
             elif (delivery := self._source.take()) is not None:
-                self._dismissed = False
+                self._parked = False
                 return delivery
             elif self._source.behind:
                 await self._source.read(self._cannot_read)
-            elif self._dismissed:
+            elif self._parked:
                 return None
             else:
                 await self._idle()
@@ -230,7 +230,7 @@ class Lane:
         finally:
             self._patience.end(self)
 
-    def _lay_down(self) -> Past:
+    def _lay_down(self) -> LaneMemory:
         """What is left of the lane, with its connection."""
         self._past.connection = self._transport.give_away()
         return self._past
@@ -243,7 +243,7 @@ class Lane:
     # One delivery, until it is settled or given back.
 
     async def _work(self, delivery: Delivery) -> None:
-        hold_to_clock(delivery, self._services.clock.steady(), self._longest_wait)
+        clamp_to_clock(delivery, self._services.clock.steady(), self._longest_wait)
         self._head = delivery
         try:
             while self._head is not None and not self._stopping and not self._upset:
@@ -293,14 +293,16 @@ class Lane:
             while self._watchers:
                 self._watchers.pop().set()
 
-    async def _attempt(self, delivery: Delivery, registration: Registration, terms: Terms) -> None:
+    async def _attempt(self, delivery: Delivery, registration: Registration, terms: DeliveryPlan) -> None:
         """Pack, if that is still to be done, send, and settle what came of it."""
         courier, number, body = self._services.courier, delivery.attempts + 1, delivery.body
         if body is None:
             try:
-                body = await courier.pack(delivery.event, registration)
+                body = await courier.render_body(delivery.event, registration)
             except PluginFailed as failure:
-                await self._settle(delivery, registration, terms, Sent(courier.failed(number, failure)), None)
+                await self._settle(
+                    delivery, registration, terms, AttemptResult(courier.failed(number, failure)), None
+                )
                 return
             if body is None:
                 await self._finish(delivery, registration, DeliveryState.DROPPED, "A plugin filtered it out.")
@@ -311,7 +313,12 @@ class Lane:
         await self._settle(delivery, registration, terms, sent, body)
 
     async def _settle(
-        self, delivery: Delivery, registration: Registration, terms: Terms, sent: Sent, body: bytes | None
+        self,
+        delivery: Delivery,
+        registration: Registration,
+        terms: DeliveryPlan,
+        sent: AttemptResult,
+        body: bytes | None,
     ) -> None:
         """Write the outcome first, then tell others, then go on."""
         attempt, now = sent.attempt, self._services.clock.steady()
@@ -371,9 +378,9 @@ class Lane:
         registration = self._services.keeper.registration(registration_id)
         return 0.0 if registration is None else longest_wait(self._terms_of(registration).policy)
 
-    def _terms_of(self, registration: Registration) -> Terms:
+    def _terms_of(self, registration: Registration) -> DeliveryPlan:
         terms = self._terms.get(registration.id)
         if terms is None or terms.route.registration is not registration:
-            terms = terms_for(registration, self._services.settings)
+            terms = plan_for(registration, self._services.settings)
             self._terms[registration.id] = terms
         return terms

@@ -6,8 +6,8 @@ In this order:
 2. the lane's memory channel: what was appended since, handed over by the dispatcher;
 3. the outbox again, if the channel overflowed meanwhile (the lane is *behind*).
 
-``Past.last`` is the highest position taken so far. Everything at or below it is settled or on its way to
-be, so a delivery that is seen twice (in a page and in the channel) is skipped the second time. What is
+``LaneMemory.last`` is the highest position taken so far. Everything at or below it is settled or on its way
+to be, so a delivery that is seen twice (in a page and in the channel) is skipped the second time. What is
 sent again gets a new position at the end, and the lane is told that it is behind.
 """
 
@@ -19,9 +19,9 @@ from functools import partial
 
 import trio
 
-from hookgw.dispatch.parked_lanes import Past
+from hookgw.dispatch.parked_lanes import LaneMemory
 from hookgw.dispatch.services import LaneStore
-from hookgw.dispatch.store_retry import read_patiently
+from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
 
@@ -31,7 +31,7 @@ PAGE = 128
 """How many deliveries a lane reads from the outbox at a time."""
 
 
-class Source:
+class LaneQueue:
     """The deliveries of one lane, in order; a lane that waits holds none of them in memory.
 
     Args:
@@ -47,7 +47,7 @@ class Source:
 
     __slots__ = ("_lane", "_offers", "_page", "_past", "_queue", "_store", "behind")
 
-    def __init__(self, lane: str, store: LaneStore, past: Past, *, buffer: int, behind: bool) -> None:
+    def __init__(self, lane: str, store: LaneStore, past: LaneMemory, *, buffer: int, behind: bool) -> None:
         self.behind = behind
         self._lane = lane
         self._store = store
@@ -99,7 +99,9 @@ class Source:
         channel meanwhile belongs after those: so the lane stays behind.
         """
         self.behind = False
-        page = await read_patiently(partial(self._store.page, self._lane, self._past.last, PAGE), cannot_read)
+        page = await retry_until_readable(
+            partial(self._store.page, self._lane, self._past.last, PAGE), cannot_read
+        )
         self._page = page.deliveries[::-1]
         if page.more:
             self._give_back_channel()
@@ -107,7 +109,7 @@ class Source:
     async def count(self, cannot_read: CannotRead) -> int:
         """How many deliveries are pending on disk, all that was asked before being written."""
         await self._store.flush()
-        return await read_patiently(partial(self._store.count_pending, self._lane), cannot_read)
+        return await retry_until_readable(partial(self._store.count_pending, self._lane), cannot_read)
 
     def give_back(self) -> None:
         """Hold nothing: all of it is on disk and will be read again."""

@@ -29,7 +29,7 @@ LOOK_EVERY = 5.0
 _CLOSED = getattr(select, "POLLRDHUP", 0)  # elsewhere than on Linux only a reset or a full close is seen
 
 
-class Past(msgspec.Struct, kw_only=True, gc=False):
+class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
     """What a lane remembers, and all that is left of it while it is at rest.
 
     Attributes:
@@ -54,17 +54,17 @@ class Past(msgspec.Struct, kw_only=True, gc=False):
             connection.close_nowait()
 
 
-class Resting:
+class ParkedLanes:
     """The lanes at rest, in the order in which their rests end. It owns their connections."""
 
     def __init__(self) -> None:
-        self._pasts: dict[str, Past] = {}
+        self._pasts: dict[str, LaneMemory] = {}
         self._poll = select.poll()
         self._lanes: dict[int, str] = {}
         self._looks_at = 0.0
         self._timer = trio.CancelScope()
 
-    def put(self, lane: str, past: Past) -> None:
+    def put(self, lane: str, past: LaneMemory) -> None:
         """Lay a lane to rest. Those that come later are to end later."""
         self._pasts[lane] = past
         if past.connection is not None:
@@ -73,7 +73,7 @@ class Resting:
         if self._timer.deadline > past.until or self._timer.deadline > self._looks_at:
             self._timer.deadline = min(past.until, self._looks_at)
 
-    def take(self, lane: str) -> Past | None:
+    def take(self, lane: str) -> LaneMemory | None:
         """End a lane's rest, because there is something to do; its connection belongs to the caller then."""
         past = self._pasts.pop(lane, None)
         if past is not None:
@@ -134,7 +134,7 @@ class Resting:
             self._unwatch(past)
             past.close()
 
-    def _unwatch(self, past: Past) -> None:
+    def _unwatch(self, past: LaneMemory) -> None:
         if past.connection is not None:
             self._poll.unregister(past.connection.fileno)
             del self._lanes[past.connection.fileno]

@@ -8,7 +8,7 @@ import msgspec
 
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import Route, Sent, route_for
+from hookgw.delivery.sender import AttemptResult, RequestTemplate, template_for
 from hookgw.dispatch.retry_policy import Policy, policy_of
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, LaneState, Page, Settlement
@@ -57,22 +57,22 @@ class LaneKeeper(Protocol):
         """A lane began to wait, or to deliver again, or ended."""
 
 
-class LaneCourier(Protocol):
-    """What a lane needs of the courier; see :class:`hookgw.delivery.sender.Courier`."""
+class LaneSender(Protocol):
+    """What a lane needs of the courier; see :class:`hookgw.delivery.sender.DeliverySender`."""
 
-    async def pack(self, event: Event, registration: Registration) -> bytes | None:
+    async def render_body(self, event: Event, registration: Registration) -> bytes | None:
         """Fix the body; ``None`` where a plugin drops the delivery."""
 
     async def send(
         self,
         delivery: Delivery,
         body: bytes,
-        route: Route,
+        route: RequestTemplate,
         transport: LaneTransport,
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
-    ) -> Sent:
+    ) -> AttemptResult:
         """Make one attempt."""
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
@@ -84,18 +84,18 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
 
     store: LaneStore
     keeper: LaneKeeper
-    courier: LaneCourier
+    courier: LaneSender
     clock: Clock
     settings: DeliverySettings
 
 
-class Terms(msgspec.Struct, frozen=True):
+class DeliveryPlan(msgspec.Struct, frozen=True):
     """How to send to a registration, and what follows when that fails."""
 
-    route: Route
+    route: RequestTemplate
     policy: Policy
 
 
-def terms_for(registration: Registration, settings: DeliverySettings) -> Terms:
+def plan_for(registration: Registration, settings: DeliverySettings) -> DeliveryPlan:
     """Work them out from the registration and, where it is silent, the gateway's settings."""
-    return Terms(route_for(registration), policy_of(registration, settings))
+    return DeliveryPlan(template_for(registration), policy_of(registration, settings))

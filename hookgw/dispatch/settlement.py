@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hookgw.delivery.sender import Sent
+from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.retry_policy import Decision
 from hookgw.models.deliveries import Delivery, DeliveryState, Outcome, Settlement
 
 
 def settlement_of(
-    delivery: Delivery, sent: Sent, body: bytes | None, decision: Decision, now: float
+    delivery: Delivery, sent: AttemptResult, body: bytes | None, decision: Decision, now: float
 ) -> Settlement:
     """After an attempt.
 

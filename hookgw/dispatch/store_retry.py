@@ -17,7 +17,9 @@ LAST_WAIT = 10.0
 T = TypeVar("T")
 
 
-async def read_patiently(read: Callable[[], Awaitable[T]], paused: Callable[[StorageUnavailable], None]) -> T:
+async def retry_until_readable(
+    read: Callable[[], Awaitable[T]], paused: Callable[[StorageUnavailable], None]
+) -> T:
     """What ``read`` returns, however long the disk refuses.
 
     Args:
@@ -34,7 +36,7 @@ async def read_patiently(read: Callable[[], Awaitable[T]], paused: Callable[[Sto
         wait = min(2 * wait, LAST_WAIT)
 
 
-def hold_to_clock(delivery: Delivery, now: float, longest_wait: Callable[[str], float]) -> None:
+def clamp_to_clock(delivery: Delivery, now: float, longest_wait: Callable[[str], float]) -> None:
     """Bring times of a delivery that lie too far ahead back to what they can be at most.
 
     Times on disk are the machine's. Where its clock was set back while hookgw was down, they lie ahead by

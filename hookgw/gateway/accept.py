@@ -1,6 +1,6 @@
 """The way in: events are checked, addressed, and put on disk.
 
-Nothing here waits for a receiver. What :meth:`Intake.accept` has returned for is on disk.
+Nothing here waits for a receiver. What :meth:`EventIntake.accept` has returned for is on disk.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import structlog
 import trio
 
 from hookgw.config.settings import EventsSettings
-from hookgw.gateway.backlog_limits import Admission
-from hookgw.gateway.connectors.runner import Connections
+from hookgw.gateway.backlog_limits import LimitedOutbox
+from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Invalid
@@ -33,7 +33,7 @@ _OBSERVERS_PATIENCE = 60.0
 _YEAR_10000 = 253_402_300_800.0
 
 
-class Intake:
+class EventIntake:
     """Takes events on behalf of the gateway; the arguments are the gateway's own parts."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Intake:
         settings: EventsSettings,
         catalog: Catalog,
         registry: Registry,
-        admission: Admission,
+        admission: LimitedOutbox,
         hooks: Hooks,
         metrics: Metrics,
         *,
@@ -56,7 +56,7 @@ class Intake:
         self._hooks = hooks
         self._metrics = metrics
         self._server_url = server_url
-        self.connections: Connections | None = None
+        self.connections: Connectors | None = None
 
     async def accept(self, events: Sequence[Event], *, single: bool = False) -> Receipt:
         """Put events on disk, each addressed to the registrations that want it; all of them or none.

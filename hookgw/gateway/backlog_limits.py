@@ -22,7 +22,7 @@ class Drops(Protocol):
         """Give up the oldest pending deliveries; see :meth:`hookgw.gateway.keeper.Keeper.drop_oldest`."""
 
 
-class Admission:
+class LimitedOutbox:
     """Appends events within the limits, and keeps count of what is pending.
 
     Args:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 import trio
 
-from hookgw.auth.keyring import Holder
+from hookgw.auth.keyring import KeyHolder
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.resolver import Resolve
@@ -77,24 +77,24 @@ class Gateway(Wiring):
         holder = self._keyring.find(key)
         return None if holder is None else holder.principal
 
-    def admit(self, key: str | None, address: str | None) -> Holder | None:
-        """Whose key a request from an address has; see :meth:`hookgw.auth.authenticator.Entrance.admit`."""
-        return self._entrance.admit(key, address)
+    def admit(self, key: str | None, address: str | None) -> KeyHolder | None:
+        """Whose key a request from an address has; see ``Authenticator.authenticate``."""
+        return self._entrance.authenticate(key, address)
 
     def keys(self, scope: str | None) -> list[Key]:
-        """The keys of an instance, or the global ones; see :meth:`hookgw.gateway.keys.KeyChanges.list`."""
+        """The keys of an instance, or the global ones; see :meth:`hookgw.gateway.keys.KeyService.list`."""
         return self._key_changes.list(scope)
 
     async def create_key(
-        self, scope: str | None, name: str, *, expires_at: float | None, maker: Holder
+        self, scope: str | None, name: str, *, expires_at: float | None, maker: KeyHolder
     ) -> tuple[Key, str]:
-        """Make a key; see :meth:`hookgw.gateway.keys.KeyChanges.create`."""
+        """Make a key; see :meth:`hookgw.gateway.keys.KeyService.create`."""
         return await _finish(
             partial(self._key_changes.create, scope, name, expires_at=expires_at, maker=maker)
         )
 
-    async def revoke_key(self, scope: str | None, name: str, *, by: Holder) -> None:
-        """Revoke a key; see :meth:`hookgw.gateway.keys.KeyChanges.revoke`."""
+    async def revoke_key(self, scope: str | None, name: str, *, by: KeyHolder) -> None:
+        """Revoke a key; see :meth:`hookgw.gateway.keys.KeyService.revoke`."""
         await _finish(partial(self._key_changes.revoke, scope, name, by=by))
 
     # Instances
@@ -129,7 +129,7 @@ class Gateway(Wiring):
         options: dict[str, Any] | None = None,
         webhook: RegistrationChange | None = None,
     ) -> tuple[Instance, str]:
-        """Create an instance; see :meth:`hookgw.gateway.instances.Instances.create`.
+        """Create an instance; see :meth:`hookgw.gateway.instances.InstanceService.create`.
 
         With a ``webhook`` it has that registration from the beginning; if it is refused, no instance is made.
         """
@@ -144,15 +144,15 @@ class Gateway(Wiring):
         await _finish(partial(self._instances.delete, name))
 
     async def connect(self, name: str) -> QRCode | None:
-        """Start the instance's connector; see :meth:`hookgw.gateway.instances.Instances.connect`."""
+        """Start the instance's connector; see :meth:`hookgw.gateway.instances.InstanceService.connect`."""
         return await self._instances.connect(name)
 
     async def logout(self, name: str) -> None:
-        """End the instance's connection; see :meth:`hookgw.gateway.instances.Instances.logout`."""
+        """End the instance's connection; see :meth:`hookgw.gateway.instances.InstanceService.logout`."""
         await _finish(partial(self._instances.logout, name))
 
     async def send_text(self, name: str, number: str, text: str) -> dict[str, Any]:
-        """Send a text message; see :meth:`hookgw.gateway.connectors.runner.Connections.send_text`."""
+        """Send a text message; see :meth:`hookgw.gateway.connectors.runner.Connectors.send_text`."""
         return await self._connections.send_text(self._registry.instance(name), number, text)
 
     # Registrations
@@ -205,7 +205,7 @@ class Gateway(Wiring):
         return await _finish(partial(self._webhooks.rotate_secret, instance, label, grace))
 
     async def test_registration(self, instance: str, label: str = DEFAULT_LABEL) -> Attempt:
-        """Send an example event now; see :meth:`hookgw.gateway.registrations.Webhooks.test`."""
+        """Send an example event now; see :meth:`hookgw.gateway.registrations.RegistrationService.test`."""
         return await self._webhooks.test(instance, label)
 
     def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
@@ -231,11 +231,11 @@ class Gateway(Wiring):
     # Deliveries
 
     async def resend(self, instance: str, name: str) -> DeliverySummary:
-        """Send a finished delivery again; see :meth:`hookgw.gateway.replay.Resending.resend`."""
+        """Send a finished delivery again; see :meth:`hookgw.gateway.replay.Replays.resend`."""
         return await self._resending.resend(instance, name)
 
     async def replay(self, instance: str, replay: Replay) -> int:
-        """Send finished deliveries again, in order; see :meth:`hookgw.gateway.replay.Resending.replay`."""
+        """Send finished deliveries again, in order; see :meth:`hookgw.gateway.replay.Replays.replay`."""
         return await self._resending.replay(instance, replay)
 
     def lanes(self) -> list[LaneStatistics]:

@@ -12,7 +12,7 @@ from hookgw.gateway.metrics import Metrics
 from hookgw.models.clock import Clock
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.plugins.hook_implementation import reason_of
-from hookgw.plugins.supervise import keep_trying
+from hookgw.plugins.supervise import restart_on_failure
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.background")
@@ -61,4 +61,4 @@ async def keep_running(plugin: str, run: Callable[[], Awaitable[None]], metrics:
         logger.error("background task failed", plugin=plugin, exc_info=error)
         metrics.plugin_failed(PluginFailed(plugin, "hookgw_run", reason_of(error)))
 
-    await keep_trying(run, failed)
+    await restart_on_failure(run, failed)

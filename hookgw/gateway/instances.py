@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from hookgw.auth.keyring import Keyring, new_key
-from hookgw.gateway.connectors.runner import Connections
+from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.keeper import Keeper
 from hookgw.gateway.registry import Registry
 from hookgw.models.api_keys import DEFAULT_KEY, Key
@@ -24,11 +24,11 @@ logger = structlog.get_logger("hookgw.instances")
 _LEAST_KEY = 8
 
 
-class Instances:
+class InstanceService:
     """What can be done to instances; the arguments are the gateway's own parts."""
 
     def __init__(
-        self, registry: Registry, keyring: Keyring, connections: Connections, keeper: Keeper, clock: Clock
+        self, registry: Registry, keyring: Keyring, connections: Connectors, keeper: Keeper, clock: Clock
     ) -> None:
         self._registry = registry
         self._keyring = keyring

@@ -20,7 +20,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.retry_policy import policy_of
 from hookgw.gateway.lane_moves import Moves
 from hookgw.gateway.metrics import Metrics
-from hookgw.gateway.operational.events import Operations
+from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.registry import Registry
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
@@ -67,7 +67,7 @@ class Keeper:
         metrics: Metrics,
         clock: Clock,
         settings: DeliverySettings,
-        operations: Operations,
+        operations: OperationalEvents,
         make_dispatcher: Callable[[Keeper], Dispatcher],
     ) -> None:
         self._registry = registry

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from hookgw.auth.keyring import CONFIGURED_KEY, Keyring, new_key
-from hookgw.auth.rate_limit import Rates
+from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
 from hookgw.models.api_keys import DEFAULT_KEY, WEAK, Key
 from hookgw.models.clock import Clock
@@ -72,7 +72,7 @@ async def open_keyring(
     if not isinstance(salt, str):
         salt = new_key()
         await store.put_value(_SALT, salt)
-    rates = Rates(settings.instance_key_rate, settings.global_key_rate, clock.steady)
+    rates = RateLimits(settings.instance_key_rate, settings.global_key_rate, clock.steady)
     keyring = Keyring(salt.encode(), clock.steady, rates)
     for instance in instances:
         keyring.add_instance(instance.name, instance.keys)

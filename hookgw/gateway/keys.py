@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 import structlog
 
-from hookgw.auth.keyring import CONFIGURED_KEY, Holder, Keyring, new_key
+from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.gateway.keyring_loading import GlobalKeys
 from hookgw.gateway.registry import Registry
 from hookgw.models.api_keys import Key
@@ -25,7 +25,7 @@ MAX_KEYS = 32
 """The most keys of one instance, and the most global ones."""
 
 
-class KeyChanges:
+class KeyService:
     """What can be done to keys; the arguments are the gateway's own parts.
 
     ``scope`` is the instance whose keys are meant, or ``None`` for the global ones. Whether a caller may
@@ -48,7 +48,7 @@ class KeyChanges:
         return [*(key for key in first if key is not None), *self._stored(scope)]
 
     async def create(
-        self, scope: str | None, name: str, *, expires_at: float | None, maker: Holder
+        self, scope: str | None, name: str, *, expires_at: float | None, maker: KeyHolder
     ) -> tuple[Key, str]:
         """Make a key. Those of the same scope that have expired are cleared away.
 
@@ -94,7 +94,7 @@ class KeyChanges:
         logger.info("key made", instance=scope, name=name, expires_at=expires, maker=maker.key.name)
         return made, key
 
-    async def revoke(self, scope: str | None, name: str, *, by: Holder) -> None:
+    async def revoke(self, scope: str | None, name: str, *, by: KeyHolder) -> None:
         """Revoke a key: from now on it opens nothing.
 
         Raises:
@@ -129,7 +129,7 @@ class KeyChanges:
             instance = self._registry.instance(scope)
             await self._registry.put_instance(msgspec.structs.replace(instance, keys=keys))
 
-    def _check_held(self, holder: Holder) -> None:
+    def _check_held(self, holder: KeyHolder) -> None:
         """A caller that took its time over the request must not act on a key that it lost meanwhile."""
         if not self._keyring.is_held(holder):
             raise Unauthorized("The key is no longer valid.")

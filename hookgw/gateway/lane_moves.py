@@ -22,13 +22,13 @@ import structlog
 import trio
 
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.store_retry import read_patiently
+from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import StorageUnavailable, Unavailable
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration, lane_of, lanes_of
 from hookgw.store import Store
-from hookgw.store.sqlite.relane import START, Place
+from hookgw.store.sqlite.relane import START, Cursor
 
 logger = structlog.get_logger("hookgw.moves")
 
@@ -43,7 +43,7 @@ class Move:
     """
 
     def __init__(self) -> None:
-        self.place: Place = START
+        self.place: Cursor = START
         self.begun = trio.Event()
         self.done = trio.Event()
 
@@ -172,7 +172,7 @@ class Moves:
             move.begun.set()
 
         try:
-            while await read_patiently(partial(self._take_step, registration_id, move), held_up):
+            while await retry_until_readable(partial(self._take_step, registration_id, move), held_up):
                 move.begun.set()
         finally:
             move.begun.set()

@@ -8,7 +8,7 @@ import msgspec
 
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import Courier, route_for
+from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.dispatch.retry_policy import policy_of
 from hookgw.gateway.keeper import Keeper
 from hookgw.gateway.registry import Registry
@@ -24,10 +24,10 @@ MOST_REGISTRATIONS = 16
 _USUAL_KIND = "MESSAGES_UPSERT"
 
 
-class Webhooks:
+class RegistrationService:
     """What can be done to registrations; the arguments are the gateway's own parts.
 
-    ``transport`` makes a connection for a test; ``Webhooks`` closes it.
+    ``transport`` makes a connection for a test; ``RegistrationService`` closes it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Webhooks:
         keeper: Keeper,
         hooks: Hooks,
         catalog: Catalog,
-        courier: Courier,
+        courier: DeliverySender,
         transport: Callable[[], LaneTransport],
         clock: Clock,
         settings: DeliverySettings,
@@ -123,7 +123,7 @@ class Webhooks:
             raise Conflict("The registration is disabled; set it with enabled true first.")
         event = self._example(registration)
         try:
-            body = await self._courier.pack(event, registration)
+            body = await self._courier.render_body(event, registration)
         except PluginFailed as failure:
             return self._courier.failed(1, failure)
         if body is None:
@@ -145,7 +145,7 @@ class Webhooks:
         transport = self._transport()
         try:
             sent = await self._courier.send(
-                delivery, body, route_for(registration), transport, number=1, timeout=policy.timeout
+                delivery, body, template_for(registration), transport, number=1, timeout=policy.timeout
             )
         finally:
             transport.close_nowait()

@@ -22,7 +22,7 @@ from hookgw.store import DeliverySummary, ReplayQuery, Store
 logger = structlog.get_logger("hookgw.resending")
 
 
-class Resending:
+class Replays:
     """Makes finished deliveries pending again, on behalf of the gateway.
 
     Args:

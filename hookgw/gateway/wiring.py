@@ -6,29 +6,29 @@ from collections.abc import Callable
 
 import trio
 
-from hookgw.auth.authenticator import Entrance
+from hookgw.auth.authenticator import Authenticator
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.resolver import Resolve
-from hookgw.delivery.outbound import Egress
-from hookgw.delivery.sender import Courier
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.delivery.sender import DeliverySender
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.services import LaneServices
-from hookgw.gateway.accept import Intake
+from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.backlog import Backlog
-from hookgw.gateway.backlog_limits import Admission
-from hookgw.gateway.connectors.runner import Connections
+from hookgw.gateway.backlog_limits import LimitedOutbox
+from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.global_webhooks import read_global_webhooks
 from hookgw.gateway.history_pruning import keep_pruning
-from hookgw.gateway.instances import Instances
+from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.keeper import Keeper
 from hookgw.gateway.keyring_loading import open_keyring
-from hookgw.gateway.keys import KeyChanges
+from hookgw.gateway.keys import KeyService
 from hookgw.gateway.metrics import Metrics
-from hookgw.gateway.operational.events import Operations
+from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.operational.registration import read_operations
-from hookgw.gateway.registrations import Webhooks
+from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
-from hookgw.gateway.replay import Resending
+from hookgw.gateway.replay import Replays
 from hookgw.models.clock import Clock
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
@@ -60,15 +60,15 @@ class Wiring:
         self.clock = clock
         self.catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
         self._registry = Registry(store)
-        self._egress = Egress(settings.delivery, resolve)
+        self._egress = OutboundHttp(settings.delivery, resolve)
         self.http = self._egress.http
-        self._courier = Courier(
+        self._courier = DeliverySender(
             hooks,
             clock,
             server_url=settings.server.public_url,
             kept_answer=settings.delivery.kept_answer,
         )
-        self._operations = Operations(settings.operations, self._registry, hooks, metrics, clock)
+        self._operations = OperationalEvents(settings.operations, self._registry, hooks, metrics, clock)
         self._keeper = Keeper(
             self._registry,
             store,
@@ -83,10 +83,10 @@ class Wiring:
         self._backlog = Backlog(
             settings.limits, settings.operations.backlog_threshold, self._operations.backlog_crossed
         )
-        admission = Admission(store, self._backlog, settings.limits, self._keeper.drop_oldest)
+        admission = LimitedOutbox(store, self._backlog, settings.limits, self._keeper.drop_oldest)
         self._operations.append = admission.append_always
         self._operations.pending = lambda: self._backlog.of(OPERATIONS_ID)[0]
-        self._intake = Intake(
+        self._intake = EventIntake(
             settings.events,
             self.catalog,
             self._registry,
@@ -95,9 +95,9 @@ class Wiring:
             metrics,
             server_url=settings.server.public_url,
         )
-        self._connections = Connections(hooks.connectors(), self._intake.accept, clock, self.http)
+        self._connections = Connectors(hooks.connectors(), self._intake.accept, clock, self.http)
         self._intake.connections = self._connections
-        self._webhooks = Webhooks(
+        self._webhooks = RegistrationService(
             self._registry,
             self._keeper,
             hooks,
@@ -107,9 +107,9 @@ class Wiring:
             clock,
             settings.delivery,
         )
-        self._resending = Resending(self._registry, store)
+        self._resending = Replays(self._registry, store)
         store.on_appended = self._dispatcher.dispatch
-        store.on_requeued = self._dispatcher.nudge
+        store.on_requeued = self._dispatcher.requeued
         store.on_changed = self._backlog.changed
         metrics.watch_backlog(lambda: self._backlog.size)
         metrics.watch_lanes(self._dispatcher.lanes, clock.steady)
@@ -143,9 +143,11 @@ class Wiring:
         self._keyring, global_keys = await open_keyring(
             self.store, self.settings.auth, self._registry.instances(), show_key, self.clock
         )
-        self._entrance = Entrance(self._keyring, self.settings.auth, self.clock.steady, self.metrics.limited)
-        self._key_changes = KeyChanges(self._keyring, self._registry, global_keys, self.clock)
-        self._instances = Instances(
+        self._entrance = Authenticator(
+            self._keyring, self.settings.auth, self.clock.steady, self.metrics.limited
+        )
+        self._key_changes = KeyService(self._keyring, self._registry, global_keys, self.clock)
+        self._instances = InstanceService(
             self._registry, self._keyring, self._connections, self._keeper, self.clock
         )
         await self._open_operations()

@@ -22,10 +22,10 @@ from hookgw.parsing.headers import check_headers
 from hookgw.plugins.hook_check import HOOKS
 from hookgw.plugins.hook_implementation import PLUGIN_ERRORS, Implementation, reason_of
 from hookgw.plugins.loading import LoadedPlugins
-from hookgw.plugins.startup_hooks import StartHooks
+from hookgw.plugins.startup_hooks import StartupHooks
 
 
-class Hooks(StartHooks):
+class Hooks(StartupHooks):
     """Calls the hooks of the loaded plugins. Made once for a gateway; it keeps no state of calls.
 
     A failure raises, or for observers only logs, a :class:`~hookgw.models.errors.PluginFailed` whose

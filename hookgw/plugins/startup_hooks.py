@@ -33,7 +33,7 @@ _OPTION_ERRORS = (ValueError, Invalid)
 """How a plugin says that options are wrong. ``msgspec.ValidationError`` is a ValueError too."""
 
 
-class StartHooks:
+class StartupHooks:
     """The plugins of a gateway, and the hooks that are asked at the start.
 
     Args:

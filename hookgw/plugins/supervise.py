@@ -15,7 +15,7 @@ WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
 """How long it rests after its first failure, its second, and so on, in seconds; the last one stays."""
 
 
-async def keep_trying(
+async def restart_on_failure(
     run: Callable[[], Awaitable[object]], failed: Callable[[BaseException], Awaitable[None]]
 ) -> None:
     """Run something until it returns; start it again, after a wait that grows, where it raises.
@@ -29,7 +29,7 @@ async def keep_trying(
     waits = iter(WAITS)
     while True:
         began = trio.current_time()
-        error = await attempt(run)
+        error = await run_once(run)
         if error is None:
             return
         if trio.current_time() - began > WAITS[-1]:
@@ -38,7 +38,7 @@ async def keep_trying(
         await trio.sleep(next(waits, WAITS[-1]))
 
 
-async def attempt(run: Callable[[], Awaitable[object]]) -> BaseException | None:
+async def run_once(run: Callable[[], Awaitable[object]]) -> BaseException | None:
     """Run code of a plugin once.
 
     Cancellation passes through, also where it comes in a group with failures: those are logged.

@@ -23,7 +23,7 @@ _NONCE_BYTES = 12
 _ID_LENGTH = 16
 
 
-class SealBroken(ValueError):
+class DecryptionFailed(ValueError):
     """A sealed record does not open; the message says why, as the end of a sentence."""
 
 
@@ -39,7 +39,7 @@ def sealed_with(record: bytes | str) -> str | None:
     return text.removeprefix(PREFIX)[:_ID_LENGTH] if text.startswith(PREFIX) else None
 
 
-class Sealer:
+class RecordCipher:
     """Seals with one key, and opens what that or an older one sealed.
 
     Args:
@@ -66,21 +66,21 @@ class Sealer:
         """Decrypt a record.
 
         Raises:
-            SealBroken: it is not sealed, sealed with an unknown key or for another place, or was changed.
+            DecryptionFailed: it is not sealed, sealed with an unknown key or for another place, or changed.
         """
         from cryptography.exceptions import InvalidTag
 
         found = sealed_with(sealed)
         if found is None:
-            raise SealBroken("it is in the clear where everything is sealed: hookgw did not write it")
+            raise DecryptionFailed("it is in the clear where everything is sealed: hookgw did not write it")
         cipher = self._ciphers.get(found)
         if cipher is None:
-            raise SealBroken(f"it is sealed with the master key {found}, which is not given")
+            raise DecryptionFailed(f"it is sealed with the master key {found}, which is not given")
         try:
             content = base64.b64decode(sealed[len(PREFIX) + _ID_LENGTH + 1 :], validate=True)
             return cipher.decrypt(content[:_NONCE_BYTES], content[_NONCE_BYTES:], place)
         except (InvalidTag, ValueError) as error:
-            raise SealBroken("its seal is broken: it was changed, or put in another's place") from error
+            raise DecryptionFailed("its seal is broken: it was changed, or put in another's place") from error
 
 
 def _cipher(key: bytes) -> AESGCM:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.authenticator import Entrance
+from hookgw.auth.authenticator import Authenticator
 from hookgw.auth.keyring import Keyring
-from hookgw.auth.rate_limit import Rates
+from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
 from hookgw.models.api_keys import Key
 from hookgw.models.errors import TooManyRequests
@@ -15,10 +15,10 @@ from hookgw.models.units import Duration
 HERE = "192.0.2.1"
 
 
-class Door(Entrance):
+class Door(Authenticator):
     def __init__(self, *, rate: int = 0, attempts: int = 0) -> None:
         self.time = 1000.0
-        ring = Keyring(b"salt", self.now, Rates(rate, 0, self.now))
+        ring = Keyring(b"salt", self.now, RateLimits(rate, 0, self.now))
         ring.add_global(Key(name="ops", hash=ring.hash("ops-key")))
         ring.add_instance("shop", [Key(name="default", hash=ring.hash("shop-key"))])
         self.ring = ring
@@ -31,7 +31,7 @@ class Door(Entrance):
 
 
 def test_a_key_that_is_known() -> None:
-    holder = Door(attempts=1).admit("shop-key", HERE)
+    holder = Door(attempts=1).authenticate("shop-key", HERE)
     assert holder is not None
     assert (holder.principal.instance, holder.key.name) == ("shop", "default")
 
@@ -39,46 +39,46 @@ def test_a_key_that_is_known() -> None:
 @pytest.mark.parametrize("key", [None, ""])
 def test_no_key_is_no_attempt(key: str | None) -> None:
     door = Door(attempts=1)
-    assert [door.admit(key, HERE) for _ in range(5)] == [None] * 5
-    assert door.admit("shop-key", HERE) is not None
+    assert [door.authenticate(key, HERE) for _ in range(5)] == [None] * 5
+    assert door.authenticate("shop-key", HERE) is not None
 
 
 def test_an_address_that_waits_may_still_ask_without_a_key() -> None:
     door = Door(attempts=1)
-    door.admit("wrong", HERE)
+    door.authenticate("wrong", HERE)
     with pytest.raises(TooManyRequests):
-        door.admit("wrong", HERE)
-    assert door.admit(None, HERE) is None
+        door.authenticate("wrong", HERE)
+    assert door.authenticate(None, HERE) is None
     assert door.limits == ["failed_attempts"]
 
 
 @pytest.mark.parametrize(("attempts", "address"), [(0, HERE), (1, None)])
 def test_where_failures_are_not_limited(attempts: int, address: str | None) -> None:
     door = Door(attempts=attempts)
-    assert [door.admit("wrong", address) for _ in range(100)] == [None] * 100
-    assert door.admit("shop-key", address) is not None
+    assert [door.authenticate("wrong", address) for _ in range(100)] == [None] * 100
+    assert door.authenticate("shop-key", address) is not None
 
 
 def test_a_key_that_is_revoked_fails_like_any_other() -> None:
     door = Door(attempts=1)
-    holder = door.admit("shop-key", HERE)
+    holder = door.authenticate("shop-key", HERE)
     assert holder is not None
     door.ring.remove("shop", [holder.key])
-    assert door.admit("shop-key", HERE) is None
+    assert door.authenticate("shop-key", HERE) is None
     with pytest.raises(TooManyRequests):
-        door.admit("shop-key", HERE)
+        door.authenticate("shop-key", HERE)
 
 
 def test_the_rate_of_a_key() -> None:
     door = Door(rate=2)
-    assert all(door.admit("shop-key", None) for _ in range(4))
+    assert all(door.authenticate("shop-key", None) for _ in range(4))
     with pytest.raises(TooManyRequests, match="This key makes too many requests") as caught:
-        door.admit("shop-key", HERE)
+        door.authenticate("shop-key", HERE)
     assert caught.value.retry_after == 0.5
     assert door.limits == ["key_rate"]
-    assert all(door.admit("ops-key", None) for _ in range(100))
+    assert all(door.authenticate("ops-key", None) for _ in range(100))
     door.time += 0.5
-    assert door.admit("shop-key", None) is not None
+    assert door.authenticate("shop-key", None) is not None
 
 
 def test_keys_that_a_key_makes_share_its_rate_and_others_do_not() -> None:
@@ -86,20 +86,20 @@ def test_keys_that_a_key_makes_share_its_rate_and_others_do_not() -> None:
     made = Key(name="more", hash=door.ring.hash("more"), origin="default")
     apart = Key(name="apart", hash=door.ring.hash("apart"))
     door.ring.add_instance("shop", [made, apart])
-    assert all(door.admit(key, None) for key in ("shop-key", "more") * 2)
+    assert all(door.authenticate(key, None) for key in ("shop-key", "more") * 2)
     for key in ("shop-key", "more"):
         with pytest.raises(TooManyRequests):
-            door.admit(key, None)
-    assert door.admit("apart", None) is not None
+            door.authenticate(key, None)
+    assert door.authenticate("apart", None) is not None
 
 
 def test_global_keys_have_a_rate_each() -> None:
     time = 1000.0
-    ring = Keyring(b"salt", lambda: time, Rates(0, 1, lambda: time))
+    ring = Keyring(b"salt", lambda: time, RateLimits(0, 1, lambda: time))
     for name in ("ops", "more"):
         ring.add_global(Key(name=name, hash=ring.hash(name), origin="configuration"))
-    door = Entrance(ring, AuthSettings(), lambda: time, print)
+    door = Authenticator(ring, AuthSettings(), lambda: time, print)
     for name in ("ops", "more"):
-        assert all(door.admit(name, None) for _ in range(2))
+        assert all(door.authenticate(name, None) for _ in range(2))
         with pytest.raises(TooManyRequests):
-            door.admit(name, None)
+            door.authenticate(name, None)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.client_address import TrustedProxies, source_of
+from hookgw.auth.client_address import TrustedProxies, rate_limit_key
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from hookgw.auth.client_address import TrustedProxies, source_of
     ],
 )
 def test_what_counts_as_one_source(address: str, source: str) -> None:
-    assert source_of(address) == source
+    assert rate_limit_key(address) == source
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, IPv6Address
 import pytest
 from structlog.testing import capture_logs
 
-from hookgw.auth.failed_attempts import MAX_SOURCES, FailedAttempts
-from hookgw.auth.keyring import SOURCES_OF_A_KEY, Holder
+from hookgw.auth.failed_attempts import MAX_SOURCES, FailedKeyLimiter
+from hookgw.auth.keyring import SOURCES_OF_A_KEY, KeyHolder
 from hookgw.models.api_keys import GLOBAL, Key
 from hookgw.models.errors import TooManyRequests
 
@@ -16,7 +16,7 @@ HERE, THERE = "192.0.2.1", "192.0.2.2"
 LIMIT, WINDOW = 3, 60.0
 
 
-class Attempts(FailedAttempts):
+class Attempts(FailedKeyLimiter):
     def __init__(self) -> None:
         self.time = 1000.0
         super().__init__(LIMIT, WINDOW, lambda: self.time)
@@ -25,7 +25,7 @@ class Attempts(FailedAttempts):
         for _ in range(times):
             self.check(address, None)
 
-    def refuses(self, holder: Holder | None = None, address: str = HERE) -> float | None:
+    def refuses(self, holder: KeyHolder | None = None, address: str = HERE) -> float | None:
         """How long it says to wait; ``None`` where it does not refuse."""
         try:
             self.check(address, holder)
@@ -39,8 +39,8 @@ def attempts() -> Attempts:
     return Attempts()
 
 
-def holder() -> Holder:
-    return Holder(GLOBAL, Key(name="a", hash="aa"), None)
+def holder() -> KeyHolder:
+    return KeyHolder(GLOBAL, Key(name="a", hash="aa"), None)
 
 
 def test_an_address_that_failed_too_often_has_to_wait(attempts: Attempts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookgw.auth.keyring import Keyring, new_key
-from hookgw.auth.rate_limit import Rates
+from hookgw.auth.rate_limit import RateLimits
 from hookgw.models.api_keys import GLOBAL, Key, Principal
 from hookgw.models.errors import Forbidden
 
@@ -17,7 +17,7 @@ class Ring(Keyring):
 
     def __init__(self, salt: bytes = b"salt") -> None:
         self.time = NOW
-        super().__init__(salt, lambda: self.time, Rates(0, 0, float))
+        super().__init__(salt, lambda: self.time, RateLimits(0, 0, float))
 
     def key(self, key: str, expires_at: float | None = None) -> Key:
         return Key(name=key, hash=self.hash(key), expires_at=expires_at)

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from hookgw.auth.rate_limit import Bucket, Rates
+from hookgw.auth.rate_limit import RateLimits, TokenBucket
 
 
 class Time:
@@ -22,7 +22,7 @@ def time() -> Time:
     return Time()
 
 
-def taken(bucket: Bucket) -> int:
+def taken(bucket: TokenBucket) -> int:
     """How many tokens can be taken now."""
     count = 0
     while bucket.take() == 0:
@@ -32,7 +32,7 @@ def taken(bucket: Bucket) -> int:
 
 @pytest.mark.parametrize("rate", [1, 3, 1000])
 def test_a_burst_and_then_the_rate(rate: int, time: Time) -> None:
-    bucket = Bucket(rate, time)
+    bucket = TokenBucket(rate, time)
     assert taken(bucket) == 2 * rate
     time.now += 1
     assert taken(bucket) == rate
@@ -41,7 +41,7 @@ def test_a_burst_and_then_the_rate(rate: int, time: Time) -> None:
 
 
 def test_how_long_to_wait(time: Time) -> None:
-    bucket = Bucket(4, time)
+    bucket = TokenBucket(4, time)
     taken(bucket)
     assert bucket.take() == pytest.approx(0.25)
     time.now += 0.125
@@ -51,7 +51,7 @@ def test_how_long_to_wait(time: Time) -> None:
 
 
 def test_what_is_refused_costs_nothing(time: Time) -> None:
-    bucket = Bucket(10, time)
+    bucket = TokenBucket(10, time)
     taken(bucket)
     for _ in range(1000):
         assert bucket.take() > 0
@@ -60,19 +60,19 @@ def test_what_is_refused_costs_nothing(time: Time) -> None:
 
 
 def test_a_rate_for_each_kind_of_key_and_none_for_0(time: Time) -> None:
-    rates = Rates(5, 0, time)
+    rates = RateLimits(5, 0, time)
     assert rates.bucket(None, "ops") is None
     bucket = rates.bucket("shop", "default")
     assert bucket is not None
     assert taken(bucket) == 10
-    other = Rates(0, 7, time)
+    other = RateLimits(0, 7, time)
     assert other.bucket("shop", "default") is None
     assert (found := other.bucket(None, "ops")) is not None
     assert taken(found) == 14
 
 
 def test_keys_of_one_origin_share(time: Time) -> None:
-    rates = Rates(5, 5, time)
+    rates = RateLimits(5, 5, time)
     shared = rates.bucket("shop", "default")
     assert rates.bucket("shop", "default") is shared
     assert rates.bucket("shop", "crm") is not shared
@@ -81,7 +81,7 @@ def test_keys_of_one_origin_share(time: Time) -> None:
 
 
 def test_a_bucket_lasts_as_long_as_a_key_that_has_it(time: Time) -> None:
-    rates = Rates(5, 0, time)
+    rates = RateLimits(5, 0, time)
     bucket = rates.bucket("shop", "default")
     assert bucket is not None
     taken(bucket)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.auth.request_quota import Shares
+from hookgw.auth.request_quota import RequestQuota
 from hookgw.models.errors import TooManyRequests
 
 
@@ -13,11 +13,11 @@ def limits() -> list[str]:
 
 
 @pytest.fixture
-def shares(limits: list[str]) -> Shares:
-    return Shares(2, 100, limits.append)
+def shares(limits: list[str]) -> RequestQuota:
+    return RequestQuota(2, 100, limits.append)
 
 
-def test_an_instance_has_so_many_requests_at_a_time(shares: Shares, limits: list[str]) -> None:
+def test_an_instance_has_so_many_requests_at_a_time(shares: RequestQuota, limits: list[str]) -> None:
     one, _ = shares.enter("a"), shares.enter("a")
     for _ in range(2):
         with pytest.raises(
@@ -30,7 +30,7 @@ def test_an_instance_has_so_many_requests_at_a_time(shares: Shares, limits: list
     assert limits == ["instance_share"] * 2
 
 
-def test_their_bodies_have_so_many_bytes_together(shares: Shares, limits: list[str]) -> None:
+def test_their_bodies_have_so_many_bytes_together(shares: RequestQuota, limits: list[str]) -> None:
     one, two, other = shares.enter("a"), shares.enter("a"), shares.enter("b")
     for size in (10, 60, 60):
         one.hold(size)
@@ -43,7 +43,7 @@ def test_their_bodies_have_so_many_bytes_together(shares: Shares, limits: list[s
     assert limits == ["instance_share"]
 
 
-def test_what_has_ended_leaves_nothing_behind(shares: Shares) -> None:
+def test_what_has_ended_leaves_nothing_behind(shares: RequestQuota) -> None:
     for _ in range(3):
         parts = [shares.enter("a"), shares.enter("a")]
         for part in parts:

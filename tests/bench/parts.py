@@ -17,7 +17,7 @@ from urllib.request import urlopen
 import msgspec
 import trio
 
-from hookgw.cli.collector import calm_collector
+from hookgw.cli.collector import tune_garbage_collector
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway, open_gateway
@@ -67,7 +67,7 @@ def receiving(*arguments: str) -> Iterator[FastReceiver]:
 @asynccontextmanager
 async def gateway(folder: Path) -> AsyncIterator[Gateway]:
     """A gateway in this process as ``hookgw serve`` runs it, except that loopback receivers are allowed."""
-    calm_collector()
+    tune_garbage_collector()
     configure_logging(LogSettings(level="error"))
     settings = Settings(
         storage=StorageSettings(path=str(folder / "hookgw.db")),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hookgw.cli.collector import YOUNGEST, calm_collector
+from hookgw.cli.collector import YOUNGEST, tune_garbage_collector
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +17,6 @@ def restored() -> Iterator[None]:
 
 def test_only_the_youngest_generation_is_looked_at_less_often() -> None:
     _, *older = gc.get_threshold()
-    calm_collector()
+    tune_garbage_collector()
     assert gc.get_threshold() == (YOUNGEST, *older)
     assert gc.isenabled()

@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from hookgw.cli.listen import Listener, run
-from hookgw.cli.received_event import SEARCHED, first_text, read_arrival
+from hookgw.cli.received_event import SEARCHED, first_text, read_received_event
 from hookgw.delivery.signing import sign
 from hookgw.models.errors import StartError
 from hookgw.models.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
@@ -59,7 +59,7 @@ def request_of(
 
 
 def test_a_delivery_is_read_and_verified() -> None:
-    arrival = read_arrival(request_of({"message": {"conversation": "Olá"}}), [b"other" * 5, KEY], NOW)
+    arrival = read_received_event(request_of({"message": {"conversation": "Olá"}}), [b"other" * 5, KEY], NOW)
     assert (arrival.id, arrival.kind, arrival.instance, arrival.attempt) == ("msg_1", "CALL", "loja1", "2")
     assert (arrival.verified, arrival.problem, arrival.text) == (True, None, "Olá")
 
@@ -73,7 +73,7 @@ def test_a_delivery_is_read_and_verified() -> None:
     ],
 )
 def test_what_is_not_genuine_says_why(request_: Received, problem: str) -> None:
-    arrival = read_arrival(request_, [KEY], NOW)
+    arrival = read_received_event(request_, [KEY], NOW)
     assert arrival.verified is False
     assert problem in (arrival.problem or "")
 
@@ -85,11 +85,11 @@ def test_a_public_key_verifies() -> None:
     headers = {"webhook-id": "msg_1", "webhook-timestamp": str(int(NOW)), "webhook-signature": signed}
     request = request_of(body=content, headers=headers)
     for key, verified in ((public_key_of(private), True), (public_key_of(make_secret(Signature.V1A)), False)):
-        assert read_arrival(request, [verifying_key(key)], NOW).verified is verified
+        assert read_received_event(request, [verifying_key(key)], NOW).verified is verified
 
 
 def test_without_a_key_nothing_is_claimed() -> None:
-    arrival = read_arrival(request_of(key=b"x" * 24), [], NOW)
+    arrival = read_received_event(request_of(key=b"x" * 24), [], NOW)
     assert (arrival.verified, arrival.problem) == (None, None)
 
 
@@ -113,7 +113,7 @@ def test_the_first_text_is_found(payload: Any, text: str) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 10_000 + b"]" * 10_000, b'"x"', b'{"data": {}}'])
 def test_any_body_can_be_read(body: bytes) -> None:
-    assert read_arrival(request_of(body=body), [KEY], NOW).text == ""
+    assert read_received_event(request_of(body=body), [KEY], NOW).text == ""
 
 
 def test_a_line_says_what_came(capsys: pytest.CaptureFixture[str]) -> None:

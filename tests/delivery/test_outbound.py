@@ -16,7 +16,7 @@ import hookgw
 from hookgw.api.app import create_app
 from hookgw.config.settings import DeliverySettings, Settings, StorageSettings
 from hookgw.delivery.http.resolver import SystemResolver
-from hookgw.delivery.outbound import CHECK_PATIENCE, Egress
+from hookgw.delivery.outbound import CHECK_PATIENCE, OutboundHttp
 from hookgw.gateway.gateway import Gateway, open_gateway
 from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
@@ -124,7 +124,7 @@ async def test_who_sets_a_url_that_is_refused_now_is_warned(
         assert kit.gateway.find_registration("shop") == stored
 
 
-async def resolving(**addresses: str) -> Egress:
+async def resolving(**addresses: str) -> OutboundHttp:
     """What leaves a gateway for which the names have these addresses."""
 
     def getaddrinfo(host: str, port: int, **_: Any) -> Any:
@@ -132,7 +132,7 @@ async def resolving(**addresses: str) -> Egress:
             raise socket.gaierror(-2, "Name or service not known")
         return [(0, 0, 0, "", (addresses[host], port))]
 
-    return Egress(DeliverySettings(), SystemResolver(getaddrinfo))
+    return OutboundHttp(DeliverySettings(), SystemResolver(getaddrinfo))
 
 
 def registered(url: str, *, enabled: bool = True) -> Registration:
@@ -187,7 +187,7 @@ async def test_a_name_that_nobody_answers_for_holds_a_set_up_no_longer_than_that
         await trio.sleep_forever()
 
     async def warn() -> None:
-        assert await Egress(DeliverySettings(), silent).warnings(registered("http://slow/")) == []
+        assert await OutboundHttp(DeliverySettings(), silent).warnings(registered("http://slow/")) == []
         assert trio.current_time() == CHECK_PATIENCE
 
     asked = trio.Event()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hookgw.delivery.redaction import conceal, secrets_sent
+from hookgw.delivery.redaction import redact, secrets_sent
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
 
@@ -44,4 +44,4 @@ def test_what_is_short_is_not_looked_for() -> None:
     ],
 )
 def test_what_an_answer_repeats_is_masked(answer: bytes, kept: bytes) -> None:
-    assert conceal(answer, sent(authorization="Bearer planted-token")) == kept
+    assert redact(answer, sent(authorization="Bearer planted-token")) == kept

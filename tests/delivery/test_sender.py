@@ -13,7 +13,7 @@ import trio
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import Courier, Sent, route_for
+from hookgw.delivery.sender import AttemptResult, DeliverySender, template_for
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.models.errors import PluginFailed
@@ -45,8 +45,8 @@ class NoPlugins:
         raise AssertionError("nobody implements it")
 
 
-def courier_with(hooks: NoPlugins) -> Courier:
-    return Courier(hooks, Clock(), server_url="https://gateway.example", kept_answer=16)
+def courier_with(hooks: NoPlugins) -> DeliverySender:
+    return DeliverySender(hooks, Clock(), server_url="https://gateway.example", kept_answer=16)
 
 
 def registration_for(url: str, **more: Any) -> Registration:
@@ -70,9 +70,9 @@ async def send(
     number: int = 1,
     timeout: float = 5,  # noqa: ASYNC109
     networks: tuple[str, ...] = (),
-) -> Sent:
+) -> AttemptResult:
     courier = courier_with(hooks or NoPlugins())
-    body = await courier.pack(event, registration)
+    body = await courier.render_body(event, registration)
     assert body is not None
     delivery = Delivery(
         seq=1,
@@ -85,7 +85,7 @@ async def send(
     )
     async with transport(*networks) as wire:
         return await courier.send(
-            delivery, body, route_for(registration), wire, number=number, timeout=timeout
+            delivery, body, template_for(registration), wire, number=number, timeout=timeout
         )
 
 
@@ -125,7 +125,7 @@ async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver
 
 async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) -> None:
     registration = registration_for(hookgw_receiver.url + "hook/?a=1", by_events=True)
-    route = route_for(registration)
+    route = template_for(registration)
     assert route.head("SEND_MESSAGE")[0].path == "/hook/send-message?a=1"
     assert route.head("SEND_MESSAGE") is route.head("SEND_MESSAGE")
     await send(registration)
@@ -236,7 +236,7 @@ async def test_a_filter_drops_and_a_failing_one_is_told() -> None:
         async def filter(self, event: Event, registration: Registration) -> bool:
             return False
 
-    assert await courier_with(Drops()).pack(EVENT, registration_for("http://a/")) is None
+    assert await courier_with(Drops()).render_body(EVENT, registration_for("http://a/")) is None
     attempt = courier_with(NoPlugins()).failed(2, PluginFailed("f", "hookgw_filter", "boom"))
     assert isinstance(attempt, Attempt)
     assert (attempt.number, attempt.outcome, attempt.status) == (2, Outcome.FAILED, None)
@@ -253,7 +253,7 @@ async def test_cancelling_leaves_no_connection(hookgw_receiver: Receiver) -> Non
     async with transport() as wire, trio.open_nursery() as nursery:
 
         async def attempt() -> None:
-            await courier.send(delivery, b"{}", route_for(registration), wire, number=1, timeout=60)
+            await courier.send(delivery, b"{}", template_for(registration), wire, number=1, timeout=60)
 
         nursery.start_soon(attempt)
         await hookgw_receiver.wait_for(1)

@@ -10,7 +10,7 @@ import trio
 
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.connection import IdleConnection
-from hookgw.delivery.sender import Route, Sent
+from hookgw.delivery.sender import AttemptResult, RequestTemplate
 from hookgw.dispatch.services import LaneServices
 from hookgw.models.clock import Clock, virtual_clock
 from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
@@ -103,7 +103,7 @@ class FakeCourier:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.script: dict[str, list[Sent | Outcome | PluginFailed]] = defaultdict(list)
+        self.script: dict[str, list[AttemptResult | Outcome | PluginFailed]] = defaultdict(list)
         self.drops: set[str] = set()
         self.sent: list[tuple[str, int, float]] = []
         self.bodies: list[bytes] = []
@@ -112,7 +112,7 @@ class FakeCourier:
         self.on_the_wire = 0
         self.most_on_the_wire = 0
 
-    async def pack(self, event: Event, registration: Registration) -> bytes | None:
+    async def render_body(self, event: Event, registration: Registration) -> bytes | None:
         await trio.lowlevel.checkpoint()
         script = self.script[event.id]
         if script and isinstance(script[0], PluginFailed):
@@ -125,12 +125,12 @@ class FakeCourier:
         self,
         delivery: Delivery,
         body: bytes,
-        route: Route,
+        route: RequestTemplate,
         transport: object,
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
-    ) -> Sent:
+    ) -> AttemptResult:
         self.sent.append((delivery.event.id, number, self._clock.steady()))
         self.bodies.append(body)
         self.urls.append(route.registration.url)
@@ -143,7 +143,7 @@ class FakeCourier:
         script = self.script[delivery.event.id]
         answer = script.pop(0) if script else Outcome.DELIVERED
         assert not isinstance(answer, PluginFailed)
-        return Sent(self._attempt(number, answer)) if isinstance(answer, Outcome) else answer
+        return AttemptResult(self._attempt(number, answer)) if isinstance(answer, Outcome) else answer
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         return self._attempt(number, Outcome.FAILED)

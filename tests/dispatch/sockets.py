@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hookgw.delivery.http.connection import IdleConnection
-from hookgw.delivery.http.stream import PlainWire
+from hookgw.delivery.http.stream import PlainStream
 
 
 @contextmanager
@@ -15,11 +15,11 @@ def idle_connection() -> Iterator[tuple[IdleConnection, socket.socket]]:
     """A connection, and the receiver's end of it."""
     mine, theirs = socket.socketpair()
     with mine, theirs:
-        yield IdleConnection(PlainWire(mine), ("http", "127.0.0.1", 9)), theirs
+        yield IdleConnection(PlainStream(mine), ("http", "127.0.0.1", 9)), theirs
 
 
 def is_closed(connection: IdleConnection) -> bool:
     """Whether somebody closed it."""
     wire = connection.wire
-    assert isinstance(wire, PlainWire)
+    assert isinstance(wire, PlainStream)
     return wire._sock.fileno() < 0

@@ -103,7 +103,7 @@ async def test_what_was_settled_before_the_rest_is_not_sent_again_after_it(
         await trio.sleep(2 * REST_AFTER)
         world.store.pending[second.seq] = second  # its outcome is not on disk yet
         world.store.requeue(first)
-        dispatcher.nudge({URL: 1})
+        dispatcher.requeued({URL: 1})
         await trio.sleep(1)
     assert world.courier.order == ["e1", "e2", "e1"]
 
@@ -237,7 +237,7 @@ async def test_a_nudge_wakes_a_lane_or_starts_it(autojump_clock: MockClock) -> N
         await trio.sleep(1)
         world.store.requeue(first)
         other = world.store.append(2, lane=OTHER)
-        dispatcher.nudge({URL: 1, OTHER: 2})
+        dispatcher.requeued({URL: 1, OTHER: 2})
         assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {URL: 1, OTHER: 2}
         await trio.sleep(1)
     assert sorted(world.courier.order) == sorted(["e1", "e1", *(d.event.id for d in other)])
@@ -248,7 +248,7 @@ async def test_a_nudge_while_stopping_leaves_it_on_disk(autojump_clock: MockCloc
     async with running(world) as dispatcher:
         dispatcher.stop()
         world.store.append(1)
-        dispatcher.nudge({URL: 1})
+        dispatcher.requeued({URL: 1})
         await dispatcher.wait_stopped()
     assert world.courier.order == []
 
@@ -260,7 +260,7 @@ async def test_what_is_appended_while_all_ends_by_a_fault_stays_on_disk(autojump
         pass
     assert not dispatcher.is_running
     dispatcher.dispatch(world.store.append(1))
-    dispatcher.nudge({OTHER: 1})
+    dispatcher.requeued({OTHER: 1})
     assert world.courier.order == []
 
 

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.idle_lanes import GRAIN, Patience
+from hookgw.dispatch.idle_lanes import GRAIN, IdleLanes
 
 
 class FakeLane:
@@ -13,12 +13,12 @@ class FakeLane:
     def __init__(self) -> None:
         self.at: list[float] = []
 
-    def dismiss(self) -> None:
+    def park(self) -> None:
         self.at.append(trio.current_time())
 
 
 async def test_lanes_are_sent_to_rest_when_their_time_has_come(autojump_clock: MockClock) -> None:
-    patience = Patience(10)
+    patience = IdleLanes(10)
     first, busy, last = FakeLane(), FakeLane(), FakeLane()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(patience.run)
@@ -35,7 +35,7 @@ async def test_lanes_are_sent_to_rest_when_their_time_has_come(autojump_clock: M
 
 
 async def test_who_has_something_to_do_begins_anew(autojump_clock: MockClock) -> None:
-    patience = Patience(10)
+    patience = IdleLanes(10)
     lane = FakeLane()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(patience.run)
@@ -56,7 +56,7 @@ async def test_who_has_something_to_do_begins_anew(autojump_clock: MockClock) ->
 
 
 async def test_where_too_many_are_idle_those_go_that_are_so_for_longest(autojump_clock: MockClock) -> None:
-    patience = Patience(10, most=2)
+    patience = IdleLanes(10, most=2)
     lanes = [FakeLane() for _ in range(4)]
     for lane in lanes[:2]:
         patience.begin(lane)
@@ -74,7 +74,7 @@ async def test_where_too_many_are_idle_those_go_that_are_so_for_longest(autojump
 
 
 async def test_many_at_once_are_one_piece_of_work(autojump_clock: MockClock) -> None:
-    patience = Patience(1)
+    patience = IdleLanes(1)
     lanes = [FakeLane() for _ in range(100)]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(patience.run)

@@ -13,11 +13,11 @@ from trio.testing import MockClock
 
 from hookgw.delivery.http.connection import IdleConnection
 from hookgw.delivery.http.transport import LaneTransport
-from hookgw.delivery.sender import Sent
-from hookgw.dispatch.idle_lanes import GRAIN, Patience
+from hookgw.delivery.sender import AttemptResult
+from hookgw.dispatch.idle_lanes import GRAIN, IdleLanes
 from hookgw.dispatch.lane import Lane
 from hookgw.dispatch.lane_queue import PAGE
-from hookgw.dispatch.parked_lanes import Past
+from hookgw.dispatch.parked_lanes import LaneMemory
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneState, Outcome
 from hookgw.models.errors import PluginFailed
 from tests.dispatch.fakes import URL, FakeTransport, World, registration
@@ -27,13 +27,13 @@ def make_lane(
     world: World,
     *,
     transport: FakeTransport | None = None,
-    patience: Patience | None = None,
+    patience: IdleLanes | None = None,
     backlog: int = 0,
-    past: Past | None = None,
+    past: LaneMemory | None = None,
 ) -> Lane:
     """A lane; without ``patience`` nobody sends it to rest."""
     at = cast("LaneTransport", transport or FakeTransport())
-    return Lane(URL, world.services, at, patience or Patience(1), backlog=backlog, past=past)
+    return Lane(URL, world.services, at, patience or IdleLanes(1), backlog=backlog, past=past)
 
 
 @asynccontextmanager
@@ -190,7 +190,7 @@ async def test_after_a_long_downtime_the_receiver_is_tried_before_anything_is_gi
 async def test_retry_after_is_not_undercut(autojump_clock: MockClock) -> None:
     world = World()
     busy = Attempt(number=1, at=0.0, duration=0.0, outcome=Outcome.UNREACHABLE, status=503)
-    world.courier.script["e1"] = [Sent(busy, retry_after=90.0)]
+    world.courier.script["e1"] = [AttemptResult(busy, retry_after=90.0)]
     async with running(world) as lane:
         lane.offer(world.store.append()[0])
         await quiet(200)
@@ -371,7 +371,7 @@ async def test_ends_when_it_is_sent_to_rest_and_leaves_its_connection_and_what_i
 ) -> None:
     world = World(lane_idle=60.0)
     world.courier.script["e2"] = [Outcome.REJECTED]
-    transport, patience = FakeTransport(), Patience(5)
+    transport, patience = FakeTransport(), IdleLanes(5)
     transport.idle = connection
     lane = make_lane(world, transport=transport, patience=patience)
     began = trio.current_time()
@@ -382,13 +382,13 @@ async def test_ends_when_it_is_sent_to_rest_and_leaves_its_connection_and_what_i
         past = await lane.run()
         nursery.cancel_scope.cancel()
     assert trio.current_time() - began == pytest.approx(5)
-    assert past == Past(until=began + 60, last=2, outcome=Outcome.REJECTED, connection=connection)
+    assert past == LaneMemory(until=began + 60, last=2, outcome=Outcome.REJECTED, connection=connection)
     assert world.courier.order == ["e1", "e2"]
 
 
 async def test_what_comes_while_it_is_sent_to_rest_is_delivered_first(autojump_clock: MockClock) -> None:
     world = World()
-    patience = Patience(100)
+    patience = IdleLanes(100)
     lane = make_lane(world, patience=patience)
     async with trio.open_nursery() as nursery:
 
@@ -399,13 +399,13 @@ async def test_what_comes_while_it_is_sent_to_rest_is_delivered_first(autojump_c
 
         nursery.start_soon(patience.run)
         await quiet(1)
-        lane.dismiss()
+        lane.park()
         lane.offer(world.store.append()[0])
         await quiet(50)
         assert world.courier.order == ["e1"]
         assert lane.statistics().state is LaneState.IDLE
-        lane.dismiss()
-        lane.nudge(1)
+        lane.park()
+        lane.requeued(1)
         world.store.append()
         await quiet(50)
         assert world.courier.order == ["e1", "e2"]
@@ -420,10 +420,10 @@ async def test_goes_on_with_the_connection_and_the_memory_of_the_one_before(
     world = World()
     old, new = world.store.append(2)
     transport = FakeTransport()
-    past = Past(
+    past = LaneMemory(
         last=old.position, streak=3, outcome=Outcome.FAILED, error="It said no.", connection=connection
     )
-    patience = Patience(1)
+    patience = IdleLanes(1)
     lane = make_lane(world, transport=transport, patience=patience, backlog=1, past=past)
     assert transport.idle is connection
     assert past.connection is None
@@ -523,7 +523,7 @@ async def test_what_comes_back_wakes_an_idle_lane(autojump_clock: MockClock) -> 
         lane.offer(second)
         await quiet()
         world.store.requeue(first)
-        lane.nudge(1)
+        lane.requeued(1)
         assert lane.statistics().backlog == 1
         await quiet()
         assert lane.statistics().backlog == 0
@@ -546,8 +546,8 @@ async def test_what_comes_back_is_sent_once_between_what_was_and_what_will_be_ap
             lane.offer(delivery)
         for delivery in old:
             world.store.requeue(delivery)
-        late = world.store.append(3)  # of the same commit: the nudge comes first
-        lane.nudge(len(old))
+        late = world.store.append(3)  # of the same commit: the requeued comes first
+        lane.requeued(len(old))
         for delivery in late:
             lane.offer(delivery)
         await quiet()
@@ -565,7 +565,7 @@ async def test_what_comes_back_while_a_page_is_read_is_in_the_next(autojump_cloc
         await quiet()  # the page is read without what comes back now
         assert world.store.pages == [(URL, 0)]
         world.store.requeue(first)
-        lane.nudge(1)
+        lane.requeued(1)
         world.store.reads.set()
         await quiet()
     assert world.courier.order == ["e2", "e1"]
@@ -580,7 +580,7 @@ async def test_a_nudge_does_not_cut_the_wait_for_the_head_short(autojump_clock: 
             lane.offer(delivery)
         await quiet(1)
         world.store.requeue(deliveries[0])
-        lane.nudge(1)
+        lane.requeued(1)
         await quiet(1)
         assert world.courier.order == ["e1", "e2"]
         assert lane.statistics().backlog == 2

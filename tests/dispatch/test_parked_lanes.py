@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from hookgw.delivery.http.connection import IdleConnection
 from hookgw.dispatch import parked_lanes as resting
-from hookgw.dispatch.parked_lanes import ENDED_AT_ONCE, LOOK_EVERY, Past, Resting
+from hookgw.dispatch.parked_lanes import ENDED_AT_ONCE, LOOK_EVERY, LaneMemory, ParkedLanes
 from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
 from tests.dispatch.sockets import idle_connection, is_closed
 
@@ -25,14 +25,14 @@ def pairs() -> Iterator[list[Pair]]:
         yield [first, second, third]
 
 
-def at_rest(until: float, connection: IdleConnection | None = None) -> Past:
-    return Past(until=until, connection=connection)
+def at_rest(until: float, connection: IdleConnection | None = None) -> LaneMemory:
+    return LaneMemory(until=until, connection=connection)
 
 
 async def test_rests_end_in_their_time_and_close_their_connections(
     autojump_clock: MockClock, pairs: list[Pair]
 ) -> None:
-    rests = Resting()
+    rests = ParkedLanes()
     for number, (connection, _) in enumerate(pairs):
         rests.put(f"lane {number}", at_rest(10.0 * (number + 1), connection))
     for number, (connection, _) in enumerate(pairs):
@@ -44,7 +44,7 @@ async def test_rests_end_in_their_time_and_close_their_connections(
 
 
 async def test_who_waits_hears_of_a_lane_that_is_laid_down_meanwhile(autojump_clock: MockClock) -> None:
-    rests = Resting()
+    rests = ParkedLanes()
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon
@@ -63,7 +63,7 @@ async def test_who_waits_hears_of_a_lane_that_is_laid_down_meanwhile(autojump_cl
 async def test_a_lane_that_is_taken_keeps_its_connection(
     autojump_clock: MockClock, pairs: list[Pair]
 ) -> None:
-    rests = Resting()
+    rests = ParkedLanes()
     (connection, theirs), (other, _), _ = pairs
     past = at_rest(10.0, connection)
     rests.put("lane", past)
@@ -79,7 +79,7 @@ async def test_a_lane_that_is_taken_keeps_its_connection(
 async def test_a_connection_that_the_receiver_closed_is_closed_long_before_the_end(
     autojump_clock: MockClock, pairs: list[Pair]
 ) -> None:
-    rests = Resting()
+    rests = ParkedLanes()
     pasts = [at_rest(60.0 + number, connection) for number, (connection, _) in enumerate(pairs)]
     for number, past in enumerate(pasts):
         rests.put(f"lane {number}", past)
@@ -98,7 +98,7 @@ async def test_a_connection_that_the_receiver_closed_is_closed_long_before_the_e
 
 
 async def test_many_rests_end_in_pieces(autojump_clock: MockClock) -> None:
-    rests = Resting()
+    rests = ParkedLanes()
     names = [f"lane {number}" for number in range(ENDED_AT_ONCE + 1)]
     for name in names:
         rests.put(name, at_rest(1.0))
@@ -108,8 +108,8 @@ async def test_many_rests_end_in_pieces(autojump_clock: MockClock) -> None:
 
 
 def test_a_lane_at_rest_is_idle_and_tells_of_its_last_attempt() -> None:
-    rests = Resting()
-    rests.put("lane", Past(until=1.0, last=7, outcome=Outcome.FAILED, error="It said no."))
+    rests = ParkedLanes()
+    rests.put("lane", LaneMemory(until=1.0, last=7, outcome=Outcome.FAILED, error="It said no."))
     assert rests.statistics("other") is None
     assert rests.statistics("lane") == LaneStatistics(
         lane="lane",

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.sender import Route, Sent
+from hookgw.delivery.sender import AttemptResult, RequestTemplate
 from hookgw.dispatch.dispatcher import REST_AFTER, Dispatcher
 from hookgw.models.deliveries import Delivery, Outcome
 from tests.dispatch.fakes import URL, FakeCourier, World
@@ -33,12 +33,12 @@ class Witness(FakeCourier):
         self,
         delivery: Delivery,
         body: bytes,
-        route: Route,
+        route: RequestTemplate,
         transport: object,
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
-    ) -> Sent:
+    ) -> AttemptResult:
         lane, position = delivery.lane, delivery.position
         assert lane not in self._busy, "two tasks of one lane"
         self._busy.add(lane)
@@ -82,7 +82,7 @@ class Driver:
         if finished:
             again = self._world.store.requeue(self._chance.choice(finished))
             self.due[lane].append((again.position, again.seq))
-            self._dispatcher.nudge({lane: 1})
+            self._dispatcher.requeued({lane: 1})
 
     def pause(self, lane: str) -> None:
         go_on = trio.Event()

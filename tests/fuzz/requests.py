@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import h11
 
-from hookgw.api.server.request_framing import POISON, Gate
-from hookgw.auth.client_address import TrustedProxies, source_of
+from hookgw.api.server.request_framing import POISON, RequestFilter
+from hookgw.auth.client_address import TrustedProxies, rate_limit_key
 from tests.fuzz.pieces import even, odd
 
 MAX_HEAD = 200
@@ -44,11 +44,11 @@ def forwarded(data: bytes) -> None:
     client = PROXIES.client_of(peer, values)
     assert client == peer or ipaddress.ip_address((client or "").partition("%")[0])
     assert client == peer or PROXIES.trusts(peer)
-    assert client is None or source_of(client)
+    assert client is None or rate_limit_key(client)
 
 
-def _through(pieces: Iterable[bytes]) -> tuple[Gate, bytes]:
-    front = Gate(MAX_HEAD)
+def _through(pieces: Iterable[bytes]) -> tuple[RequestFilter, bytes]:
+    front = RequestFilter(MAX_HEAD)
     return front, b"".join([front.feed(piece) for piece in pieces])
 
 

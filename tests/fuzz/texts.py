@@ -13,7 +13,7 @@ from typing import Any
 
 import standardwebhooks
 
-from hookgw.cli.received_event import read_arrival
+from hookgw.cli.received_event import read_received_event
 from hookgw.config.load import load_settings
 from hookgw.delivery.signing import SignatureInvalid, sign, verify
 from hookgw.models.clock import parse_rfc3339, rfc3339
@@ -156,6 +156,6 @@ def arrival(data: bytes) -> None:
         http_version="1.1",
         at=0.0,
     )
-    shown = read_arrival(request, [KEY], time.time())
+    shown = read_received_event(request, [KEY], time.time())
     assert shown.verified is False
     assert shown.problem

@@ -13,8 +13,8 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway.backlog import BacklogFull
-from hookgw.gateway.backlog_limits import Admission
-from hookgw.gateway.connectors.session import LiveSession
+from hookgw.gateway.backlog_limits import LimitedOutbox
+from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
 from hookgw.models.events import Event, new_event_id
@@ -173,7 +173,7 @@ async def test_a_connector_is_held_back(
         await kit.register(hookgw_receiver.url)
         unused: Any = None
         instance = kit.gateway.instance("shop")
-        session = LiveSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
+        session = ConnectorSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))
         await trio.testing.wait_all_tasks_blocked()
@@ -280,15 +280,15 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
 ) -> None:
     """While room is made its URL changes, and all that is pending has moved before the event goes in."""
     making, made = trio.Event(), trio.Event()
-    drop = Admission._drop_some
+    drop = LimitedOutbox._drop_some
 
-    async def slowly(self: Admission, full: BacklogFull) -> int:
+    async def slowly(self: LimitedOutbox, full: BacklogFull) -> int:
         dropped = await drop(self, full)
         making.set()
         await made.wait()
         return dropped
 
-    monkeypatch.setattr(Admission, "_drop_some", slowly)
+    monkeypatch.setattr(LimitedOutbox, "_drop_some", slowly)
     settings = {"limits": {"registration_deliveries": 2, "on_full": "drop_oldest"}}
     async with open_receiver() as old, open_kit(tmp_path, settings=settings) as kit:
         old.default = hookgw_receiver.default = answer(503)
@@ -311,14 +311,14 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
-        drop = Admission._drop_some
+        drop = LimitedOutbox._drop_some
 
-        async def deleting(self: Admission, full: BacklogFull) -> int:
+        async def deleting(self: LimitedOutbox, full: BacklogFull) -> int:
             dropped = await drop(self, full)
             await kit.gateway.delete_instance("shop")
             return dropped
 
-        monkeypatch.setattr(Admission, "_drop_some", deleting)
+        monkeypatch.setattr(LimitedOutbox, "_drop_some", deleting)
         await kit.register(hookgw_receiver.url)
         await kit.emit(KIND, {})
         await kit.settled()

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw.auth.keyring import CONFIGURED_KEY, Keyring
-from hookgw.auth.rate_limit import Rates
+from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
 from hookgw.gateway.keyring_loading import GlobalKeys, open_keyring
 from hookgw.models.api_keys import DEFAULT_KEY, Key, Principal
@@ -20,7 +20,7 @@ from hookgw.store import open_store
 
 SALT = "the-salt"
 OLD_KEY = "the-key-that-an-earlier-version-made"
-OLD_HASH = Keyring(SALT.encode(), float, Rates(0, 0, float)).hash(OLD_KEY)
+OLD_HASH = Keyring(SALT.encode(), float, RateLimits(0, 0, float)).hash(OLD_KEY)
 
 
 async def opened(

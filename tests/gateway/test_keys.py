@@ -14,7 +14,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw.auth.keyring import Holder
+from hookgw.auth.keyring import KeyHolder
 from hookgw.config.settings import Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway, open_gateway
 from hookgw.gateway.keys import MAX_KEYS
@@ -32,13 +32,13 @@ async def gateway(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> Gatewa
     return gateway
 
 
-def holder(gateway: Gateway, key: str) -> Holder:
+def holder(gateway: Gateway, key: str) -> KeyHolder:
     found = gateway.admit(key, None)
     assert found is not None
     return found
 
 
-def everything(gateway: Gateway) -> Holder:
+def everything(gateway: Gateway) -> KeyHolder:
     return holder(gateway, GatewayKit.key)
 
 

@@ -13,7 +13,7 @@ import pytest
 import hookgw
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import AuthSettings, OperationsSettings, Settings, StorageSettings, TlsSettings
-from hookgw.delivery.sender import route_for
+from hookgw.delivery.sender import template_for
 from hookgw.models.instances import Instance
 from hookgw.models.masking import repr_without
 from hookgw.models.registrations import Registration, RegistrationChange, Secret, new_secret
@@ -68,7 +68,7 @@ def test_every_record_with_a_secret_masks_it(records: set[type[Any]]) -> None:
         RegistrationChange(url=URL, headers={"x": "s3cret"}, secret=Secret("whsec_s3cret")),
         Instance(name="shop", id="1", options={"token": "s3cret"}),
         parse_target(URL),
-        route_for(HOOK),
+        template_for(HOOK),
         MasterKeys(b"s3cret", (b"s3cret",)),
         AuthSettings(global_key="s3cret"),
         TlsSettings(key_password="s3cret"),

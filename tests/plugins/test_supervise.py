@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.plugins.supervise import attempt, keep_trying
+from hookgw.plugins.supervise import restart_on_failure, run_once
 
 
 class Runs:
@@ -34,7 +34,7 @@ class Runs:
 
 async def test_waits_grow_and_then_stay(autojump_clock: MockClock) -> None:
     runs = Runs(*[0.0] * 7)
-    await keep_trying(runs.run, runs.failed)
+    await restart_on_failure(runs.run, runs.failed)
     waits = [later - earlier for earlier, later in zip(runs.began, runs.began[1:], strict=False)]
     assert waits == [1, 2, 5, 15, 60, 60, 60]
     assert runs.failures == [f"run {n}" for n in range(1, 8)]
@@ -42,7 +42,7 @@ async def test_waits_grow_and_then_stay(autojump_clock: MockClock) -> None:
 
 async def test_a_long_run_begins_the_row_of_waits_anew(autojump_clock: MockClock) -> None:
     runs = Runs(0, 60.0, 60.5, 0)
-    await keep_trying(runs.run, runs.failed)
+    await restart_on_failure(runs.run, runs.failed)
     ends = [began + length for began, length in zip(runs.began, (0, 60.0, 60.5, 0), strict=False)]
     waits = [began - end for end, began in zip(ends, runs.began[1:], strict=False)]
     assert waits == [1, 2, 1, 2]
@@ -50,7 +50,7 @@ async def test_a_long_run_begins_the_row_of_waits_anew(autojump_clock: MockClock
 
 async def test_what_returns_is_not_run_again(autojump_clock: MockClock) -> None:
     runs = Runs()
-    await keep_trying(runs.run, runs.failed)
+    await restart_on_failure(runs.run, runs.failed)
     assert (len(runs.began), runs.failures) == (1, [])
 
 
@@ -61,8 +61,8 @@ async def test_even_an_exit_is_a_failure(autojump_clock: MockClock) -> None:
     async def leave_together() -> None:
         raise BaseExceptionGroup("both", [SystemExit(3), ValueError("x")])
 
-    assert isinstance(await attempt(leave), SystemExit)
-    assert isinstance(await attempt(leave_together), BaseExceptionGroup)
+    assert isinstance(await run_once(leave), SystemExit)
+    assert isinstance(await run_once(leave_together), BaseExceptionGroup)
 
 
 async def test_cancellation_passes_even_beside_a_failure() -> None:
@@ -84,7 +84,7 @@ async def test_cancellation_passes_even_beside_a_failure() -> None:
 
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(keep_trying, run, failed)
+            nursery.start_soon(restart_on_failure, run, failed)
             await wait_all_tasks_blocked()
             scope.cancel()
     assert scope.cancelled_caught

@@ -13,7 +13,7 @@ from hookgw.api import responses as answers
 from hookgw.api.auth import principal_here
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_delivery, present_lane, present_report
-from hookgw.api.redact import withhold, withhold_in_report
+from hookgw.api.redact import redact, redact_report
 from hookgw.api.request_body import json_response, read_json
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.deliveries import DeliveryState, parse_delivery_id
@@ -111,7 +111,7 @@ class DeliveryRoutes:
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
         if not principal_here().is_global:
-            report = withhold_in_report(report)
+            report = redact_report(report)
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
 
@@ -135,7 +135,7 @@ class DeliveryRoutes:
 
     @staticmethod
     def _present(summary: DeliverySummary, known: Mapping[str, Registration]) -> answers.Delivery:
-        seen = summary if principal_here().is_global else withhold(summary)
+        seen = summary if principal_here().is_global else redact(summary)
         return present_delivery(seen, known.get(summary.registration))
 
     def _registrations(self, instance: str) -> dict[str, Registration]:

@@ -26,7 +26,7 @@ _LONG_BODY = 256 * 1024
 """Bytes from which a body is read in a thread, so that other requests go on meanwhile."""
 
 
-class Emitting:
+class Emitter:
     """Takes events over HTTP on behalf of one gateway."""
 
     def __init__(self, gateway: Gateway) -> None:

@@ -10,7 +10,7 @@ from hookgw.api import responses as answers
 from hookgw.api.openapi.describe import Body, Parameter, describes
 from hookgw.api.present import present_kind
 from hookgw.api.request_body import LINES, json_response
-from hookgw.api.routes.emit import EMITTED, Emitting
+from hookgw.api.routes.emit import EMITTED, Emitter
 from hookgw.api.server.errors import JSON
 from hookgw.parsing.json_schemas import EMIT_LINES
 from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
@@ -33,7 +33,7 @@ EMIT_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SC
 class EventRoutes:
     """The handlers, over one gateway."""
 
-    def __init__(self, gateway: Gateway, emitting: Emitting) -> None:
+    def __init__(self, gateway: Gateway, emitting: Emitter) -> None:
         self._gateway = gateway
         self._emitting = emitting
 

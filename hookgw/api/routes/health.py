@@ -20,7 +20,7 @@ TAG = "Operation"
 READY_PATIENCE = 5.0
 
 
-class OperationRoutes:
+class HealthRoutes:
     """The handlers, over one gateway."""
 
     def __init__(self, gateway: Gateway) -> None:

@@ -80,7 +80,7 @@ class Wait:
             await trio.sleep_until(next(iter(self._deadlines.values()), now + self._timeout))
 
 
-class Waits:
+class ClientTimeouts:
     """What the connections of one server wait for.
 
     Attributes:

@@ -7,9 +7,9 @@ import socket
 
 import trio
 
-from hookgw.api.server.client_timeouts import Wait, Waits
+from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.errors import JSON, VERSION_HEADER, error_body
-from hookgw.api.server.request_framing import Gate
+from hookgw.api.server.request_framing import RequestFilter
 from hookgw.api.server.request_head import Refused
 
 _LINGER = 2.0
@@ -45,8 +45,8 @@ class Connection(trio.abc.HalfCloseableStream):
         self,
         stream: trio.abc.Stream,
         sock: trio.socket.SocketType,
-        gate: Gate,
-        waits: Waits,
+        gate: RequestFilter,
+        waits: ClientTimeouts,
         headers: bytes = b"",
     ) -> None:
         self._stream = stream
@@ -90,9 +90,9 @@ class Connection(trio.abc.HalfCloseableStream):
             self._refused = True
             refusal = self._gate.refusal
             if refusal is not None:
-                return own_answer(refusal.status, refusal.message)
+                return server_response(refusal.status, refusal.message)
             status = int(data[9:12])
-            return own_answer(status, _OWN_ANSWERS.get(status, "The request cannot be answered."))
+            return server_response(status, _OWN_ANSWERS.get(status, "The request cannot be answered."))
         return data
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
@@ -207,7 +207,7 @@ class Connection(trio.abc.HalfCloseableStream):
         self.socket.close()
 
 
-def own_answer(status: int, message: str) -> bytes:
+def server_response(status: int, message: str) -> bytes:
     """A whole answer, in the one shape, to what the application never saw."""
     body = error_body(status, [message])
     head = (

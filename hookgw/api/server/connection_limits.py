@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import structlog
 import trio
 
-from hookgw.api.server.client_timeouts import TimedConnection, Waits
-from hookgw.auth.client_address import TrustedProxies, source_of
+from hookgw.api.server.client_timeouts import ClientTimeouts, TimedConnection
+from hookgw.auth.client_address import TrustedProxies, rate_limit_key
 from hookgw.config.settings import ServerSettings
 
 logger = structlog.get_logger("hookgw.api")
@@ -32,7 +32,7 @@ def _most_by_files() -> int:
     return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // 2)
 
 
-class Seats:
+class ConnectionLimits:
     """The connections of one server.
 
     Args:
@@ -40,7 +40,7 @@ class Seats:
         waits: what the connections wait for.
     """
 
-    def __init__(self, settings: ServerSettings, waits: Waits) -> None:
+    def __init__(self, settings: ServerSettings, waits: ClientTimeouts) -> None:
         self._limit = min(settings.max_connections, _most_by_files())
         self._limit_of_one = settings.max_connections_per_address
         self._proxies = TrustedProxies(settings.trusted_proxies)
@@ -70,7 +70,7 @@ class Seats:
         Returns:
             whether there was a seat.
         """
-        source = None if peer is None or self._proxies.trusts(peer) else source_of(peer)
+        source = None if peer is None or self._proxies.trusts(peer) else rate_limit_key(peer)
         if not (self._has_room_for(source) and self._has_room()):
             self._crowded_out += 1
             self._tell(peer)

@@ -16,7 +16,7 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
 from hookgw.api.server.errors import JSON, VERSION_HEADER, answer_to
-from hookgw.auth.request_quota import Part
+from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests
 from hookgw.models.units import Size
 
@@ -60,7 +60,7 @@ class Underway:
         self._count -= 1
 
 
-class Exchange:
+class RequestResponse:
     """One request and its answer.
 
     Args:
@@ -131,10 +131,10 @@ class Exchange:
             return message
 
     @property
-    def _part(self) -> Part | None:
+    def _part(self) -> QuotaLease | None:
         """There is one from the moment at which the key is known to be an instance's."""
         scope: Any = self.scope
-        part: Part | None = scope.get(PART)
+        part: QuotaLease | None = scope.get(PART)
         return part
 
     def _check_size(self) -> None:
@@ -265,7 +265,7 @@ class Exchange:
 class Chunks:
     """The parts of a request's body as they arrive; an iterator that ends with the body."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: RequestResponse) -> None:
         self._exchange = exchange
 
     def __aiter__(self) -> Chunks:

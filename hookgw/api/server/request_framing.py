@@ -1,8 +1,8 @@
 """What stands in front of the HTTP server: it passes whole heads that are right, and nothing else. No I/O.
 
 The server's own reading is lenient in places, and its code for HTTP/2 and WebSocket is fragile. So each
-byte goes through here first: a :class:`Gate` follows the framing of a connection, lets each request's head
-pass when it is whole and right, and the body behind it as it arrives. From the first thing that is wrong
+byte goes through here first: a :class:`RequestFilter` follows the framing of a connection, lets each
+request's head pass when it is whole and right, and the body behind it as it arrives. After a wrong byte
 nothing passes any more. In its place the server gets bytes that it refuses itself, so that the refusal is
 answered in its turn, behind the answers to the requests before it.
 """
@@ -32,7 +32,7 @@ Step = Callable[[bytes, int], tuple[bytes, int]]
 """Reads on from a position; gives what may pass and the next position, or nothing and the same one."""
 
 
-class Gate:
+class RequestFilter:
     """The framing of one connection.
 
     Args:

@@ -18,12 +18,12 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 
 from hookgw.api.server.certificates import Certificates
-from hookgw.api.server.client_timeouts import Waits
+from hookgw.api.server.client_timeouts import ClientTimeouts
 from hookgw.api.server.connection import Connection
-from hookgw.api.server.connection_limits import Seats
+from hookgw.api.server.connection_limits import ConnectionLimits
 from hookgw.api.server.hypercorn_adapter import ContainedServer
 from hookgw.api.server.listeners import open_listeners, url_of
-from hookgw.api.server.request_framing import Gate
+from hookgw.api.server.request_framing import RequestFilter
 from hookgw.api.server.tls_connection import SecuredConnection
 from hookgw.config.settings import ServerSettings
 
@@ -49,7 +49,7 @@ async def serve(
         settings: where to listen, and how long to wait for what.
         certificates: what TLS is spoken with on ports; ``None``: plain HTTP. It is spoken on Unix
             sockets in any case. Who calls keeps them renewed.
-        watch: called with :meth:`hookgw.api.server.connection_limits.Seats.count`, for whoever wants to know.
+        watch: called with ``ConnectionLimits.count``, for whoever wants to know.
 
     Raises:
         StartError: an address cannot be listened on.
@@ -77,8 +77,8 @@ class _Server:
         self._certificates = certificates
         self._config = _hypercorn_config()
         self._context = WorkerContext(None)
-        self._waits = Waits(settings)
-        self._seats = Seats(settings, self._waits)
+        self._waits = ClientTimeouts(settings)
+        self._seats = ConnectionLimits(settings, self._waits)
         self._stopping = trio.Event()
         self._emptied = trio.Event()
 
@@ -105,7 +105,7 @@ class _Server:
                 self._emptied.set()
 
     def _connection(self, stream: trio.SocketStream) -> Connection:
-        gate = Gate(self._settings.max_header)
+        gate = RequestFilter(self._settings.max_header)
         if self._certificates is None or stream.socket.family == socket.AF_UNIX:
             return Connection(stream, stream.socket, gate, self._waits)
         return SecuredConnection(stream, self._certificates.context, gate, self._waits)
@@ -131,7 +131,7 @@ class _Server:
                 await self._emptied.wait()
 
     def count(self) -> tuple[int, int]:
-        """See :meth:`hookgw.api.server.connection_limits.Seats.count`."""
+        """See :meth:`hookgw.api.server.connection_limits.ConnectionLimits.count`."""
         return self._seats.count()
 
     def stop(self) -> None:

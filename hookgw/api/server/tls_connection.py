@@ -6,9 +6,9 @@ import ssl
 
 import trio
 
-from hookgw.api.server.client_timeouts import Waits
+from hookgw.api.server.client_timeouts import ClientTimeouts
 from hookgw.api.server.connection import Connection
-from hookgw.api.server.request_framing import Gate
+from hookgw.api.server.request_framing import RequestFilter
 
 _NO_CLEAR_TEXT = b"strict-transport-security: max-age=31536000\r\n"
 _FAREWELL = 2.0
@@ -24,7 +24,9 @@ class SecuredConnection(Connection):
         gate, waits: as of every connection. The first wait is also the handshake's.
     """
 
-    def __init__(self, stream: trio.SocketStream, context: ssl.SSLContext, gate: Gate, waits: Waits) -> None:
+    def __init__(
+        self, stream: trio.SocketStream, context: ssl.SSLContext, gate: RequestFilter, waits: ClientTimeouts
+    ) -> None:
         secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
         super().__init__(secured, stream.socket, gate, waits, _NO_CLEAR_TEXT)
         self._secured = secured

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 
 from hookgw.cli.demo.ledger import Ledger
-from hookgw.cli.received_event import Arrival, read_arrival
+from hookgw.cli.received_event import ReceivedEvent, read_received_event
 from hookgw.models.signing_keys import VerifyingKey
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
@@ -45,7 +45,7 @@ class DemoReceiver:
         self.name = name
         self.ledger = Ledger()
         self.trouble = Trouble.NONE
-        self.last: Arrival | None = None
+        self.last: ReceivedEvent | None = None
         self.keys: tuple[VerifyingKey, ...] = ()
         self._receiver = receiver
         receiver.default = self._choose
@@ -70,7 +70,7 @@ class DemoReceiver:
         self._receiver.requests.clear()
         if self.trouble is not Trouble.NONE:
             return answer(500)
-        arrival = read_arrival(request, self.keys, time.time())
+        arrival = read_received_event(request, self.keys, time.time())
         if not arrival.verified or arrival.id is None:
             self.ledger.unverified += 1
             return answer(401)

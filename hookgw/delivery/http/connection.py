@@ -7,7 +7,7 @@ import trio
 
 from hookgw.delivery.http.errors import AnswerFailed, SendFailed
 from hookgw.delivery.http.response import Answer, AnswerParser
-from hookgw.delivery.http.stream import Wire, WireBroken
+from hookgw.delivery.http.stream import Stream, StreamBroken
 
 SMALL = 16 * 2**10
 """Bytes that the send buffer of an idle connection has room for: sending them need not be watched."""
@@ -21,7 +21,7 @@ class IdleConnection(msgspec.Struct, frozen=True, gc=False):
         origin: scheme, host and port that it leads to.
     """
 
-    wire: Wire
+    wire: Stream
     origin: tuple[str, str, int]
 
     @property
@@ -50,7 +50,7 @@ class Connection:
 
     __slots__ = ("_failure", "_trouble", "_wire", "origin", "parser", "sent")
 
-    def __init__(self, wire: Wire, origin: tuple[str, str, int], max_answer: int) -> None:
+    def __init__(self, wire: Stream, origin: tuple[str, str, int], max_answer: int) -> None:
         self._wire = wire
         self._failure: Exception | None = None
         self._trouble = ""
@@ -96,7 +96,7 @@ class Connection:
         try:
             taken = self._wire.send_nowait(request)
             self.sent = taken == len(request)
-        except WireBroken as error:
+        except StreamBroken as error:
             self._trouble = str(error)
         if self.sent or self._trouble:
             await self._read()
@@ -117,7 +117,7 @@ class Connection:
     async def _send(self, rest: bytes) -> None:
         try:
             await self._wire.send_all(rest)
-        except WireBroken as error:
+        except StreamBroken as error:
             self._trouble = str(error)
         except trio.ClosedResourceError:
             return
@@ -132,7 +132,7 @@ class Connection:
                 if parser.feed(data):
                     return
             parser.end_of_stream()
-        except WireBroken as error:
+        except StreamBroken as error:
             self._failure = AnswerFailed(f"The receiver broke the connection {self._moment()}: {error}.")
         except (AnswerFailed, trio.ClosedResourceError) as error:
             self._failure = error

@@ -16,7 +16,7 @@ from hookgw.delivery.http.happy_eyeballs import (
     connect_to_any,
     interleaved,
 )
-from hookgw.delivery.http.proxy_tunnel import Tunnels
+from hookgw.delivery.http.proxy_tunnel import ProxyTunnels
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
 
 MAX_ADDRESSES = 8
@@ -47,7 +47,7 @@ class Dialer:
     ) -> None:
         self._guard = guard
         self._resolve = resolve or SystemResolver()
-        self._connect: Connect = Tunnels(proxy, self._resolve).connect if proxy else connect_directly
+        self._connect: Connect = ProxyTunnels(proxy, self._resolve).connect if proxy else connect_directly
         self._through = f" through the proxy {proxy.place}" if proxy else ""
         self.connect_timeout = connect_timeout
 

@@ -9,10 +9,10 @@ from hookgw.delivery.http.errors import ConnectFailed
 from hookgw.delivery.http.happy_eyeballs import SocketAddress, connect_directly, connect_to_any, interleaved
 from hookgw.delivery.http.proxy import Handshake, ProxyFailed, open_tunnel
 from hookgw.delivery.http.resolver import Resolve
-from hookgw.delivery.http.stream import PlainWire, WireBroken
+from hookgw.delivery.http.stream import PlainStream, StreamBroken
 
 
-class Tunnels:
+class ProxyTunnels:
     """Opens connections through one proxy.
 
     The proxy is the operator's choice: its own address is looked up as any other, and is not vetted.
@@ -34,10 +34,10 @@ class Tunnels:
             ConnectFailed: the proxy cannot be reached or used; the message names it, without credentials.
         """
         sock = await self._reach_proxy()
-        wire = PlainWire(sock)
+        wire = PlainStream(sock)
         try:
             await _shake_hands(wire, open_tunnel(self._proxy, address[0], address[1]))
-        except (ProxyFailed, WireBroken) as error:
+        except (ProxyFailed, StreamBroken) as error:
             wire.close_nowait()
             reason = error if isinstance(error, ProxyFailed) else f"broke the connection: {error}"
             raise ConnectFailed(f"The proxy {self._proxy.place} {reason}.") from error
@@ -57,7 +57,7 @@ class Tunnels:
         return await connect_to_any(addresses, connect_directly, f"No connection to the proxy {proxy.place}")
 
 
-async def _shake_hands(wire: PlainWire, handshake: Handshake) -> None:
+async def _shake_hands(wire: PlainStream, handshake: Handshake) -> None:
     try:
         outgoing = next(handshake)
         while True:

@@ -22,11 +22,11 @@ from hookgw.models.target_url import Target
 READ_SIZE = 32 * 2**10
 
 
-class WireBroken(Exception):
+class StreamBroken(Exception):
     """The other side reset the connection, or broke the rules of TLS; the message says how."""
 
 
-class Wire(Protocol):
+class Stream(Protocol):
     """One connection. Only one task may send and one receive at a time."""
 
     async def is_quiet(self) -> bool:
@@ -36,21 +36,21 @@ class Wire(Protocol):
         """Send what can be sent without waiting; gives the number of bytes that were taken.
 
         Raises:
-            WireBroken: the connection is broken.
+            StreamBroken: the connection is broken.
         """
 
     async def send_all(self, data: bytes) -> None:
         """Send everything.
 
         Raises:
-            WireBroken: the connection is broken.
+            StreamBroken: the connection is broken.
         """
 
     async def receive(self) -> bytes:
         """What came, at most :data:`READ_SIZE` bytes; empty at the end of the stream.
 
         Raises:
-            WireBroken: the connection is broken.
+            StreamBroken: the connection is broken.
         """
 
     def close_nowait(self) -> None:
@@ -61,7 +61,7 @@ class Wire(Protocol):
         """The number of its socket."""
 
 
-class PlainWire:
+class PlainStream:
     """A connection over TCP.
 
     Args:
@@ -107,7 +107,7 @@ class PlainWire:
             self._sock.close()
 
 
-class TlsWire:
+class TlsStream:
     """A connection over TLS. Made by :func:`open_tls`."""
 
     def __init__(self, stream: trio.SSLStream[_Source]) -> None:
@@ -181,7 +181,7 @@ class _Source(trio.abc.Stream):
         self._stream.socket.close()
 
 
-async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target) -> TlsWire:
+async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target) -> TlsStream:
     """Do the TLS handshake on a connected socket.
 
     Args:
@@ -198,7 +198,7 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
         server_hostname=target.server_hostname,
         https_compatible=True,
     )
-    wire = TlsWire(stream)
+    wire = TlsStream(stream)
     try:
         await stream.do_handshake()
     except trio.BrokenResourceError as error:
@@ -230,10 +230,10 @@ def default_ssl_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _broken(error: BaseException) -> WireBroken:
+def _broken(error: BaseException) -> StreamBroken:
     if getattr(error, "errno", None) == errno.EBADF:
         raise trio.ClosedResourceError from error
-    return WireBroken(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+    return StreamBroken(getattr(error, "strerror", None) or str(error) or type(error).__name__)
 
 
 def _tls_reason(error: BaseException, target: Target) -> str:

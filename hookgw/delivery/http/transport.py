@@ -29,7 +29,7 @@ from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import AnswerFailed, Phase, SendFailed, TimedOut
 from hookgw.delivery.http.response import Answer
-from hookgw.delivery.http.stream import PlainWire, Wire, default_ssl_context, open_tls
+from hookgw.delivery.http.stream import PlainStream, Stream, default_ssl_context, open_tls
 from hookgw.models.target_url import Target
 
 MAX_ANSWER = 64 * 2**10
@@ -181,14 +181,14 @@ class LaneTransport(httpx.AsyncBaseTransport):
 
     async def _connect(self, target: Target, origin: tuple[str, str, int]) -> Connection:
         self._phase = Phase.CONNECT
-        wire: Wire
+        wire: Stream
         if target.scheme == "https":
             wire = await self._connect_tls(target)
         else:
-            wire = PlainWire(await self._dialer.dial(target.host, target.port))
+            wire = PlainStream(await self._dialer.dial(target.host, target.port))
         return Connection(wire, origin, self._max_answer)
 
-    async def _connect_tls(self, target: Target) -> Wire:
+    async def _connect_tls(self, target: Target) -> Stream:
         context = self._ssl_context if isinstance(self._ssl_context, ssl.SSLContext) else self._ssl_context()
         sock = await self._dialer.dial(target.host, target.port)
         self._phase = Phase.TLS

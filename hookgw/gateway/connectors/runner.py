@@ -15,14 +15,14 @@ import httpx
 import structlog
 import trio
 
-from hookgw.gateway.connectors.sending import Sending
-from hookgw.gateway.connectors.session import Accept, LiveSession
+from hookgw.gateway.connectors.sending import OutgoingMessage
+from hookgw.gateway.connectors.session import Accept, ConnectorSession
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, Connector, QRCode
 from hookgw.models.errors import Conflict, HookgwError, Invalid, Unavailable
 from hookgw.models.events import Event
 from hookgw.models.instances import Instance
-from hookgw.plugins.supervise import keep_trying
+from hookgw.plugins.supervise import restart_on_failure
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -33,7 +33,7 @@ _STOP_PATIENCE = 5.0
 _TOLD_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
 
 
-class Connections:
+class Connectors:
     """Runs the connectors of instances.
 
     Args:
@@ -58,7 +58,7 @@ class Connections:
         self._accept = accept
         self._clock = clock
         self._http = http
-        self._sessions: dict[str, LiveSession] = {}
+        self._sessions: dict[str, ConnectorSession] = {}
         self._told_states: dict[str, ConnectionState] = {}
         self._nursery: trio.Nursery | None = None
 
@@ -78,7 +78,7 @@ class Connections:
             known = ", ".join(self.names()) or "none is installed"
             raise Invalid(f"integration: there is no connector {name!r}; known ones: {known}.")
 
-    def start(self, instance: Instance) -> LiveSession:
+    def start(self, instance: Instance) -> ConnectorSession:
         """Start the instance's connector, unless it runs; the caller checked that there is one.
 
         Raises:
@@ -87,7 +87,7 @@ class Connections:
         session = self._sessions.get(instance.name)
         if session is None:
             connector = self._connectors[instance.integration]
-            session = LiveSession(instance, connector, self._accept, self._clock, self._http)
+            session = ConnectorSession(instance, connector, self._accept, self._clock, self._http)
             self._running().start_soon(self._keep_running, session, name=f"connector {instance.name}")
             self._sessions[instance.name] = session
         return session
@@ -96,7 +96,7 @@ class Connections:
         """Whether the instance's connector runs."""
         return name in self._sessions
 
-    async def wait_for_code(self, session: LiveSession) -> QRCode | None:
+    async def wait_for_code(self, session: ConnectorSession) -> QRCode | None:
         """Wait a moment for a connector's code.
 
         Returns:
@@ -162,7 +162,7 @@ class Connections:
             raise Conflict(f"The instance {instance.name!r} has no connector: its events come by HTTP alone.")
         if session is None or session.state is not ConnectionState.OPEN:
             raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
-        sending = Sending(session, number, text)
+        sending = OutgoingMessage(session, number, text)
         self._running().start_soon(sending.run, name=f"sending for {instance.name}")
         return await sending.result()
 
@@ -171,10 +171,10 @@ class Connections:
             raise Unavailable("Connectors run only while hookgw does, and it is stopping.")
         return self._nursery
 
-    async def _keep_running(self, session: LiveSession) -> None:
+    async def _keep_running(self, session: ConnectorSession) -> None:
         try:
             with session.scope:
-                await keep_trying(partial(session.connector.run, session), partial(_failed, session))
+                await restart_on_failure(partial(session.connector.run, session), partial(_failed, session))
         finally:
             session.ended.set()
             session.announce()
@@ -184,12 +184,12 @@ class Connections:
             if self.on_logged_out is not None:
                 await self.on_logged_out(session.instance)
 
-    async def _close(self, session: LiveSession) -> None:
+    async def _close(self, session: ConnectorSession) -> None:
         with _forgiving(session):
             await session.close()
 
 
-async def _failed(session: LiveSession, error: BaseException) -> None:
+async def _failed(session: ConnectorSession, error: BaseException) -> None:
     """Tell of a connector's failure, before it is started again."""
     connector = session.connector.name
     logger.error("connector failed", instance=session.instance, connector=connector, exc_info=error)
@@ -198,7 +198,7 @@ async def _failed(session: LiveSession, error: BaseException) -> None:
 
 
 @contextmanager
-def _forgiving(session: LiveSession) -> Iterator[None]:
+def _forgiving(session: ConnectorSession) -> Iterator[None]:
     """An event that the gateway itself raises and that is not taken (its instance is gone) is logged."""
     try:
         yield
@@ -206,5 +206,5 @@ def _forgiving(session: LiveSession) -> Iterator[None]:
         logger.warning("state not told", instance=session.instance, reason=str(error))
 
 
-def _is_settled(session: LiveSession) -> bool:
+def _is_settled(session: ConnectorSession) -> bool:
     return session.state is ConnectionState.OPEN or session.ended.is_set()

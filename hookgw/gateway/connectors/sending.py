@@ -7,12 +7,12 @@ from typing import Any
 import structlog
 import trio
 
-from hookgw.gateway.connectors.session import LiveSession
+from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.connectors import Connector
 from hookgw.models.errors import HookgwError, Invalid, NetworkRefused, Unavailable
 from hookgw.models.events import Event
 from hookgw.plugins.hook_implementation import reason_of
-from hookgw.plugins.supervise import attempt
+from hookgw.plugins.supervise import run_once
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -22,10 +22,10 @@ TELL_PATIENCE = 10.0
 """How long the sender of a message waits for its SEND_MESSAGE to be on disk, in seconds."""
 
 
-class Sending:
+class OutgoingMessage:
     """One message. :meth:`run` is a task of the gateway's: it goes on where the one who asked goes away."""
 
-    def __init__(self, session: LiveSession, number: str, text: str) -> None:
+    def __init__(self, session: ConnectorSession, number: str, text: str) -> None:
         self._session = session
         self._number = number
         self._text = text
@@ -69,7 +69,7 @@ class Sending:
             answers.append(_checked(await self._connector.send_text(self._session, self._number, self._text)))
 
         with trio.move_on_after(SEND_PATIENCE) as patience:
-            error = await attempt(send)
+            error = await run_once(send)
         if patience.cancelled_caught:
             raise NetworkRefused(f"The network did not answer within {SEND_PATIENCE:g} s.")
         if error is not None:

@@ -20,7 +20,7 @@ logger = structlog.get_logger("hookgw.connector")
 Accept = Callable[[Sequence[Event]], Awaitable[object]]
 
 
-class LiveSession:
+class ConnectorSession:
     """One connected instance; what connectors see of it is :class:`hookgw.models.connectors.Session`.
 
     Attributes:

@@ -13,7 +13,7 @@ REST = 1.0
 """Seconds between two tellings of the dead letters of one registration."""
 
 
-class DeadLetters(msgspec.Struct, kw_only=True):
+class DeadLetterSummary(msgspec.Struct, kw_only=True):
     """Dead letters of one registration.
 
     Attributes:
@@ -33,7 +33,7 @@ class _Held(msgspec.Struct):
     """A registration that was told of a moment ago."""
 
     until: float
-    letters: DeadLetters | None = None
+    letters: DeadLetterSummary | None = None
 
 
 class DeadLetterDigest:
@@ -45,7 +45,7 @@ class DeadLetterDigest:
     def __init__(self) -> None:
         self._held: dict[str, _Held] = {}
 
-    def add(self, letters: DeadLetters, now: float) -> DeadLetters | None:
+    def add(self, letters: DeadLetterSummary, now: float) -> DeadLetterSummary | None:
         """Take dead letters.
 
         Returns:
@@ -64,7 +64,7 @@ class DeadLetterDigest:
         """When to ask for what is due; infinite where nothing is held."""
         return next((held.until for held in self._held.values()), math.inf)
 
-    def due(self, now: float) -> list[DeadLetters]:
+    def due(self, now: float) -> list[DeadLetterSummary]:
         """What to tell of now."""
         ripe = [name for name, _ in takewhile(lambda item: item[1].until <= now, self._held.items())]
         told = [letters for name in ripe if (letters := self._held.pop(name).letters)]

@@ -17,9 +17,9 @@ import trio
 from hookgw.config.settings import OperationsSettings
 from hookgw.gateway.backlog import Tally
 from hookgw.gateway.metrics import Metrics
-from hookgw.gateway.operational.digest import DeadLetterDigest, DeadLetters
+from hookgw.gateway.operational.digest import DeadLetterDigest, DeadLetterSummary
 from hookgw.gateway.operational.lane_health import LaneHealth
-from hookgw.gateway.operational.queue import Outlet
+from hookgw.gateway.operational.queue import EventQueue
 from hookgw.gateway.operational.registration import operations_lane, wanted_kinds
 from hookgw.gateway.registry import Registry
 from hookgw.models import operational_kinds as kinds
@@ -38,7 +38,7 @@ MOST_PENDING = 10_000
 logger = structlog.get_logger("hookgw.operations")
 
 
-class Operations:
+class OperationalEvents:
     """Raises operational events; the arguments are the gateway's own parts.
 
     Attributes:
@@ -63,8 +63,8 @@ class Operations:
         self._dead = DeadLetterDigest()
         self._held_back = trio.Event()
         self._closing = trio.Event()
-        self._to_plugins = Outlet("plugins", self._notify)
-        self._to_url = Outlet("operations.url", self._deliver)
+        self._to_plugins = EventQueue("plugins", self._notify)
+        self._to_url = EventQueue("operations.url", self._deliver)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hand on what is raised, until cancelled."""
@@ -151,7 +151,9 @@ class Operations:
         """
         if not count:
             return
-        letters = DeadLetters(registration=registration_id, count=count, reason=reason, delivery=delivery)
+        letters = DeadLetterSummary(
+            registration=registration_id, count=count, reason=reason, delivery=delivery
+        )
         told = self._dead.add(letters, trio.current_time())
         if told is not None:
             self._tell_of_dead(told, registration)
@@ -159,7 +161,7 @@ class Operations:
 
     # How it is told.
 
-    def _tell_of_dead(self, letters: DeadLetters, registration: Registration | None) -> None:
+    def _tell_of_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
         delivery = letters.delivery
         self._raise(
             kinds.DELIVERY_DEAD,

@@ -19,7 +19,7 @@ BATCH = 100
 logger = structlog.get_logger("hookgw.operations")
 
 
-class Outlet:
+class EventQueue:
     """A queue that one task works off.
 
     Args:

@@ -40,7 +40,7 @@ class Commits(Protocol):
         """See :meth:`hookgw.store.sqlite.writer.Writer.commit`."""
 
 
-class Committer:
+class GroupCommit:
     """Collects jobs and writes them, group after group, in the order they were asked for.
 
     Args:

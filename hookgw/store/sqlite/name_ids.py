@@ -29,7 +29,7 @@ def of_instance(name: str) -> str:
     return _OF_INSTANCE + name
 
 
-class Names:
+class NameIds:
     """The numbers of names, remembered in memory; for the writing connection alone."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -15,7 +15,7 @@ from hookgw.models.deliveries import Delivery, Page
 from hookgw.models.events import Event
 from hookgw.store.records import LaneBacklog, micros, seconds
 from hookgw.store.sqlite.bulk import Bulk
-from hookgw.store.sqlite.name_ids import Names, of_instance
+from hookgw.store.sqlite.name_ids import NameIds, of_instance
 
 _ADD_EVENTS = Bulk(
     """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
@@ -126,7 +126,7 @@ _backlogs_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
 _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
-def append(connection: sqlite3.Connection, names: Names, news: Sequence[NewEvent]) -> set[int]:
+def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEvent]) -> set[int]:
     """Add events and their deliveries, save those whose (instance, id) is known.
 
     Returns:

@@ -16,7 +16,7 @@ import structlog
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.errors import StartError
-from hookgw.store.encryption import PREFIX, SealBroken, Sealer, key_id, sealed_with
+from hookgw.store.encryption import PREFIX, DecryptionFailed, RecordCipher, key_id, sealed_with
 from hookgw.store.sqlite.shelves import place_of
 
 logger = structlog.get_logger("hookgw.store")
@@ -36,7 +36,7 @@ Convert = Callable[[bytes, bytes], bytes]
 """Gives the new value of a record, from its place and its value."""
 
 
-def prepare_shelves(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> Sealer | None:
+def prepare_shelves(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> RecordCipher | None:
     """Seal what is not sealed with the present key, in one transaction.
 
     What was there before is overwritten in the file, also where earlier versions of a record lay. A process
@@ -65,7 +65,7 @@ def prepare_shelves(connection: sqlite3.Connection, keys: MasterKeys, path: Path
         if found - {None}:
             _unseal(connection, keys, path)
         return None
-    sealer = Sealer(keys.present, keys.old)
+    sealer = RecordCipher(keys.present, keys.old)
     if found != {sealer.id}:
         _rewrite(connection, path, _sealing(sealer))
         logger.info("data file sealed", file=str(path), key=sealer.id)
@@ -99,12 +99,12 @@ def _unseal(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> Non
             "Set it, or storage.master_key_file; or set storage.master_key: clear, to have everything in the "
             "clear again.",
         )
-    opener = Sealer(keys.old[0], keys.old)
+    opener = RecordCipher(keys.old[0], keys.old)
     _rewrite(connection, path, lambda place, value: opener.open(place, msgspec.json.decode(value)))
     logger.info("data file unsealed", file=str(path))
 
 
-def _sealing(sealer: Sealer) -> Convert:
+def _sealing(sealer: RecordCipher) -> Convert:
     def convert(place: bytes, value: bytes) -> bytes:
         clear = sealer.open(place, msgspec.json.decode(value)) if sealed_with(value) else value
         return msgspec.json.encode(sealer.seal(place, clear))
@@ -137,7 +137,7 @@ def _rewrite(connection: sqlite3.Connection, path: Path, convert: Convert) -> No
 def _converted(convert: Convert, shelf: str, key: bytes, value: bytes, path: Path) -> bytes:
     try:
         return convert(place_of(shelf, key), bytes(value))
-    except (SealBroken, msgspec.DecodeError) as error:
+    except (DecryptionFailed, msgspec.DecodeError) as error:
         raise StartError(
             f"The data file {path} is damaged: on the shelf {shelf}, {key.decode()!r} cannot be opened "
             f"({error}).",

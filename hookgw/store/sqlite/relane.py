@@ -16,7 +16,7 @@ from hookgw.models.events import Event
 from hookgw.store.records import seconds
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.drop_oldest import bury
-from hookgw.store.sqlite.name_ids import Names
+from hookgw.store.sqlite.name_ids import NameIds
 
 MOST_READ = 2**20
 """A step in which a function gives each delivery its lane reads no more bytes of payload than this,
@@ -50,14 +50,14 @@ _MOVE_ALL = """UPDATE deliveries NOT INDEXED SET lane = :lane
 _places_of = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """How far a walk through some lanes has come: which of them, and after which position in it."""
 
     lane: int = 0
     after: int = 0
 
 
-START = Place()
+START = Cursor()
 
 
 class Look(NamedTuple):
@@ -71,7 +71,7 @@ class Look(NamedTuple):
 
     lanes: dict[int, str]
     size: int
-    then: Place | None
+    then: Cursor | None
 
 
 def park(
@@ -80,7 +80,7 @@ def park(
     lanes: Sequence[str],
     reason: str,
     at: float,
-    place: Place,
+    place: Cursor,
     limit: int,
     *,
     spared: Collection[int] = (),
@@ -108,11 +108,11 @@ def park(
 
 def relane(
     connection: sqlite3.Connection,
-    names: Names,
+    names: NameIds,
     registration: str,
     lanes: Sequence[str],
     lane_of: Callable[[Event], str] | str,
-    place: Place,
+    place: Cursor,
     limit: int,
 ) -> Look:
     """Move pending deliveries of a registration, which keep their places: one step.
@@ -146,7 +146,7 @@ def _look(
     connection: sqlite3.Connection,
     registration: str,
     lanes: Sequence[str],
-    place: Place,
+    place: Cursor,
     limit: int,
     *,
     spared: Collection[int] = (),
@@ -161,12 +161,12 @@ def _look(
         looked, last, places = connection.execute(_AHEAD, here).fetchone()
         for seq, position, size in _places_of(places):
             if mine and most_bytes is not None and total + size > most_bytes:
-                return Look(mine, total, Place(number, position - 1))
+                return Look(mine, total, Cursor(number, position - 1))
             mine[seq] = lanes[number]
             total += size
         limit, after = limit - looked, 0
         if limit == 0:
-            return Look(mine, total, Place(number, last))
+            return Look(mine, total, Cursor(number, last))
     return Look(mine, total, None)
 
 

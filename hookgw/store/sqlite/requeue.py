@@ -17,7 +17,7 @@ from hookgw.models.events import Event
 from hookgw.models.registrations import Registration, lane_of, lanes_of
 from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.sqlite.bulk import Bulk
-from hookgw.store.sqlite.name_ids import Names, of_instance
+from hookgw.store.sqlite.name_ids import NameIds, of_instance
 from hookgw.store.sqlite.pending_counts import Change, weight
 from hookgw.store.sqlite.relane import EVENT_COLUMNS, EVENT_JOINS, EVENTS, event_of
 
@@ -42,7 +42,7 @@ _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
 def requeue(
-    connection: sqlite3.Connection, names: Names, chosen: Mapping[int, str], position: int, at: float
+    connection: sqlite3.Connection, names: NameIds, chosen: Mapping[int, str], position: int, at: float
 ) -> tuple[Counter[str], Change]:
     """Make finished deliveries pending again; those that are pending or gone are passed over.
 

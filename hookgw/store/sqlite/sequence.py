@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Numbering:
+class SequenceNumbers:
     """Gives numbers in the Trio thread, so that the order of asking is the order of delivery.
 
     Deliveries and positions share one count: what is sent again comes after all that was appended

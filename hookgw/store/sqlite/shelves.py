@@ -17,7 +17,7 @@ import msgspec
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
-from hookgw.store.encryption import SealBroken, Sealer
+from hookgw.store.encryption import DecryptionFailed, RecordCipher
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class RecordShelf(shelve.Shelf[T]):
     type, or cannot be opened, raises ``StorageUnavailable`` and names the shelf and the key.
     """
 
-    def __init__(self, table: Table, record: type[T], sealer: Sealer | None = None) -> None:
+    def __init__(self, table: Table, record: type[T], sealer: RecordCipher | None = None) -> None:
         super().__init__(table)
         self._table = table
         self._sealer = sealer
@@ -106,7 +106,7 @@ class RecordShelf(shelve.Shelf[T]):
                 sealed = msgspec.json.decode(value)
                 value = self._sealer.open(place_of(self._table.shelf, key.encode()), str(sealed))
             return self._decoder.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError, SealBroken) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, DecryptionFailed) as error:
             raise StorageUnavailable(
                 f"The data file is damaged: on the shelf {self._table.shelf}, {key!r} is no record ({error})."
             ) from error
@@ -127,7 +127,7 @@ class Shelves:
         values: plain JSON values, such as the hash of the global key.
     """
 
-    def __init__(self, connection: sqlite3.Connection, sealer: Sealer | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection, sealer: RecordCipher | None = None) -> None:
         self.instances: RecordShelf[Instance] = RecordShelf(Table(connection, "instances"), Instance, sealer)
         self.registrations: RecordShelf[Registration] = RecordShelf(
             Table(connection, "registrations"), Registration, sealer

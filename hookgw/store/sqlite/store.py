@@ -12,7 +12,7 @@ import trio
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Settlement
-from hookgw.store.encryption import Sealer
+from hookgw.store.encryption import RecordCipher
 from hookgw.store.records import (
     Append,
     DeliveryQuery,
@@ -26,13 +26,13 @@ from hookgw.store.records import (
 from hookgw.store.sqlite import history, outbox
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, open_database, start_errors
-from hookgw.store.sqlite.group_commit import Committer
+from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.jobs import AppendJob
 from hookgw.store.sqlite.outbox import NewEvent
 from hookgw.store.sqlite.pending_counts import Change
 from hookgw.store.sqlite.reader import Reader
 from hookgw.store.sqlite.reencrypt import prepare_shelves
-from hookgw.store.sqlite.sequence import Numbering
+from hookgw.store.sqlite.sequence import SequenceNumbers
 from hookgw.store.sqlite.store_pending import MovingAccess
 from hookgw.store.sqlite.writer import Writer
 
@@ -53,12 +53,12 @@ class Store(MovingAccess):
 
     def __init__(
         self,
-        committer: Committer,
+        committer: GroupCommit,
         lanes: Reader,
         queries: Reader,
         clock: Clock,
-        numbering: Numbering,
-        sealer: Sealer | None,
+        numbering: SequenceNumbers,
+        sealer: RecordCipher | None,
     ) -> None:
         super().__init__(committer, queries, clock, numbering, sealer)
         self._lanes = lanes
@@ -270,7 +270,7 @@ async def open_store(
     opened = await trio.to_thread.run_sync(_open, path, keys)
     try:
         writer = Writer(opened.connections.writer, path, keep_history=keep_history, sealer=opened.sealer)
-        committer = Committer(writer, observer or SilentObserver(), pending=opened.pending)
+        committer = GroupCommit(writer, observer or SilentObserver(), pending=opened.pending)
         connections = opened.connections
         lanes, queries = Reader(connections.lanes, path), Reader(connections.queries, path)
         checkpoints = Checkpoints(connections.checkpoints, connections.writer, committer.thread)
@@ -279,7 +279,7 @@ async def open_store(
             nursery.start_soon(committer.run)
             nursery.start_soon(checkpoints.run)
             try:
-                numbering = Numbering(*opened.last_numbers)
+                numbering = SequenceNumbers(*opened.last_numbers)
                 yield Store(committer, lanes, queries, clock, numbering, opened.sealer)
             finally:
                 await committer.close()  # noqa: ASYNC102 -- it shields and bounds itself
@@ -295,7 +295,7 @@ class _Opened(NamedTuple):
     connections: Connections
     last_numbers: tuple[int, int]
     pending: int
-    sealer: Sealer | None
+    sealer: RecordCipher | None
     resources: ExitStack
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from hookgw.models.events import Event
-from hookgw.store.sqlite.relane import START, Place
+from hookgw.store.sqlite.relane import START, Cursor
 from hookgw.store.sqlite.store_requeue import RequeueAccess
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -29,7 +29,7 @@ class MovingAccess(RequeueAccess):
             lanes: those they can be in. Nothing may be put into them meanwhile.
             lane_of: gives the new lane of an event, or is the new lane of all, which is faster.
         """
-        place: Place | None = START
+        place: Cursor | None = START
         while place is not None:
             place = await self.relane_some(registration, lanes, lane_of, place)
 
@@ -38,8 +38,8 @@ class MovingAccess(RequeueAccess):
         registration: str,
         lanes: Sequence[str],
         lane_of: Callable[[Event], str] | str,
-        place: Place = START,
-    ) -> Place | None:
+        place: Cursor = START,
+    ) -> Cursor | None:
         """One step of :meth:`relane`; with the last one the note that there is a move goes.
 
         Args:
@@ -50,7 +50,7 @@ class MovingAccess(RequeueAccess):
             Where the next step begins; ``None`` where all is done.
         """
 
-        def step(transaction: Transaction) -> Place | None:
+        def step(transaction: Transaction) -> Cursor | None:
             then = transaction.relane(registration, lanes, lane_of, place, MOVING_STEP)
             if then is None:
                 transaction.moves.pop(registration, None)
@@ -73,10 +73,10 @@ class MovingAccess(RequeueAccess):
         Returns:
             How many there were. Being cut off between two steps leaves the later ones pending.
         """
-        place: Place | None = START
+        place: Cursor | None = START
         total = 0
 
-        def step(transaction: Transaction) -> tuple[int, Place | None]:
+        def step(transaction: Transaction) -> tuple[int, Cursor | None]:
             assert place is not None  # noqa: S101 - for the type checker
             return transaction.park(registration, lanes, reason, at, place, MOVING_STEP, spared=spared)
 

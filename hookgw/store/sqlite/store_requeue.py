@@ -8,12 +8,12 @@ from functools import partial
 from hookgw.models.clock import Clock
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
-from hookgw.store.encryption import Sealer
+from hookgw.store.encryption import RecordCipher
 from hookgw.store.records import ReplayQuery
 from hookgw.store.sqlite import requeue
-from hookgw.store.sqlite.group_commit import Committer
+from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.reader import Reader
-from hookgw.store.sqlite.sequence import Numbering
+from hookgw.store.sqlite.sequence import SequenceNumbers
 from hookgw.store.sqlite.store_shelves import ShelfAccess
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -32,11 +32,11 @@ class RequeueAccess(ShelfAccess):
 
     def __init__(
         self,
-        committer: Committer,
+        committer: GroupCommit,
         queries: Reader,
         clock: Clock,
-        numbering: Numbering,
-        sealer: Sealer | None,
+        numbering: SequenceNumbers,
+        sealer: RecordCipher | None,
     ) -> None:
         super().__init__(committer, queries, sealer)
         self._clock = clock

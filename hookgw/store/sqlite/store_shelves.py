@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
-from hookgw.store.encryption import Sealer
-from hookgw.store.sqlite.group_commit import Committer
+from hookgw.store.encryption import RecordCipher
+from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.jobs import FunctionJob
 from hookgw.store.sqlite.reader import Reader
 from hookgw.store.sqlite.shelves import Shelves
@@ -24,7 +24,7 @@ class ShelfAccess:
     refuses, and then nothing of the call was kept. What is written is on disk when the method returns.
     """
 
-    def __init__(self, committer: Committer, queries: Reader, sealer: Sealer | None) -> None:
+    def __init__(self, committer: GroupCommit, queries: Reader, sealer: RecordCipher | None) -> None:
         self._committer = committer
         self._queries = queries
         self._sealer = sealer

@@ -7,20 +7,22 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from hookgw.models.events import Event
-from hookgw.store.encryption import Sealer
+from hookgw.store.encryption import RecordCipher
 from hookgw.store.sqlite import drop_oldest as dropping
 from hookgw.store.sqlite import history, requeue
 from hookgw.store.sqlite import relane as moving
-from hookgw.store.sqlite.name_ids import Names, of_instance
+from hookgw.store.sqlite.name_ids import NameIds, of_instance
 from hookgw.store.sqlite.pending_counts import Change, added, counted
-from hookgw.store.sqlite.relane import Place
+from hookgw.store.sqlite.relane import Cursor
 from hookgw.store.sqlite.shelves import Shelves
 
 
 class Transaction(Shelves):
     """What a function inside a commit can do. It must not keep it: it is good for the call alone."""
 
-    def __init__(self, connection: sqlite3.Connection, names: Names, sealer: Sealer | None = None) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, names: NameIds, sealer: RecordCipher | None = None
+    ) -> None:
         super().__init__(connection, sealer)
         self._connection = connection
         self._names = names
@@ -39,11 +41,11 @@ class Transaction(Shelves):
         lanes: Sequence[str],
         reason: str,
         at: float,
-        place: Place,
+        place: Cursor,
         limit: int,
         *,
         spared: Collection[int] = (),
-    ) -> tuple[int, Place | None]:
+    ) -> tuple[int, Cursor | None]:
         """Make pending deliveries of a registration dead: one step; see :func:`moving.park`.
 
         Returns:
@@ -87,9 +89,9 @@ class Transaction(Shelves):
         registration: str,
         lanes: Sequence[str],
         lane_of: Callable[[Event], str] | str,
-        place: Place,
+        place: Cursor,
         limit: int,
-    ) -> Place | None:
+    ) -> Cursor | None:
         """Move pending deliveries of a registration to other lanes: one step; see :func:`moving.relane`.
 
         Returns:

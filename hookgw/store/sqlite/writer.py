@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from hookgw.store.encryption import Sealer
+from hookgw.store.encryption import RecordCipher
 from hookgw.store.sqlite import outbox
 from hookgw.store.sqlite import settle as settling
 from hookgw.store.sqlite.database import is_disk_error, storage_errors
 from hookgw.store.sqlite.jobs import AppendJob, FunctionJob, Group, Job
-from hookgw.store.sqlite.name_ids import Names
+from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.outbox import NewEvent
 from hookgw.store.sqlite.pending_counts import Change
 from hookgw.store.sqlite.transaction import Transaction
@@ -65,12 +65,12 @@ class Writer:
         path: Path,
         *,
         keep_history: bool = True,
-        sealer: Sealer | None = None,
+        sealer: RecordCipher | None = None,
     ) -> None:
         self._connection = connection
         self._keep_history = keep_history
         self._path = path
-        self._names = Names(connection)
+        self._names = NameIds(connection)
         self._transaction = Transaction(connection, self._names, sealer)
 
     def commit(self, groups: Sequence[Group], *, probe: bool = False) -> Committed:

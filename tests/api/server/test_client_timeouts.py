@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.api.server.client_timeouts import Wait, Waits
+from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.connection import Connection
 from hookgw.api.server.request_head import Refused
 from hookgw.config.settings import ServerSettings
@@ -93,7 +93,7 @@ async def test_a_connection_that_waits_again_starts_anew(
 async def test_each_wait_has_its_setting(
     table: str, seconds: float, fate: str, mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    waits = Waits(
+    waits = ClientTimeouts(
         ServerSettings(
             header_timeout=Duration(3),
             body_timeout=Duration(7),
@@ -115,7 +115,7 @@ async def test_each_wait_has_its_setting(
 
 def test_at_the_end_those_without_a_request_are_closed() -> None:
     async def main() -> None:
-        waits = Waits(ServerSettings())
+        waits = ClientTimeouts(ServerSettings())
         every = clients(4)
         for wait, client in zip(waits.all, every, strict=True):
             wait.begin(client)

@@ -9,9 +9,9 @@ import trio
 from quart import Response
 
 from hookgw.api.app import Application
-from hookgw.api.server.client_timeouts import Waits
+from hookgw.api.server.client_timeouts import ClientTimeouts
 from hookgw.api.server.connection import Connection
-from hookgw.api.server.request_framing import POISON, Gate
+from hookgw.api.server.request_framing import POISON, RequestFilter
 from hookgw.api.server.request_head import Refused
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.gateway import Gateway
@@ -86,11 +86,11 @@ async def test_a_body_that_looks_like_an_answer_stays_as_it_is(
 
 async def test_what_is_closed_is_not_waited_for() -> None:
     """Its task ends later; until then nobody must find it again, who looks for a connection to close."""
-    waits = Waits(ServerSettings())
+    waits = ClientTimeouts(ServerSettings())
     own, other = socket.socketpair()
     with other:
         sock = trio.socket.from_stdlib_socket(own)
-        connection = Connection(trio.SocketStream(sock), sock, Gate(1000), waits)
+        connection = Connection(trio.SocketStream(sock), sock, RequestFilter(1000), waits)
         waits.writes.begin(connection)
         assert waits.heads.first() is connection
         connection.abort()
@@ -121,8 +121,8 @@ async def test_who_goes_on_sending_after_the_deadline_is_not_read_any_more() -> 
         sock = trio.socket.from_stdlib_socket(own)
         flood = Flood()
         stream = trio.StapledStream(trio.SocketStream(sock), flood)
-        gate = Gate(1000)
-        connection = Connection(stream, sock, gate, Waits(ServerSettings()))
+        gate = RequestFilter(1000)
+        connection = Connection(stream, sock, gate, ClientTimeouts(ServerSettings()))
         gate.feed(b"GET /")
         connection.give_up(Refused(408, "Too late."))
         assert await connection.receive_some() == POISON

@@ -7,16 +7,16 @@ import pytest
 import structlog
 from trio.testing import MockClock
 
-from hookgw.api.server.client_timeouts import Wait, Waits
+from hookgw.api.server.client_timeouts import ClientTimeouts, Wait
 from hookgw.api.server.connection import Connection
-from hookgw.api.server.connection_limits import Seats
+from hookgw.api.server.connection_limits import ConnectionLimits
 from hookgw.config.settings import ServerSettings
 
 
 class Client:
     """Stands for a connection that waits for something, or for nothing."""
 
-    def __init__(self, waits: Waits, table: str = "", peer: str | None = "192.0.2.1") -> None:
+    def __init__(self, waits: ClientTimeouts, table: str = "", peer: str | None = "192.0.2.1") -> None:
         self.wait: Wait | None = getattr(waits, table) if table else None
         self.peer = peer
         self.is_closed = False
@@ -42,8 +42,8 @@ class Hall:
         settings = ServerSettings(
             max_connections=most, max_connections_per_address=of_one, trusted_proxies=proxies
         )
-        self.waits = Waits(settings)
-        self.seats = Seats(settings, self.waits)
+        self.waits = ClientTimeouts(settings)
+        self.seats = ConnectionLimits(settings, self.waits)
 
     def take(self, client: Client) -> bool:
         return self.seats.take(cast("Connection", client), client.peer)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hookgw.api.server.request_framing import POISON, Gate
+from hookgw.api.server.request_framing import POISON, RequestFilter
 from hookgw.api.server.request_head import Refused
 
 MAX_HEAD = 1024
@@ -16,11 +16,11 @@ CHUNKS = b"POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 BODY = b"5\r\nhello\r\n00A;x=y\r\n" + b"\r\n" * 5 + b"\r\n0\r\n"
 
 
-def gate() -> Gate:
-    return Gate(MAX_HEAD)
+def gate() -> RequestFilter:
+    return RequestFilter(MAX_HEAD)
 
 
-def feed(*pieces: bytes) -> tuple[bytes, Gate]:
+def feed(*pieces: bytes) -> tuple[bytes, RequestFilter]:
     one = gate()
     return b"".join(one.feed(piece) for piece in pieces), one
 
@@ -191,7 +191,7 @@ def test_a_refusal_from_outside_within_a_body_needs_no_more_than_the_end() -> No
 
 
 def test_a_blank_line_is_skipped_before_each_request_that_is_the_same() -> None:
-    gate = Gate(1000)
+    gate = RequestFilter(1000)
     request = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
     for given, passed in (
         (request, request),

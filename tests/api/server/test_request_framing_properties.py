@@ -8,7 +8,7 @@ import h11
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookgw.api.server.request_framing import POISON, Gate
+from hookgw.api.server.request_framing import POISON, RequestFilter
 
 LINES = [
     b"GET / HTTP/1.1\r\n",
@@ -53,7 +53,7 @@ streams = st.builds(
 
 def passed(data: bytes, cuts: list[int]) -> tuple[bytes, int | None]:
     """What passes of it in these pieces, and the status of a refusal."""
-    gate = Gate(1000)
+    gate = RequestFilter(1000)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     out = b"".join(gate.feed(data[a:b]) for a, b in pairwise(edges))
     return out, gate.refusal.status if gate.refusal else None

@@ -7,7 +7,7 @@ import trio
 
 from hookgw.delivery.http.connection import SMALL, Connection
 from hookgw.delivery.http.errors import SendFailed
-from hookgw.delivery.http.stream import WireBroken
+from hookgw.delivery.http.stream import StreamBroken
 from tests.delivery.http.wire_server import OK
 
 ORIGIN = ("http", "127.0.0.1", 80)
@@ -25,19 +25,19 @@ class BrokenWire:
 
     def send_nowait(self, data: bytes | memoryview) -> int:
         if self._takes is None:
-            raise WireBroken("Broken pipe")
+            raise StreamBroken("Broken pipe")
         return self._takes
 
     async def send_all(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
-        raise WireBroken("Broken pipe")
+        raise StreamBroken("Broken pipe")
 
     async def receive(self) -> bytes:
         for _ in range(3):
             await trio.lowlevel.checkpoint()
         if self._received:
             return self._received.pop(0)
-        raise WireBroken("Connection reset by peer")
+        raise StreamBroken("Connection reset by peer")
 
     def close_nowait(self) -> None:
         """Nothing to close."""

@@ -9,9 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.stream import PlainWire, WireBroken
+from hookgw.delivery.http.stream import PlainStream, StreamBroken
 
-Pair = tuple[PlainWire, socket.socket]
+Pair = tuple[PlainStream, socket.socket]
 
 
 class Hesitant(socket.socket):
@@ -39,7 +39,7 @@ def _pair() -> Iterator[Pair]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours, theirs:
-        yield PlainWire(ours), theirs
+        yield PlainStream(ours), theirs
 
 
 async def test_quiet_until_something_comes(pair: Pair) -> None:
@@ -80,15 +80,15 @@ async def test_a_false_alarm_is_waited_out() -> None:
     hesitant.setblocking(False)
     with hesitant, theirs:
         theirs.send(b"x")
-        assert await PlainWire(hesitant).receive() == b"x"
+        assert await PlainStream(hesitant).receive() == b"x"
 
 
 async def test_a_wire_that_the_other_side_closed_is_broken(pair: Pair) -> None:
     wire, peer = pair
     peer.close()
-    with pytest.raises(WireBroken, match="Broken pipe"):
+    with pytest.raises(StreamBroken, match="Broken pipe"):
         wire.send_nowait(b"x")
-    with pytest.raises(WireBroken, match="Broken pipe"):
+    with pytest.raises(StreamBroken, match="Broken pipe"):
         await wire.send_all(b"x")
 
 
@@ -114,7 +114,7 @@ async def test_closing_is_told_even_to_who_was_woken_by_bytes() -> None:
     with gone, theirs:
         theirs.send(b"x")
         with pytest.raises(trio.ClosedResourceError):
-            await PlainWire(gone).receive()
+            await PlainStream(gone).receive()
 
 
 async def test_sending_on_a_closed_wire(pair: Pair) -> None:

@@ -11,8 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.gateway.connectors.runner import Connections
-from hookgw.gateway.connectors.session import LiveSession
+from hookgw.gateway.connectors.runner import Connectors
+from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import ConnectionState, QRCode, Session
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NetworkRefused, NotFound, Unavailable
@@ -55,7 +55,7 @@ class World:
     def __init__(self, connector: FakeConnector) -> None:
         self.connector = connector
         self.intake = Intake()
-        self.connections = Connections({connector.name: connector}, self.intake.accept, virtual_clock(), HTTP)
+        self.connections = Connectors({connector.name: connector}, self.intake.accept, virtual_clock(), HTTP)
         self.logged_out: list[str] = []
         self.connections.on_logged_out = self._on_logged_out
 
@@ -368,13 +368,13 @@ def test_an_integration_must_be_a_connectors_name() -> None:
         pytest.fail("no event was raised")
 
     clock: Any = None
-    connections = Connections({"b": FakeConnector("b"), "a": FakeConnector("a")}, accept, clock, HTTP)
+    connections = Connectors({"b": FakeConnector("b"), "a": FakeConnector("a")}, accept, clock, HTTP)
     connections.check_integration("")
     connections.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'; known ones: a, b\."):
         connections.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connections({}, accept, clock, HTTP).check_integration("a")
+        Connectors({}, accept, clock, HTTP).check_integration("a")
 
 
 # What events by HTTP tell.
@@ -561,7 +561,7 @@ async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockCl
 
 async def test_a_session_that_is_closed_tells_it_once() -> None:
     intake = Intake()
-    session = LiveSession(SHOP, FakeConnector(), intake.accept, virtual_clock(), HTTP)
+    session = ConnectorSession(SHOP, FakeConnector(), intake.accept, virtual_clock(), HTTP)
     await session.set_state(ConnectionState.OPEN)
     await session.close()
     await session.close()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from hookgw.gateway.operational.digest import REST, DeadLetterDigest, DeadLetters
+from hookgw.gateway.operational.digest import REST, DeadLetterDigest, DeadLetterSummary
 
 
-def letters(registration: str = "reg_1", count: int = 1, reason: str = "why") -> DeadLetters:
-    return DeadLetters(registration=registration, count=count, reason=reason, delivery=None)
+def letters(registration: str = "reg_1", count: int = 1, reason: str = "why") -> DeadLetterSummary:
+    return DeadLetterSummary(registration=registration, count=count, reason=reason, delivery=None)
 
 
 def test_the_first_is_told_of_at_once_and_the_next_are_summed_up() -> None:

@@ -8,7 +8,7 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from hookgw.gateway.operational import queue as module
-from hookgw.gateway.operational.queue import Outlet
+from hookgw.gateway.operational.queue import EventQueue
 from hookgw.models.events import Event
 
 
@@ -34,7 +34,7 @@ async def test_events_are_sent_in_order_a_few_at_a_time(
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 2)
     place = Place()
-    outlet = Outlet("place", place.send)
+    outlet = EventQueue("place", place.send)
     for number in range(5):
         outlet.put(event(number))
     nursery.start_soon(outlet.run)
@@ -46,13 +46,13 @@ async def test_events_are_sent_in_order_a_few_at_a_time(
 
 
 async def test_an_empty_one_need_not_run_to_be_empty() -> None:
-    await Outlet("place", Place().send).wait_empty()
+    await EventQueue("place", Place().send).wait_empty()
 
 
 async def test_what_comes_meanwhile_is_waited_for(nursery: trio.Nursery) -> None:
     place = Place()
     place.may = trio.Event()
-    outlet = Outlet("place", place.send)
+    outlet = EventQueue("place", place.send)
     nursery.start_soon(outlet.run)
     outlet.put(event(0))
     await trio.testing.wait_all_tasks_blocked()
@@ -67,7 +67,7 @@ async def test_what_there_is_no_room_for_is_lost_and_logged(
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 2)
     place = Place()
-    outlet = Outlet("place", place.send)
+    outlet = EventQueue("place", place.send)
     with capture_logs() as logs:
         for number in range(3):
             outlet.put(event(number))

@@ -15,7 +15,7 @@ import trio.testing
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
 from hookgw.store import Append, Store
-from hookgw.store.sqlite.group_commit import CLOSE_GRACE, COMMIT_GROUPS, FIRST_RETRY, LAST_RETRY, Committer
+from hookgw.store.sqlite.group_commit import CLOSE_GRACE, COMMIT_GROUPS, FIRST_RETRY, LAST_RETRY, GroupCommit
 from hookgw.store.sqlite.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.outbox import NewEvent
 from hookgw.store.sqlite.relane import START
@@ -61,8 +61,8 @@ class Gate:
 @asynccontextmanager
 async def committing(
     gate: Gate, watch: Watch | None = None, settle_limit: int = 10
-) -> AsyncIterator[Committer]:
-    committer = Committer(gate, watch or Watch(), settle_limit=settle_limit)
+) -> AsyncIterator[GroupCommit]:
+    committer = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
         try:
@@ -88,7 +88,7 @@ def append_job(seq: int, rows: int = 1) -> AppendJob:
     return AppendJob([NewEvent(seq, event("e"), 0.0, deliveries)])
 
 
-async def hold(gate: Gate, committer: Committer) -> None:
+async def hold(gate: Gate, committer: GroupCommit) -> None:
     """Have a commit under way that does not end before ``gate.free`` is set."""
     gate.free.clear()
     gate.began = trio.Event()
@@ -264,7 +264,7 @@ async def test_the_wait_for_the_disk_grows_to_its_limit(mock_clock: trio.testing
         await committer.flush()
 
 
-async def sleeping(gate: Gate, committer: Committer, tries: int) -> None:
+async def sleeping(gate: Gate, committer: GroupCommit, tries: int) -> None:
     """Wait until the disk has refused so often, and the committer waits to try again."""
     while len(gate.batches) < tries or committer.failing is None or committer._taken:
         await trio.lowlevel.checkpoint()
@@ -286,7 +286,7 @@ async def test_closing_gives_a_refusing_disk_a_bounded_time(mock_clock: trio.tes
     gate = Gate()
     gate.refusal = StorageUnavailable("The disk is gone.")
     async with trio.open_nursery() as nursery:
-        committer = Committer(gate, Watch())
+        committer = GroupCommit(gate, Watch())
         nursery.start_soon(committer.run)
         committer.settle_nowait(delivered(1))
         await sleeping(gate, committer, 1)
@@ -309,7 +309,7 @@ async def test_a_closed_committer_takes_no_more() -> None:
 
 async def test_a_bug_in_the_listener_ends_it_and_leaves_nobody_waiting() -> None:
     gate = Gate()
-    committer = Committer(gate, Watch())
+    committer = GroupCommit(gate, Watch())
 
     def broken(_: list[Delivery]) -> None:
         raise RuntimeError("a bug")

@@ -24,7 +24,7 @@ from hookgw.store.sqlite.outbox import (
 )
 from hookgw.store.sqlite.pending_counts import Change, counted
 from hookgw.store.sqlite.pending_counts import added as total
-from hookgw.store.sqlite.relane import START, Place
+from hookgw.store.sqlite.relane import START, Cursor
 from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.sqlite.writer import Committed, Writer
 from tests.store.sqlite.support import AT, attempt, event
@@ -134,7 +134,7 @@ class Outbox(RuleBasedStateMachine):
     def park(self, registration: str, lane: str) -> None:
         count = 0
 
-        def park(transaction: Transaction, place: Place) -> Place | None:
+        def park(transaction: Transaction, place: Cursor) -> Cursor | None:
             nonlocal count
             parked, then = transaction.park(registration, [lane], "off", AT, place, 2)
             count += parked
@@ -190,15 +190,15 @@ class Outbox(RuleBasedStateMachine):
             name: seqs for name, seqs in self.events.items() if any(seq in self.deliveries for seq in seqs)
         }
 
-    def _walk(self, step: Callable[[Transaction, Place], Place | None]) -> None:
-        place: Place | None = START
+    def _walk(self, step: Callable[[Transaction, Cursor], Cursor | None]) -> None:
+        place: Cursor | None = START
         while place is not None:
             place = self._take(step, place)
 
-    def _take(self, step: Callable[[Transaction, Place], Place | None], place: Place) -> Place | None:
+    def _take(self, step: Callable[[Transaction, Cursor], Cursor | None], place: Cursor) -> Cursor | None:
         job = FunctionJob(lambda transaction: step(transaction, place))
         self._call(job)
-        then: Place | None = job.result
+        then: Cursor | None = job.result
         return then
 
     def _call(self, job: FunctionJob) -> None:

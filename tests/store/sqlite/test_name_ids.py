@@ -11,7 +11,7 @@ import pytest
 
 from hookgw.store.sqlite import name_ids as names_module
 from hookgw.store.sqlite.migrations import migrate
-from hookgw.store.sqlite.name_ids import Names
+from hookgw.store.sqlite.name_ids import NameIds
 
 
 @pytest.fixture
@@ -22,17 +22,17 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 
 def test_each_name_has_one_number(connection: sqlite3.Connection) -> None:
-    names = Names(connection)
+    names = NameIds(connection)
     first = dict(names.numbers(["a", "é", "a", ""]))
     assert sorted(first) == ["", "a", "é"]
     assert len(set(first.values())) == 3
     assert names.numbers(["é", "b"])["é"] == first["é"]
-    assert Names(connection).numbers(["b", "a"])["a"] == first["a"]
+    assert NameIds(connection).numbers(["b", "a"])["a"] == first["a"]
     assert connection.execute("SELECT count(*) FROM names").fetchone() == (4,)
 
 
 def test_known_names_ask_nothing_of_the_disk(connection: sqlite3.Connection) -> None:
-    names = Names(connection)
+    names = NameIds(connection)
     names.numbers(["a", "b"])
     asked: list[str] = []
     connection.set_trace_callback(asked.append)
@@ -41,7 +41,7 @@ def test_known_names_ask_nothing_of_the_disk(connection: sqlite3.Connection) -> 
 
 
 def test_what_was_undone_is_forgotten(connection: sqlite3.Connection) -> None:
-    names = Names(connection)
+    names = NameIds(connection)
     connection.execute("BEGIN")
     names.numbers(["a"])
     connection.execute("ROLLBACK")
@@ -51,7 +51,7 @@ def test_what_was_undone_is_forgotten(connection: sqlite3.Connection) -> None:
 
 def test_the_memory_is_bounded(connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names_module, "MAX_REMEMBERED", 3)
-    names = Names(connection)
+    names = NameIds(connection)
     first = dict(names.numbers(["a", "b", "c"]))
     assert len(first) == 3
     assert set(names.numbers(["a", "d"])) == {"a", "d"}

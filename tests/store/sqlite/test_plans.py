@@ -18,7 +18,7 @@ from hookgw.store.sqlite import pending_counts as tallies
 from hookgw.store.sqlite import relane as moving
 from hookgw.store.sqlite import settle as settling
 from hookgw.store.sqlite.migrations import migrate
-from hookgw.store.sqlite.name_ids import Names
+from hookgw.store.sqlite.name_ids import NameIds
 from tests.store.sqlite.support import AT, delivered
 
 
@@ -61,9 +61,9 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settling.settle(c, [delivered(1)]), history.prune(c, AT + 1, 10)),
     "park": lambda c: moving.park(c, "reg", ["lane"], "off", AT, moving.START, 10),
-    "relane": lambda c: moving.relane(c, Names(c), "reg", ["lane"], "other", moving.START, 10),
+    "relane": lambda c: moving.relane(c, NameIds(c), "reg", ["lane"], "other", moving.START, 10),
     "relane by a function": lambda c: moving.relane(
-        c, Names(c), "reg", ["lane"], lambda _: "other", moving.START, 10
+        c, NameIds(c), "reg", ["lane"], lambda _: "other", moving.START, 10
     ),
     "drop the oldest": lambda c: dropping.drop_oldest(
         c, "reg", ["lane"], "full", AT, count=1, size=0, spared=[], limit=10

@@ -11,7 +11,7 @@ from hookgw.models.registrations import Registration
 from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.sqlite import relane as moving
 from hookgw.store.sqlite import store_pending as moving_access
-from hookgw.store.sqlite.relane import START, Place
+from hookgw.store.sqlite.relane import START, Cursor
 from tests.store.sqlite.support import (
     AT,
     LANE,
@@ -74,7 +74,7 @@ async def test_a_move_by_a_function_reads_no_more_than_some_bytes_at_once(
 ) -> None:
     monkeypatch.setattr(moving, "MOST_READ", 4)  # a payload has two bytes
     seqs = await fill(store)
-    places: list[Place | None] = [START]
+    places: list[Cursor | None] = [START]
     while (place := places[-1]) is not None:
         places.append(await store.relane_some("reg_1", [OLD, NEW], lambda _: NEW, place))
         assert len(await ids_of(store, OLD)) >= 6 - 2 * (len(places) - 1)
