@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, NewType
 
 import msgspec
 
@@ -97,6 +97,13 @@ class Delivery(msgspec.Struct, kw_only=True):
     def id(self) -> str:
         """The name by which the HTTP interface knows it."""
         return f"dlv_{self.seq}"
+
+
+Position = NewType("Position", int)
+"""A delivery's place in its lane. A later place is greater; nothing else can be told from it."""
+
+FIRST = Position(0)
+"""Before the first position of every lane."""
 
 
 class Page(NamedTuple):

@@ -31,6 +31,7 @@ class Ordering(StrEnum):
     """How much order a registration wants."""
 
     URL = "url"
+    INSTANCE = "instance"
     CHAT = "chat"
     NONE = "none"
 
@@ -95,7 +96,9 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         headers: sent with every delivery.
         secrets: the newest first; those that expired no longer sign.
         ordering: see :class:`Ordering`.
-        concurrency: how many partitions ``chat`` and ``none`` work in parallel.
+        concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at
+            a time.
+        generation: counts the changes of ordering and concurrency; see :mod:`hookgw.models.lanes`.
         timeout: of a whole attempt, in seconds; ``None`` takes the gateway's.
         retry: its own retry rules.
         plugins: options of plugins, by plugin name.
@@ -116,6 +119,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[Secret, ...] = ()
     ordering: Ordering = Ordering.URL
     concurrency: int = 1
+    generation: int = 0
     timeout: float | None = None
     retry: RetryOptions = RetryOptions()
     plugins: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 import msgspec
@@ -132,6 +133,34 @@ class DeliveryReport(msgspec.Struct, frozen=True, kw_only=True):
     summary: DeliverySummary
     event: Event
     attempts: tuple[Attempt, ...]
+
+
+class DeliveryPage(msgspec.Struct, frozen=True):
+    """A page of a list.
+
+    Attributes:
+        deliveries: the newest first.
+        cursor: what the next page begins with; ``None`` after the last one.
+    """
+
+    deliveries: list[DeliverySummary]
+    cursor: str | None = None
+
+
+class ReplayStep(msgspec.Struct, frozen=True):
+    """What one step of a replay did.
+
+    Attributes:
+        count: how many deliveries it made pending again.
+        cursor: where the next step goes on; ``None`` after the last one.
+    """
+
+    count: int
+    cursor: str | None
+
+
+PendingChange = Mapping[str, tuple[int, int]]
+"""How many more (or fewer) deliveries, and bytes of payload, are pending, by registration id."""
 
 
 class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,73 @@
+"""Which lane a delivery belongs to. No I/O.
+
+A lane belongs to one registration. Its key is ``<registration id>:<generation>`` for a registration with one
+lane, and ``<registration id>:<generation>:<partition>`` for one that trades order for parallelism. Neither
+ids nor partitions contain a colon.
+
+The generation counts the changes of a registration's ordering and concurrency. Deliveries whose lane has
+another generation than their registration were appended before such a change. They are re-partitioned
+before anything of the registration is sent, so that the order per key holds across the change.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from hookgw.models.events import Event
+from hookgw.models.registrations import Ordering, Registration, chat_of
+
+
+class LaneRule(msgspec.Struct, frozen=True):
+    """How the deliveries of one registration are divided among its lanes: plain data for the store.
+
+    Attributes:
+        registration: the registration's id.
+        generation: of the registration's lanes.
+        ordering: what keeps its order.
+        concurrency: the number of partitions of ``chat`` and ``none``. The lanes of ``instance`` are not
+            numbered: there is one for each instance.
+    """
+
+    registration: str
+    generation: int
+    ordering: Ordering
+    concurrency: int
+
+    @property
+    def generation_prefix(self) -> str:
+        """The key of the only lane, and what the keys of partitions begin with."""
+        return f"{self.registration}:{self.generation}"
+
+    def lane(self, event: Event) -> str:
+        """Return the key of the lane in which an event goes to the registration."""
+        prefix = f"{self.registration}:{self.generation}"
+        if self.ordering is Ordering.URL:
+            return prefix
+        if self.ordering is Ordering.INSTANCE:
+            return f"{prefix}:{event.instance}"
+        if self.concurrency <= 1:
+            return prefix
+        key = event.id if self.ordering is Ordering.NONE else chat_of(event)
+        return f"{prefix}:{zlib.crc32(key.encode()) % self.concurrency}"
+
+    def is_current(self, lane: str) -> bool:
+        """Whether a lane belongs to this generation, so that its deliveries are where they should be."""
+        prefix = self.generation_prefix
+        return lane == prefix or lane.startswith(f"{prefix}:")
+
+
+def lane_rule(registration: Registration) -> LaneRule:
+    """Return the rule by which events of a registration are divided now."""
+    return LaneRule(registration.id, registration.generation, registration.ordering, registration.concurrency)
+
+
+def registration_of(lane: str) -> str:
+    """Return the id of the registration that a lane belongs to."""
+    return lane.partition(":")[0]
+
+
+def partition_of(lane: str) -> str | None:
+    """Return a lane's partition: a number, or an instance's name; ``None`` for a registration's only lane."""
+    return lane.split(":", 2)[2] if lane.count(":") == 2 else None

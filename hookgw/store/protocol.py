@@ -1,0 +1,280 @@
+"""The store as the rest of hookgw sees it: four narrow Protocols. A second engine is written from this file.
+
+One conformance suite (``tests/store/conformance``) runs against every engine.
+
+Rules for every engine
+----------------------
+
+*Durability.* When a write returns, it is on disk. A write that raises has changed nothing.
+
+*Order.* Writes take effect in the order in which they are called. Reads see every commit whose waiters have
+been woken.
+
+*Cancellation.* A write whose waiter is cancelled is done all the same.
+
+*Errors.* Every method raises :class:`~hookgw.models.errors.StorageUnavailable` while the storage refuses; the
+error names the file or server and the reason. Writes are refused at once until the engine finds that storage
+works again. Settlements are kept meanwhile. No error of a database driver leaves the engine.
+
+*Data, not code.* No argument is a function that would run inside a transaction.
+
+*Opaque places.* A :data:`~hookgw.models.deliveries.Position` and a cursor mean something to their engine
+alone. Positions of one lane can be compared; a later position is behind an earlier one. Cursors are strings.
+
+Room for later engines: another process may append to the same storage (then the listener hears of those
+deliveries, too), change records (a listener method reports them), and hold lanes (then a settlement carries
+the epoch of its lane, and a stale one changes nothing). A connector's state is committed with its events as a
+further argument of :meth:`Outbox.append`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from hookgw.models.deliveries import Delivery, Page, Position, Settlement
+from hookgw.models.instances import Instance
+from hookgw.models.lanes import LaneRule
+from hookgw.models.registrations import Registration
+from hookgw.store.records import (
+    Append,
+    DeliveryPage,
+    DeliveryQuery,
+    DeliveryReport,
+    LaneBacklog,
+    PendingChange,
+    ReplayQuery,
+    ReplayStep,
+    StoreStatistics,
+)
+
+
+class StoreListener(Protocol):
+    """Hears of commits, in the Trio thread, before the waiters of the commit run.
+
+    For one commit the calls come in this order: ``requeued``, ``appended``, ``changed``. No method may block or
+    raise: what one raises ends the store.
+    """
+
+    def requeued(self, lanes: Mapping[str, int]) -> None:
+        """Finished deliveries are pending again, at the end of their lanes: how many, by lane key."""
+
+    def appended(self, deliveries: Sequence[Delivery]) -> None:
+        """Deliveries were appended, in the order of their positions, each once."""
+
+    def changed(self, change: PendingChange) -> None:
+        """What is pending changed by other means than appending: deliveries and bytes by registration."""
+
+
+class Outbox(Protocol):
+    """The pending deliveries: appended once, read in order by lane, settled."""
+
+    async def append(self, appends: Sequence[Append]) -> list[bool]:
+        """Store events and one pending delivery for each of their targets: all of them or none.
+
+        Args:
+            appends: in the order of delivery.
+
+        Returns:
+            For each event whether it was stored. ``False`` is a duplicate: the instance has an event of that
+            id, stored before or earlier in the list.
+
+        Raises:
+            Invalid: an event holds a value that the engine cannot store.
+        """
+
+    async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
+        """Read the next pending deliveries of a lane, with events and stored bodies, in order.
+
+        Args:
+            lane: its key.
+            after: only deliveries behind this position; ``FIRST`` for all.
+            limit: the most deliveries to read.
+
+        Returns:
+            At least one delivery if the lane has any, at most 4 MiB of payloads and bodies unless the first
+            alone is larger, and whether the lane has more.
+        """
+
+    def settle_nowait(self, settlement: Settlement) -> None:
+        """Write the outcome of a delivery with a later commit, retried for as long as the storage refuses.
+
+        It applies to a delivery that is pending at that moment, and is ignored otherwise.
+        """
+
+    async def wait_settle_capacity(self) -> None:
+        """Wait while more than 10,000 settlements are queued. No checkpoint while there is room."""
+
+    async def flush(self) -> None:
+        """Wait until everything requested before is on disk, however long the storage refuses."""
+
+    async def pending_lanes(self) -> list[LaneBacklog]:
+        """Return every lane with pending deliveries, and how many it has."""
+
+    async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
+        """Return the count and payload bytes of pending deliveries, by registration id."""
+
+    async def count_pending(self, lane: str) -> int:
+        """Return how many deliveries are pending in a lane."""
+
+    def subscribe(self, listener: StoreListener) -> None:
+        """Report commits to a listener from now on. There is one; it is set once, before the first append."""
+
+
+class PendingChanges(Protocol):
+    """Bulk changes of what is pending. Each works in commits of bounded size, so that others write between."""
+
+    async def park(self, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
+        """Turn the pending deliveries of a registration, in all its lanes, into dead letters.
+
+        Args:
+            registration: the registration's id.
+            reason: a sentence.
+            spared: sequence numbers of deliveries that stay pending, because an attempt is in flight.
+
+        Returns:
+            How many there were. If it is interrupted, the later ones stay pending.
+        """
+
+    async def drop_oldest(
+        self, registration: str, reason: str, *, count: int, size: int, spared: Collection[int] = ()
+    ) -> int:
+        """Turn the oldest pending deliveries of a registration into dead letters, in one bounded commit.
+
+        Args:
+            registration: the registration's id.
+            reason: a sentence.
+            count, size: so many deliveries, and as many as hold so many payload bytes; one commit's worth at most.
+            spared: as for :meth:`park`.
+
+        Returns:
+            How many there were.
+        """
+
+    async def resend(self, instance: str, seq: int, rule: LaneRule) -> str | None:
+        """Make a finished delivery pending again, at the end of its lane.
+
+        The delivery keeps its number, attempts and stored body; its failures and age start anew.
+
+        Args:
+            instance: the instance's name.
+            seq: the delivery's sequence number.
+            rule: of the delivery's registration.
+
+        Returns:
+            The lane's key; ``None`` if the instance has no such delivery, or it is pending.
+        """
+
+    async def replay_step(
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], cursor: str | None
+    ) -> ReplayStep:
+        """Make the next finished deliveries of a replay pending again, in their original order.
+
+        Args:
+            query: which deliveries.
+            rules: of the registrations that take part, by id. Deliveries to others are left alone.
+            cursor: ``None`` for the first step, then what the step before returned. The first step fixes
+                the newest delivery that takes part, so that a replay ends.
+
+        Returns:
+            How many deliveries are pending again, and the cursor of the next step; no cursor after the last.
+        """
+
+    async def repartition_step(self, rule: LaneRule) -> bool:
+        """Move pending deliveries of a registration from lanes of other generations to those of its rule.
+
+        Deliveries keep their positions, so the order per key holds. Nothing may be read from, or in flight
+        in, any lane of the registration until the last step is done.
+
+        Returns:
+            Whether there may be more to move.
+        """
+
+
+class History(Protocol):
+    """The finished deliveries, for as long as they are kept."""
+
+    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
+        """Return deliveries of an instance, the newest first, and the cursor for the older ones."""
+
+    async def find_delivery(self, instance: str, name: str) -> DeliveryReport | None:
+        """Return one delivery of an instance with its event and attempts.
+
+        Args:
+            instance: the instance's name.
+            name: a delivery's id; or an event's id, for its newest delivery.
+        """
+
+    async def enforce_retention(self, *, before: float, limit: int) -> int:
+        """Remove what is too old, and then the oldest until the history fits its size.
+
+        It works in small commits with rests between them, so that others are not held up.
+
+        Args:
+            before: deliveries that finished before this time go with their attempts, and events without
+                any delivery; in seconds since the epoch.
+            limit: the most bytes that the history may use beside the outbox and the records.
+
+        Returns:
+            How many deliveries and events were removed.
+        """
+
+
+class Records(Protocol):
+    """Instances, registrations, and single values: JSON of typed records, encrypted if a master key is set."""
+
+    async def load_instances(self) -> dict[str, Instance]:
+        """Return all instances, by name. A damaged record raises ``StorageUnavailable``."""
+
+    async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
+        """Store an instance, and with it its first registration, if any, in one commit."""
+
+    async def remove_instance(self, name: str, *, retired_as: str | None = None) -> None:
+        """Remove an instance.
+
+        Args:
+            name: the instance's name.
+            retired_as: keep its events and deliveries under this name, which no instance can have, so that a
+                later instance of the same name does not inherit them.
+        """
+
+    async def load_registrations(self) -> dict[str, Registration]:
+        """Return all registrations, by id. A damaged record raises ``StorageUnavailable``."""
+
+    async def put_registration(self, registration: Registration, *, due: bool = False) -> None:
+        """Store a registration.
+
+        Args:
+            registration: the new or changed one.
+            due: in the same commit, make its waiting deliveries due at once: the registration has another
+                URL, header, secret or timeout, and the wait was for the former one.
+        """
+
+    async def remove_registration(self, registration_id: str) -> None:
+        """Remove a registration. Its deliveries stay; park them."""
+
+    async def get_value(self, key: str) -> Any:
+        """Return the JSON value of a key; ``None`` if there is none."""
+
+    async def put_value(self, key: str, value: Any) -> None:
+        """Store a JSON value.
+
+        Raises:
+            TypeError: the value cannot be written as JSON.
+        """
+
+    async def make_due(self, registration_id: str) -> None:
+        """Make the waiting deliveries of a registration due at once, as ``put_registration(due=True)`` does."""
+
+
+class Store(Outbox, PendingChanges, History, Records, Protocol):
+    """Everything that lasts."""
+
+    async def check(self) -> None:
+        """Write something small. Raises ``StorageUnavailable`` if the storage refuses."""
+
+    def check_open(self) -> None:
+        """Return if a write would be accepted now. Raises ``StorageUnavailable`` otherwise."""
+
+    def statistics(self) -> StoreStatistics:
+        """Return what the store has done since it was opened."""
