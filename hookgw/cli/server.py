@@ -14,7 +14,8 @@ from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.serve import serve
 from hookgw.cli.running import cancel_on_signal, renew_on_hangup
 from hookgw.config.settings import Settings
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.plugins.hooks import Hooks
 
 
@@ -73,7 +74,7 @@ async def open_server(
                     urls = await serving.start(
                         serve, create_app(gateway), settings.server, certificates, watch
                     )
-                    gateway.listens_on(urls)
+                    gateway.outbound.listens_on(urls)
                     yield Server(gateway, urls)
                     serving.cancel_scope.cancel()
         nursery.cancel_scope.cancel()

@@ -14,13 +14,13 @@ import trio
 
 from hookgw.config.settings import EventsSettings
 from hookgw.gateway.backlog_limits import LimitedOutbox
-from hookgw.gateway.connectors.runner import Connectors
+from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Invalid
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
+from hookgw.models.lanes import lane_rule
 from hookgw.models.payload_schemas import SchemaBook
-from hookgw.models.registrations import lane_of
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append
 
@@ -42,6 +42,7 @@ class EventIntake:
         catalog: Catalog,
         registry: Registry,
         admission: LimitedOutbox,
+        states: ConnectionStates,
         hooks: Hooks,
         metrics: Metrics,
         *,
@@ -53,10 +54,10 @@ class EventIntake:
         self._registry = registry
         self._admission = admission
         self._emitted = frozenset(kind.name for kind in catalog if not kind.operational)
+        self._states = states
         self._hooks = hooks
         self._metrics = metrics
         self._server_url = server_url
-        self.connections: Connectors | None = None
 
     async def accept(self, events: Sequence[Event], *, single: bool = False) -> Receipt:
         """Put events on disk, each addressed to the registrations that want it; all of them or none.
@@ -117,13 +118,13 @@ class EventIntake:
     def _address(self, event: Event) -> Append:
         self._registry.instance(event.instance)
         wanting = self._registry.wanting(event.instance, event.kind)
-        return Append(event, tuple((r.id, lane_of(r, event)) for r in wanting))
+        return Append(event, tuple((r.id, lane_rule(r).lane(event)) for r in wanting))
 
     def _completed(self, event: Event) -> Event:
         """The event with what the gateway knows and its source did not say."""
         sender = event.sender
-        if sender is None and self.connections is not None:
-            sender = self.connections.sender(event.instance)
+        if sender is None:
+            sender = self._states.sender(event.instance)
         server_url = event.server_url or self._server_url
         if sender == event.sender and server_url == event.server_url:
             return event
@@ -137,8 +138,8 @@ class EventIntake:
     async def _tell(self, accepted: Sequence[Event]) -> None:
         """Tell others of what is on disk, also where the one who handed it in has gone away."""
         for event in accepted:
-            if event.kind == "CONNECTION_UPDATE" and self.connections is not None:
-                self.connections.note(event)
+            if event.kind == "CONNECTION_UPDATE":
+                self._states.note(event)
         if not accepted or not self._hooks.implements("hookgw_event_accepted"):
             return
         with trio.move_on_after(_OBSERVERS_PATIENCE, shield=True) as patience:

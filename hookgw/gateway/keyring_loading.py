@@ -20,8 +20,6 @@ logger = structlog.get_logger("hookgw.keys")
 
 _SALT = "auth.salt"
 _GLOBAL_KEYS = "auth.global_keys"
-_GLOBAL_KEY_HASH = "auth.global_key_hash"
-"""Where data files of old have the one global key that was made."""
 
 
 class GlobalKeys:
@@ -77,7 +75,7 @@ async def open_keyring(
     for instance in instances:
         keyring.add_instance(instance.name, instance.keys)
     configured = _configured(settings, keyring)
-    found = GlobalKeys(store, await _stored(store, configured is None), configured)
+    found = GlobalKeys(store, await _stored(store), configured)
     if not found.last():
         await found.put((*found.stored, _made(found.stored, keyring, show_key, clock)))
     for key in (*found.stored, *([configured] if configured else ())):
@@ -93,14 +91,10 @@ def _configured(settings: AuthSettings, keyring: Keyring) -> Key | None:
     return Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
 
 
-async def _stored(store: Store, alone: bool) -> tuple[Key, ...]:
-    """The global keys on the shelf. One of old counts only where the settings name none, as it always did."""
+async def _stored(store: Store) -> tuple[Key, ...]:
     found = await store.get_value(_GLOBAL_KEYS)
-    if found is None:
-        old = await store.get_value(_GLOBAL_KEY_HASH) if alone else None
-        return (Key(name=DEFAULT_KEY, hash=old),) if isinstance(old, str) else ()
     try:
-        return msgspec.convert(found, tuple[Key, ...])
+        return msgspec.convert(found or (), tuple[Key, ...])
     except msgspec.ValidationError as error:
         raise StorageUnavailable(
             f"The data file is damaged: {_GLOBAL_KEYS!r} holds no keys ({error})."

@@ -14,7 +14,8 @@ import structlog
 from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.gateway.keyring_loading import GlobalKeys
 from hookgw.gateway.registry import Registry
-from hookgw.models.api_keys import Key
+from hookgw.gateway.shielded import completes
+from hookgw.models.api_keys import Key, Principal
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from hookgw.models.registrations import GLOBAL_INSTANCE
@@ -38,6 +39,11 @@ class KeyService:
         self._global = global_keys
         self._clock = clock
 
+    def principal_of(self, key: str | None) -> Principal | None:
+        """Return the principal that owns a key; ``None`` if the key is unknown, expired or missing."""
+        holder = self._keyring.find(key)
+        return None if holder is None else holder.principal
+
     def list(self, scope: str | None) -> list[Key]:
         """The keys, the oldest first, also those that have expired and have not been cleared away yet.
 
@@ -47,6 +53,7 @@ class KeyService:
         first = (self._global.configured,) if scope is None else ()
         return [*(key for key in first if key is not None), *self._stored(scope)]
 
+    @completes
     async def create(
         self, scope: str | None, name: str, *, expires_at: float | None, maker: KeyHolder
     ) -> tuple[Key, str]:
@@ -94,6 +101,7 @@ class KeyService:
         logger.info("key made", instance=scope, name=name, expires_at=expires, maker=maker.key.name)
         return made, key
 
+    @completes
     async def revoke(self, scope: str | None, name: str, *, by: KeyHolder) -> None:
         """Revoke a key: from now on it opens nothing.
 

@@ -28,18 +28,22 @@ class Registry:
         self._everywhere: tuple[Registration, ...] = ()
         self._locks: dict[str, trio.Lock] = {}
 
-    async def load(self, everywhere: tuple[Registration, ...]) -> None:
-        """Read the shelves.
+    async def load(self, everywhere: Sequence[Registration], operations: Registration | None) -> None:
+        """Read all records, and add the registrations of the configuration.
 
         Args:
-            everywhere: the registrations of the configuration, which hear every instance.
+            everywhere: the registrations of ``global_webhooks``, which hear every instance.
+            operations: the registration of ``operations.url``. No event of an instance goes to it: it is
+                found only by its id.
         """
         stored = await self._store.load_instances()
         self._instances = {name: instance.with_named_keys() for name, instance in stored.items()}
         self._registrations = await self._store.load_registrations()
         for registration in self._registrations.values():
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
-        self._everywhere = everywhere
+        if operations is not None:
+            self._registrations[operations.id] = operations
+        self._everywhere = tuple(everywhere)
         self._registrations.update((registration.id, registration) for registration in everywhere)
 
     # Instances
@@ -120,28 +124,24 @@ class Registry:
             if not lock.locked() and self._locks.get(instance) is lock:
                 del self._locks[instance]
 
-    async def put(self, registration: Registration, *, moving: Sequence[str] = ()) -> None:
-        """Store a registration; one of the configuration changes in memory alone.
+    async def put(self, registration: Registration, *, due: bool = False) -> None:
+        """Store a registration; one of the configuration changes only in memory.
 
         Args:
             registration: the new or changed one.
-            moving: lanes in which it may have pending deliveries that are to be moved; see
-                :meth:`hookgw.store.Store.put_registration`.
+            due: make its waiting deliveries due at once; see
+                :meth:`hookgw.store.protocol.Records.put_registration`.
         """
         if registration.instance == GLOBAL_INSTANCE:
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
-            await _through(self._store.put_registration(registration, moving=moving))
+            await _through(self._store.put_registration(registration, due=due))
             self._remember(registration)
         self._registrations[registration.id] = registration
 
     def _remember(self, registration: Registration) -> None:
         self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
-        self._registrations[registration.id] = registration
-
-    def add_internal(self, registration: Registration) -> None:
-        """Let a registration be found by its id alone: no event of an instance goes to it."""
         self._registrations[registration.id] = registration
 
     async def remove(self, registration: Registration) -> None:

@@ -112,10 +112,15 @@ def hookgw_dead_letter(delivery: Delivery, registration: Registration | None, re
 
 
 @hookspec
-def hookgw_lane_state(lane: str, state: LaneState) -> None:
+def hookgw_lane_state(
+    lane: str, state: LaneState, registration: str, partition: str | None, url: str | None
+) -> None:
     """Observe a lane that began to wait, or to deliver again, or ended.
 
-    A lane that merely delivers does not call it for each delivery. A failure is logged and counted.
+    ``lane`` is its key, ``registration`` the id of the registration that it belongs to, ``partition`` which of the
+    registration's lanes it is (``None`` for the only one), and ``url`` the registration's URL without user and
+    password (``None`` if it was deleted). A delivery without a wait calls no hook. A failure is logged and
+    counted.
     """
 
 

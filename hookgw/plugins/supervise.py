@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 import trio
 
-from hookgw.plugins.hook_implementation import PLUGIN_ERRORS
+from hookgw.models.errors import PluginFailed
+from hookgw.plugins.hook_implementation import PLUGIN_ERRORS, reason_of
 
 logger = structlog.get_logger("hookgw.plugins")
 
@@ -58,3 +59,21 @@ async def run_once(run: Callable[[], Awaitable[object]]) -> BaseException | None
             logger.exception("a plugin's code failed while it was cancelled", exc_info=own)
         raise rest from None
     return None
+
+
+async def keep_running(
+    plugin: str, run: Callable[[], Awaitable[None]], on_failure: Callable[[PluginFailed], None]
+) -> None:
+    """Run a plugin's background task until it returns. If it raises, restart it after a growing wait.
+
+    Args:
+        plugin: the plugin's name.
+        run: its ``hookgw_run``.
+        on_failure: called with each failure, for counting.
+    """
+
+    async def failed(error: BaseException) -> None:
+        logger.error("background task failed", plugin=plugin, exc_info=error)
+        on_failure(PluginFailed(plugin, "hookgw_run", reason_of(error)))
+
+    await restart_on_failure(run, failed)

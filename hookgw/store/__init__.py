@@ -1,5 +1,6 @@
 """Everything that lasts: one SQLite file behind a narrow face. Nothing outside knows SQL."""
 
+from hookgw.store.protocol import Outbox
 from hookgw.store.records import (
     Append,
     DeliveryQuery,
@@ -21,6 +22,7 @@ __all__ = [
     "DeliveryReport",
     "DeliverySummary",
     "LaneBacklog",
+    "Outbox",
     "RecordShelf",
     "ReplayQuery",
     "Shelves",

@@ -22,7 +22,8 @@ from trio.testing import MockClock
 from hookgw.config.load import load_settings
 from hookgw.config.settings import Settings
 from hookgw.delivery.http.resolver import Found
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.clock import virtual_clock
 from hookgw.models.deliveries import LaneState, LaneStatistics
 from hookgw.models.errors import PluginFailed, StartError
@@ -104,7 +105,7 @@ class GatewayKit:
             Invalid: a field breaks a rule, or a plugin refuses its options.
         """
         change = RegistrationChange(url=url, **fields)
-        registration, _ = await self.gateway.set_registration(instance, label, change, create=True)
+        registration, _ = await self.gateway.registrations.set(instance, label, change, create=True)
         return registration
 
     async def emit(
@@ -123,7 +124,7 @@ class GatewayKit:
             data_json=msgspec.json.encode(data),
             time=self.gateway.clock.wall(),
         )
-        await self.gateway.accept([event])
+        await self.gateway.events.accept([event])
         return event
 
     async def settled(self) -> None:
@@ -158,7 +159,7 @@ class GatewayKit:
         await trio.to_thread.run_sync(time.sleep, _LOOK_AGAIN)
         now = self.gateway.clock.steady()
         lanes = [_describe(lane) for lane in self.gateway.lanes() if not _rests(lane, now)]
-        return [*lanes, "operational events"] if self.gateway.is_telling else lanes
+        return [*lanes, "operational events"] if not self.gateway.operational.is_quiet else lanes
 
 
 async def _local_names(host: str, port: int, **options: Any) -> Found:

@@ -20,7 +20,8 @@ import trio
 from hookgw.cli.collector import tune_garbage_collector
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.events import Event
 from hookgw.models.registrations import RegistrationChange
 

@@ -209,7 +209,7 @@ import hookgw
 async def hookgw_run(gateway):
     with open("threshold", "w") as file:
         print(gc.get_threshold()[0], file=file)
-    await gateway.create_instance("told")
+    await gateway.instances.create("told")
 """
 
 

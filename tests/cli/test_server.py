@@ -68,8 +68,10 @@ async def test_no_delivery_is_made_to_the_server_itself(tmp_path: Path, bind: st
     async with open_server(settings, base=tmp_path) as server, open_receiver() as neighbour:
         port = server.urls[0].rpartition(":")[2]
         for url in (f"http://127.0.0.1:{port}/healthz", neighbour.url):
-            await server.gateway.set_registration("shop", "default", RegistrationChange(url=url), create=True)
-            attempt = await server.gateway.test_registration("shop")
+            await server.gateway.registrations.set(
+                "shop", "default", RegistrationChange(url=url), create=True
+            )
+            attempt = await server.gateway.registrations.test("shop")
             if url == neighbour.url:
                 assert attempt.outcome is Outcome.DELIVERED
             else:

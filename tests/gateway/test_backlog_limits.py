@@ -73,12 +73,12 @@ async def test_nothing_of_a_refused_batch_is_kept(
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 5}}) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(3)])
+        await kit.gateway.events.accept([event(n) for n in range(3)])
         refused = [event(n, event_id=f"again{n}") for n in range(3)]
         with pytest.raises(BacklogFull):
-            await kit.gateway.accept(refused)
+            await kit.gateway.events.accept(refused)
         assert len(await pending(kit)) == 3
-        receipt = await kit.gateway.accept(refused[:2])
+        receipt = await kit.gateway.events.accept(refused[:2])
         assert receipt.fresh == [True, True]
 
 
@@ -121,7 +121,7 @@ async def test_a_batch_that_alone_is_over_a_limit_never_passes(
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 2, "on_full": "drop_oldest"}}) as kit:
         await kit.register(hookgw_receiver.url)
         with pytest.raises(TooLarge, match=r"limits\.deliveries"):
-            await kit.gateway.accept([event(n) for n in range(3)])
+            await kit.gateway.events.accept([event(n) for n in range(3)])
 
 
 async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
@@ -131,20 +131,20 @@ async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 3}}) as kit:
         await kit.register(hookgw_receiver.url)
         first = event(event_id="same")
-        receipt = await kit.gateway.accept([first, first])
+        receipt = await kit.gateway.events.accept([first, first])
         assert receipt.fresh == [True, False]
-        await kit.gateway.accept([first, event()])
+        await kit.gateway.events.accept([first, event()])
 
         async def refuse(appends: Any) -> list[bool]:
             raise StorageUnavailable("The disk is full.")
 
         monkeypatch.setattr(kit.gateway.store, "append", refuse)
         with pytest.raises(StorageUnavailable):
-            await kit.gateway.accept([event()])
+            await kit.gateway.events.accept([event()])
         monkeypatch.undo()
-        await kit.gateway.accept([event()])
+        await kit.gateway.events.accept([event()])
         with pytest.raises(BacklogFull):
-            await kit.gateway.accept([event()])
+            await kit.gateway.events.accept([event()])
         assert len(await pending(kit)) == 3
 
 
@@ -155,7 +155,7 @@ async def test_what_is_pending_at_the_start_counts(
     settings = {"limits": {"deliveries": 3}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(2)])
+        await kit.gateway.events.accept([event(n) for n in range(2)])
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.emit(KIND, {})
         with pytest.raises(BacklogFull):
@@ -172,7 +172,7 @@ async def test_a_connector_is_held_back(
     ):
         await kit.register(hookgw_receiver.url)
         unused: Any = None
-        instance = kit.gateway.instance("shop")
+        instance = kit.gateway.instances.get("shop")
         session = ConnectorSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))
@@ -196,7 +196,7 @@ async def test_the_oldest_make_room_where_they_may(
         await kit.settled()
         ids += [(await kit.emit(KIND, {})).id for _ in range(2)]
         batch = [event(n) for n in range(2)]
-        await kit.gateway.accept(batch)
+        await kit.gateway.events.accept(batch)
         ids += [one.id for one in batch]
         dead = await deliveries(kit, DeliveryState.DEAD)
         assert [event_id for event_id, _ in dead] == ids[:4]
@@ -216,10 +216,10 @@ async def test_room_is_made_in_steps_where_one_is_not_enough(
     settings = {"limits": {"deliveries": 10, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(10)])
+        await kit.gateway.events.accept([event(n) for n in range(10)])
         await kit.settled()
         batch = [event(n) for n in range(8)]
-        await kit.gateway.accept(batch)
+        await kit.gateway.events.accept(batch)
         assert (await pending(kit))[2:] == [one.id for one in batch]
         assert len(await pending(kit)) == 10
 
@@ -246,10 +246,10 @@ async def test_for_a_limit_in_all_the_largest_backlog_makes_room(
         dead.default = answer(503)
         await kit.register(dead.url, instance="large")
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event()])
-        await kit.gateway.accept([event(n, instance="large") for n in range(4)])
+        await kit.gateway.events.accept([event()])
+        await kit.gateway.events.accept([event(n, instance="large") for n in range(4)])
         await kit.settled()
-        await kit.gateway.accept([event()])
+        await kit.gateway.events.accept([event()])
         assert len(await pending(kit)) == 2
         found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="large"))
         assert [one.state for one in reversed(found)] == ["dead", "pending", "pending", "pending"]
@@ -293,7 +293,7 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
     async with open_receiver() as old, open_kit(tmp_path, settings=settings) as kit:
         old.default = hookgw_receiver.default = answer(503)
         await kit.register(old.url)
-        await kit.gateway.accept([event(n) for n in range(2)])
+        await kit.gateway.events.accept([event(n) for n in range(2)])
         await kit.settled()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kit.gateway.accept, [event(event_id="late")])
@@ -315,7 +315,7 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
 
         async def deleting(self: LimitedOutbox, full: BacklogFull) -> int:
             dropped = await drop(self, full)
-            await kit.gateway.delete_instance("shop")
+            await kit.gateway.instances.delete("shop")
             return dropped
 
         monkeypatch.setattr(LimitedOutbox, "_drop_some", deleting)
@@ -335,7 +335,7 @@ async def test_producers_that_come_at_once_keep_the_limit_together(
     settings = {"limits": {"registration_deliveries": 10, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(10)])
+        await kit.gateway.events.accept([event(n) for n in range(10)])
         await kit.settled()
         async with trio.open_nursery() as nursery:
             for number in range(20):
@@ -352,10 +352,10 @@ async def test_deliveries_that_are_replayed_count_and_are_not_refused(
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
         for _ in range(2):
-            await kit.gateway.accept([event(n) for n in range(3)])
+            await kit.gateway.events.accept([event(n) for n in range(3)])
             await kit.settled()
         hookgw_receiver.default = answer(503)
-        assert await kit.gateway.replay("shop", Replay(since=0.0)) == 6
+        assert await kit.gateway.deliveries.replay("shop", Replay(since=0.0)) == 6
         with pytest.raises(BacklogFull):
             await kit.emit(KIND, {})
 
@@ -388,7 +388,7 @@ class Script:
 
     async def emit(self) -> None:
         known = [event(n, event_id=f"id{self.chance.randrange(60)}") for n in range(self.chance.randrange(4))]
-        await self.kit.gateway.accept([*known, event()])
+        await self.kit.gateway.events.accept([*known, event()])
 
     async def register(self) -> None:
         chosen = self.chance.choice(self.receivers)
@@ -401,13 +401,15 @@ class Script:
         )
 
     async def delete(self) -> None:
-        await self.kit.gateway.delete_registration("shop", self.chance.choice("ab"))
+        await self.kit.gateway.registrations.delete("shop", self.chance.choice("ab"))
 
     async def replay(self) -> None:
-        await self.kit.gateway.replay("shop", Replay(since=0.0, state=self.chance.choice(["dead", "all"])))
+        await self.kit.gateway.deliveries.replay(
+            "shop", Replay(since=0.0, state=self.chance.choice(["dead", "all"]))
+        )
 
     async def resend(self) -> None:
-        await self.kit.gateway.resend("shop", f"dlv_{self.chance.randrange(1, 50)}")
+        await self.kit.gateway.deliveries.resend("shop", f"dlv_{self.chance.randrange(1, 50)}")
 
     async def turn(self) -> None:
         statuses = [200, 200, 422, 500, 503, 410]
@@ -431,7 +433,7 @@ async def test_the_figures_are_those_of_the_disk_after_anything(
         for _ in range(4):
             await script.run(25)
             await kit.settled()
-            await kit.gateway._operations._to_url.wait_empty()  # what is on its way to the disk
+            await kit.gateway.operational._to_url.wait_empty()  # what is on its way to the disk
             await kit.settled()
             on_disk = await kit.gateway.store.pending_by_registration()
             backlog = kit.gateway._backlog

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hookgw.gateway.global_webhooks import read_global_webhooks
 from trio.testing import MockClock
 
-from hookgw.gateway.global_webhooks import read_global_webhooks
 from hookgw.models.clock import Clock
 from hookgw.models.errors import ConfigError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
@@ -166,8 +166,8 @@ async def test_what_is_pending_moves_along_with_a_changed_block(
         for url in (old.url, hookgw_receiver.url):
             settings = {"global_webhooks": [{"url": url, "label": "crm"}]}
             async with open_kit(tmp_path, settings=settings) as kit:
-                if kit.gateway.find_instance("shop") is None:
-                    await kit.gateway.create_instance("shop")
+                if kit.gateway.instances.find("shop") is None:
+                    await kit.gateway.instances.create("shop")
                 ids = [f"{url[-6:-1]}-{n}" for n in range(3)]
                 for event_id in ids:
                     await kit.emit("MESSAGES_UPSERT", DATA, event_id=event_id)
@@ -183,11 +183,11 @@ async def test_it_hears_every_instance_also_those_that_come_later(
     blocks = [{"url": hookgw_receiver.url, "events": ["MESSAGES_UPSERT"], "secret": SECRET}]
     async with open_kit(tmp_path, settings={"global_webhooks": blocks}) as kit:
         for name in ("shop", "bar"):
-            await kit.gateway.create_instance(name)
+            await kit.gateway.instances.create(name)
             await kit.emit("MESSAGES_UPSERT", DATA, instance=name)
             await kit.emit("CONNECTION_UPDATE", {"state": "open"}, instance=name)
         await kit.settled()
-        assert kit.gateway.registrations_of("shop") == []
+        assert kit.gateway.registrations.of_instance("shop") == []
     assert [request.json["instance"] for request in hookgw_receiver.requests] == ["shop", "bar"]
     for request in hookgw_receiver.requests:
         hookgw_receiver.verify(request, SECRET)
@@ -199,7 +199,7 @@ async def test_what_is_pending_goes_to_the_new_url_after_a_restart(
     block = {"url": hookgw_receiver.url + "old", "label": "crm"}
     hookgw_receiver.will(answer(503))
     async with open_kit(tmp_path, settings={"global_webhooks": [block]}) as kit:
-        await kit.gateway.create_instance("shop")
+        await kit.gateway.instances.create("shop")
         for number in range(3):
             await kit.emit("MESSAGES_UPSERT", DATA, event_id=f"e{number}")
         await kit.settled()
@@ -217,7 +217,7 @@ async def test_one_that_the_receiver_ended_is_disabled_until_the_next_start(
     hookgw_receiver.will(answer(410))
     blocks = [{"url": hookgw_receiver.url}]
     async with open_kit(tmp_path, settings={"global_webhooks": blocks}) as kit:
-        await kit.gateway.create_instance("shop")
+        await kit.gateway.instances.create("shop")
         for _ in range(2):
             await kit.emit("MESSAGES_UPSERT", DATA)
             await kit.settled()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from hookgw.gateway.lane_moves import Move, Moves
 from trio.testing import MockClock
 
-from hookgw.gateway.lane_moves import Move, Moves
 from hookgw.gateway.registry import Registry
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import NotFound, StorageUnavailable, Unavailable
@@ -225,16 +225,16 @@ async def test_what_ends_a_registration_while_moving_parks_all_of_it(
     if how == "disable":
         await hookgw_gateway.register("vazio", enabled=False)
     elif how == "delete":
-        await gateway.delete_registration("shop")
+        await gateway.registrations.delete("shop")
     else:
-        await gateway.delete_instance("shop")
+        await gateway.instances.delete("shop")
     assert await gateway.store.load_moves() == {}
     assert await gateway.store.backlog() == []
     brake.released.set()
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == []
     if how == "delete the instance":
-        assert gateway.find_instance("shop") is None
+        assert gateway.instances.find("shop") is None
         return
     assert await states(hookgw_gateway) == [DEAD] * 6
     if how == "disable":
@@ -370,7 +370,7 @@ async def test_a_change_that_the_disk_refuses_leaves_all_as_it_was(
         await hookgw_gateway.settled()
         assert never.ids == []
     assert hookgw_receiver.ids == ["e1", "e2", "e3", "e4", "e5", "e6"]
-    registration = gateway.find_registration("shop")
+    registration = gateway.registrations.find("shop")
     assert registration is not None
     assert registration.url == hookgw_receiver.url
 
@@ -434,7 +434,7 @@ async def test_the_caller_need_not_wait_until_all_is_moved(
                 brake.released.set()
 
             nursery.start_soon(leave)
-            await hookgw_gateway.gateway.set_registration("shop", "default", change)
+            await hookgw_gateway.gateway.registrations.set("shop", "default", change)
     await hookgw_gateway.advance(5)
     assert hookgw_receiver.ids == ["e1", "e2"]
 

@@ -96,7 +96,7 @@ async def test_what_is_remembered_of_it_goes_with_its_end(
     moves = hookgw_gateway.gateway._keeper.moves
     async with open_receiver() as old:
         await left(hookgw_gateway, old, hookgw_receiver, 200)
-        registration = hookgw_gateway.gateway.find_registration("shop")
+        registration = hookgw_gateway.gateway.registrations.find("shop")
         assert registration is not None
         assert moves.lanes(registration) == (old.url, hookgw_receiver.url)
         await answered(hookgw_gateway)
@@ -112,7 +112,7 @@ async def test_a_receiver_that_was_left_and_is_gone_disables_nothing(
         await left(hookgw_gateway, old, hookgw_receiver, 410)
         await answered(hookgw_gateway)
     assert hookgw_receiver.ids == ["e2"]
-    registration = hookgw_gateway.gateway.find_registration("shop")
+    registration = hookgw_gateway.gateway.registrations.find("shop")
     assert registration is not None
     assert registration.enabled
 

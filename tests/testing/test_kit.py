@@ -114,12 +114,12 @@ async def test_an_event_id_is_accepted_once(
 async def test_a_fake_connector_is_a_connector(tmp_path: Path, hookgw_clock: MockClock) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
-        await kit.gateway.create_instance("shop", integration="fake")
-        await kit.gateway.connect("shop")
+        await kit.gateway.instances.create("shop", integration="fake")
+        await kit.gateway.instances.connect("shop")
         await trio.testing.wait_all_tasks_blocked(0.01)
         await kit.settled()
-        assert kit.gateway.connection_state("shop") == "open"
-        message = await kit.gateway.send_text("shop", "123", "hello")
+        assert kit.gateway.instances.connection_state("shop") == "open"
+        message = await kit.gateway.instances.send_text("shop", "123", "hello")
         assert message["message"] == {"conversation": "hello"}
     assert [sent.text for sent in connector.sent] == ["hello"]
 
@@ -156,7 +156,7 @@ async def test_no_name_server_is_asked(hookgw_gateway: GatewayKit, hookgw_clock:
         ("http://a.example/", False),
     ):
         await hookgw_gateway.register(url)
-        attempt = await hookgw_gateway.gateway.test_registration("shop")
+        attempt = await hookgw_gateway.gateway.registrations.test("shop")
         assert ("could not be resolved" in (attempt.error or "")) != found
 
 

@@ -78,7 +78,7 @@ class DeliveryRoutes:
     @describes(TAG, {200: answers.DeliveryPage}, query=QUERY)
     async def list_deliveries(self, instance: str) -> Response:
         """A page of an instance's deliveries, the newest first."""
-        self._gateway.instance(instance)
+        self._gateway.instances.get(instance)
         query = self._query(instance)
         found = await self._gateway.store.list_deliveries(query)
         known = self._registrations(instance)
@@ -106,7 +106,7 @@ class DeliveryRoutes:
     @describes(TAG, {200: answers.Report})
     async def find(self, instance: str, name: str) -> Response:
         """One delivery with every attempt, by its own id or its event's."""
-        instance_id = self._gateway.instance(instance).id
+        instance_id = self._gateway.instances.get(instance).id
         report = await self._gateway.store.find_delivery(instance, name)
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
@@ -118,7 +118,7 @@ class DeliveryRoutes:
     @describes(TAG, {202: answers.Delivery}, errors=(409,))
     async def resend(self, instance: str, name: str) -> Response:
         """Send one again, at the end of its lane."""
-        summary = await self._gateway.resend(instance, name)
+        summary = await self._gateway.deliveries.resend(instance, name)
         return json_response(self._present(summary, self._registrations(instance)), 202)
 
     @describes(TAG, {202: answers.Replayed}, body=REPLAY_BODY, errors=(409,))
@@ -127,10 +127,10 @@ class DeliveryRoutes:
 
         It goes on to the end also where the client does not wait for it.
         """
-        self._gateway.instance(instance)
+        self._gateway.instances.get(instance)
         body = await read_json(self._limit)
         asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
-        replayed = await self._gateway.replay(instance, asked)
+        replayed = await self._gateway.deliveries.replay(instance, asked)
         return json_response(answers.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
 
     @staticmethod
@@ -139,13 +139,15 @@ class DeliveryRoutes:
         return present_delivery(seen, known.get(summary.registration))
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
-        return {one.id: one for one in self._gateway.registrations_of(instance)}
+        return {one.id: one for one in self._gateway.registrations.of_instance(instance)}
 
     @describes("Lanes", {200: list[answers.Lane]})
     async def lanes(self) -> Response:
         """All lanes that have something to do, or had a while ago."""
         now = self._gateway.clock.steady()
-        return json_response([present_lane(lane, now) for lane in self._gateway.lanes()])
+        by_id = self._gateway.registrations.by_id
+        lanes = self._gateway.lanes()
+        return json_response([present_lane(lane, by_id(lane.registration), now) for lane in lanes])
 
 
 def _argument(name: str, read: Callable[[str], T]) -> T | None:

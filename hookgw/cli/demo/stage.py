@@ -60,10 +60,10 @@ class Stage:
     async def register(self) -> None:
         """Create the instance and have its events posted to every receiver, signed."""
         options = {"rate": MESSAGES_PER_SECOND, "connect_delay": "500ms"}
-        await self.gateway.create_instance(INSTANCE, integration="simulator", options=options)
+        await self.gateway.instances.create(INSTANCE, integration="simulator", options=options)
         for receiver in self.receivers:
             change = RegistrationChange(url=receiver.url)
-            registration, _ = await self.gateway.set_registration(INSTANCE, receiver.name, change)
+            registration, _ = await self.gateway.registrations.set(INSTANCE, receiver.name, change)
             receiver.keys = tuple(verifying_key(secret.value) for secret in registration.secrets)
 
     async def play(self, *, once: bool) -> None:
@@ -71,14 +71,14 @@ class Stage:
         by_name = {receiver.name: receiver for receiver in self.receivers}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.screen.keep_showing, self._look)
-            await self.gateway.connect(INSTANCE)
+            await self.gateway.instances.connect(INSTANCE)
             await play(ONCE if once else itertools.cycle(FOREVER), by_name, self.screen.tell)
             await self._finish()
             nursery.cancel_scope.cancel()
 
     async def _finish(self) -> None:
         await self.observer.wait_accepted(EVENTS)
-        await self.gateway.logout(INSTANCE)
+        await self.gateway.instances.logout(INSTANCE)
         with trio.move_on_after(PATIENCE):
             await self.observer.wait_complete()
 

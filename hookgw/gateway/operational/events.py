@@ -9,6 +9,7 @@ raised about that lane or that registration, or there would be no end of it; the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -20,14 +21,14 @@ from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.digest import DeadLetterDigest, DeadLetterSummary
 from hookgw.gateway.operational.lane_health import LaneHealth
 from hookgw.gateway.operational.queue import EventQueue
-from hookgw.gateway.operational.registration import operations_lane, wanted_kinds
 from hookgw.gateway.registry import Registry
 from hookgw.models import operational_kinds as kinds
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.deliveries import Attempt, Delivery, LaneState
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event, new_event_id
-from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.models.lanes import lane_rule, partition_of
+from hookgw.models.operational_kinds import OPERATIONAL_CATALOG, OPERATIONAL_KINDS, OPERATIONS_ID
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append
@@ -39,22 +40,29 @@ logger = structlog.get_logger("hookgw.operations")
 
 
 class OperationalEvents:
-    """Raises operational events; the arguments are the gateway's own parts.
+    """Raises operational events.
+
+    Args:
+        settings, registry, hooks, metrics, clock: the gateway's.
+        registration: the events go there, beside plugins; ``None`` if ``operations.url`` is not set.
 
     Attributes:
-        registration: where they go, beside plugins; ``None`` for nowhere. Set before :meth:`run`.
-        append: puts them into the outbox, over any limit. Set before :meth:`run`.
-        pending: how many deliveries wait for ``registration``. Set before :meth:`run`.
+        registration: as given.
     """
 
     def __init__(
-        self, settings: OperationsSettings, registry: Registry, hooks: Hooks, metrics: Metrics, clock: Clock
+        self,
+        settings: OperationsSettings,
+        registration: Registration | None,
+        registry: Registry,
+        hooks: Hooks,
+        metrics: Metrics,
+        clock: Clock,
     ) -> None:
-        self.registration: Registration | None = None
-        self.append: Callable[[Sequence[Append]], Awaitable[object]]
-        self.pending: Callable[[], int]
+        self.registration = registration
+        named = (OPERATIONAL_CATALOG.resolve(name, "operations.events").name for name in settings.events)
+        self._wanted = frozenset(named) or frozenset(kind.name for kind in OPERATIONAL_KINDS)
         self._threshold = settings.backlog_threshold
-        self._wanted = wanted_kinds(settings)
         self._registry = registry
         self._hooks = hooks
         self._metrics = metrics
@@ -63,15 +71,26 @@ class OperationalEvents:
         self._dead = DeadLetterDigest()
         self._held_back = trio.Event()
         self._closing = trio.Event()
-        self._to_plugins = EventQueue("plugins", self._notify)
-        self._to_url = EventQueue("operations.url", self._deliver)
+        self._to_plugins = EventQueue("plugins")
+        self._to_url = EventQueue("operations.url")
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hand on what is raised, until cancelled."""
+    async def run(
+        self,
+        append: Callable[[Sequence[Append]], Awaitable[object]],
+        pending: Callable[[], int],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Pass on the events that are raised, until cancelled.
+
+        Args:
+            append: stores events in the outbox, beyond any limit.
+            pending: returns how many deliveries wait for :attr:`registration`.
+        """
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._to_plugins.run)
-            nursery.start_soon(self._to_url.run)
-            nursery.start_soon(self._tell_of_what_was_held_back)
+            nursery.start_soon(self._to_plugins.run, self._notify)
+            nursery.start_soon(self._to_url.run, partial(self._deliver, append, pending))
+            nursery.start_soon(self._raise_held_back)
             task_status.started()
 
     @property
@@ -102,7 +121,12 @@ class OperationalEvents:
         if ended is not None:
             seconds = round(max(0.0, self._clock.wall() - ended.since), 3)
             since = rfc3339(ended.since)
-            more: dict[str, Any] = {"lane": delivery.lane, "since": since, "seconds": seconds}
+            more: dict[str, Any] = {
+                "lane": delivery.lane,
+                "partition": partition_of(delivery.lane),
+                "since": since,
+                "seconds": seconds,
+            }
             self._raise(kinds.LANE_RECOVERED, registration.id, registration, **more)
 
     def lane_changed(self, lane: str, state: LaneState) -> None:
@@ -115,6 +139,7 @@ class OperationalEvents:
                 failing.registration,
                 self._registry.registration(failing.registration),
                 lane=lane,
+                partition=partition_of(lane),
                 since=rfc3339(failing.since),
                 outcome=failing.last.outcome.value,
                 status=failing.last.status,
@@ -203,17 +228,22 @@ class OperationalEvents:
         for event in events:
             await self._hooks.notify("hookgw_operational_event", event=event)
 
-    async def _deliver(self, events: list[Event]) -> None:
-        """Put events into the outbox, however long the disk refuses."""
+    async def _deliver(
+        self,
+        append: Callable[[Sequence[Append]], Awaitable[object]],
+        pending: Callable[[], int],
+        events: list[Event],
+    ) -> None:
+        """Store events in the outbox, however long the disk refuses."""
         registration = self.registration
-        if registration is None or self.pending() >= MOST_PENDING:
+        if registration is None or pending() >= MOST_PENDING:
             logger.error("operational events lost: too many are pending", count=len(events))
             return
-        target = (registration.id, operations_lane(registration))
-        appends = [Append(event, (target,)) for event in events]
+        rule = lane_rule(registration)
+        appends = [Append(event, ((registration.id, rule.lane(event)),)) for event in events]
         while True:
             try:
-                await self.append(appends)
+                await append(appends)
             except StorageUnavailable as error:
                 if self._closing.is_set():
                     logger.warning("operational events lost", count=len(events), reason=str(error))
@@ -223,7 +253,7 @@ class OperationalEvents:
             else:
                 return
 
-    async def _tell_of_what_was_held_back(self) -> None:
+    async def _raise_held_back(self) -> None:
         while True:
             await self._held_back.wait()
             self._held_back = trio.Event()

@@ -20,16 +20,14 @@ logger = structlog.get_logger("hookgw.operations")
 
 
 class EventQueue:
-    """A queue that one task works off.
+    """A queue with one consumer, :meth:`run`.
 
     Args:
-        place: what the events go to, for the log.
-        send: takes them, a few at a time.
+        place: where the events go, for the log.
     """
 
-    def __init__(self, place: str, send: Callable[[list[Event]], Awaitable[None]]) -> None:
+    def __init__(self, place: str) -> None:
         self._place = place
-        self._send = send
         self._waiting: deque[Event] = deque()
         self._arrived = trio.Event()
         self._empty = trio.Event()
@@ -45,14 +43,14 @@ class EventQueue:
             self._empty = trio.Event()
         self._arrived.set()
 
-    async def run(self) -> None:
-        """Send what is queued, until cancelled."""
+    async def run(self, send: Callable[[list[Event]], Awaitable[None]]) -> None:
+        """Send queued events in batches, until cancelled."""
         while True:
             await self._arrived.wait()
             self._arrived = trio.Event()
             while self._waiting:
                 batch = list(islice(self._waiting, BATCH))
-                await self._send(batch)
+                await send(batch)
                 for _ in batch:
                     self._waiting.popleft()
             self._empty.set()
