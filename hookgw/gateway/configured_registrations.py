@@ -1,11 +1,12 @@
-"""The registrations of the configuration: ``global_webhooks``, which hear every instance, and ``operations.url``.
+"""The registrations of the configuration: ``global_webhooks``, which hear every instance, and
+``operations.url``.
 
-They have no record in the store: the configuration is their record. Stored is only what must outlive a restart
-and is not in the configuration: a secret that was generated, and what the last start needed to know of the
-registration, so that what is pending follows it to another URL or to other lanes.
+They have no record in the store: the configuration is their record. Stored is only what must outlive a
+restart and is not in the configuration: a secret that was generated, and what the last start needed to know
+of the registration, so that what is pending follows it to another URL or to other lanes.
 
-All of that is stored by label. A block without a label gets one made of its URL, without user and password, so that
-the order of the blocks in the file means nothing.
+All of that is stored by label. A block without a label gets one made of its URL, without user and password,
+so that the order of the blocks in the file means nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from hookgw.parsing.registrations import parse_registration
 from hookgw.store import Store
 
 DEFAULT_CONCURRENCY = 16
-"""Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is configured."""
+"""Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is
+configured.
+"""
 
 
 class _LastStart(msgspec.Struct):

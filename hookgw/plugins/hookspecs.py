@@ -117,10 +117,10 @@ def hookgw_lane_state(
 ) -> None:
     """Observe a lane that began to wait, or to deliver again, or ended.
 
-    ``lane`` is its key, ``registration`` the id of the registration that it belongs to, ``partition`` which of the
-    registration's lanes it is (``None`` for the only one), and ``url`` the registration's URL without user and
-    password (``None`` if it was deleted). A delivery without a wait calls no hook. A failure is logged and
-    counted.
+    ``lane`` is its key, ``registration`` the id of the registration that it belongs to, ``partition`` which
+    of the registration's lanes it is (``None`` for the only one), and ``url`` the registration's URL
+    without user and password (``None`` if it was deleted). A delivery without a wait calls no hook. A
+    failure is logged and counted.
     """
 
 

@@ -52,8 +52,8 @@ from hookgw.store.records import (
 class StoreListener(Protocol):
     """Hears of commits, in the Trio thread, before the waiters of the commit run.
 
-    For one commit the calls come in this order: ``requeued``, ``appended``, ``changed``. No method may block or
-    raise: what one raises ends the store.
+    For one commit the calls come in this order: ``requeued``, ``appended``, ``changed``. No method may
+    block or raise: what one raises ends the store.
     """
 
     def requeued(self, lanes: Mapping[str, int]) -> None:
@@ -144,7 +144,8 @@ class PendingChanges(Protocol):
         Args:
             registration: the registration's id.
             reason: a sentence.
-            count, size: so many deliveries, and as many as hold so many payload bytes; one commit's worth at most.
+            count, size: so many deliveries, and as many as hold so many payload bytes; one commit's worth
+                at most.
             spared: as for :meth:`park`.
 
         Returns:
@@ -264,7 +265,9 @@ class Records(Protocol):
         """
 
     async def make_due(self, registration_id: str) -> None:
-        """Make the waiting deliveries of a registration due at once, as ``put_registration(due=True)`` does."""
+        """Make the waiting deliveries of a registration due at once, as ``put_registration(due=True)``
+        does.
+        """
 
 
 class Store(Outbox, PendingChanges, History, Records, Protocol):
