@@ -147,11 +147,8 @@ async def _follow(registration: Registration, key: str, store: Store) -> Registr
         last = None if value is None else msgspec.convert(value, _LastStart)
     except msgspec.ValidationError:
         last = None
-    if last is None:
-        # Either the registration is new, or schema 2 wrote the file, whose lanes have generation 0 and
-        # may be divided otherwise. Generation 1 has them looked through.
-        generation = 0 if registration.id == OPERATIONS_ID else 1
-    else:
+    generation = 0
+    if last is not None:
         former = msgspec.structs.replace(registration, ordering=last.ordering, concurrency=last.concurrency)
         generation = last.generation + (former.partitioning != registration.partitioning)
     now = _LastStart(registration.url, registration.ordering, registration.concurrency, generation)
