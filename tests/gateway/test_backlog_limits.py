@@ -34,7 +34,7 @@ def event(number: int = 0, *, instance: str = "shop", event_id: str | None = Non
 async def deliveries(kit: GatewayKit, state: DeliveryState) -> list[tuple[str, str | None]]:
     """Ids and reasons of those in a state, the oldest first."""
     found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", state=state, limit=1000))
-    return [(delivery.event_id, delivery.reason) for delivery in reversed(found)]
+    return [(delivery.event_id, delivery.reason) for delivery in reversed(found.deliveries)]
 
 
 async def pending(kit: GatewayKit) -> list[str]:
@@ -173,7 +173,9 @@ async def test_a_connector_is_held_back(
         await kit.register(hookgw_receiver.url)
         unused: Any = None
         instance = kit.gateway.instances.get("shop")
-        session = ConnectorSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
+        session = ConnectorSession(
+            instance, unused, kit.gateway.events.accept, kit.gateway.clock, kit.gateway.http
+        )
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))
         await trio.testing.wait_all_tasks_blocked()
@@ -252,7 +254,7 @@ async def test_for_a_limit_in_all_the_largest_backlog_makes_room(
         await kit.gateway.events.accept([event()])
         assert len(await pending(kit)) == 2
         found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="large"))
-        assert [one.state for one in reversed(found)] == ["dead", "pending", "pending", "pending"]
+        assert [one.state for one in reversed(found.deliveries)] == ["dead", "pending", "pending", "pending"]
 
 
 async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
@@ -296,7 +298,7 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
         await kit.gateway.events.accept([event(n) for n in range(2)])
         await kit.settled()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(kit.gateway.accept, [event(event_id="late")])
+            nursery.start_soon(kit.gateway.events.accept, [event(event_id="late")])
             await making.wait()
             await kit.register(hookgw_receiver.url)
             await kit.settled()
@@ -339,7 +341,7 @@ async def test_producers_that_come_at_once_keep_the_limit_together(
         await kit.settled()
         async with trio.open_nursery() as nursery:
             for number in range(20):
-                nursery.start_soon(kit.gateway.accept, [event(number)])
+                nursery.start_soon(kit.gateway.events.accept, [event(number)])
         assert len(await pending(kit)) == 10
         assert len(await deliveries(kit, DeliveryState.DEAD)) == 20
 
@@ -436,7 +438,7 @@ async def test_the_figures_are_those_of_the_disk_after_anything(
             await kit.gateway.operational._to_url.wait_empty()  # what is on its way to the disk
             await kit.settled()
             on_disk = await kit.gateway.store.pending_by_registration()
-            backlog = kit.gateway._backlog
+            backlog = kit.gateway.events._outbox._backlog
             assert {name: backlog.of(name) for name in on_disk} == on_disk
             assert backlog.count == sum(count for count, _ in on_disk.values())
             assert backlog.size == sum(size for _, size in on_disk.values())
