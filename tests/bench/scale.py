@@ -7,7 +7,7 @@ import time
 import msgspec
 import trio
 
-from hookgw.dispatch.dispatcher import REST_AFTER
+from hookgw.dispatch.dispatcher import PARK_AFTER
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.events import Event
 from tests.bench.engine import end_to_end
@@ -41,7 +41,7 @@ async def lanes_at_rest(full: bool) -> list[Result]:
                 )
                 await drained(opened)
             awake = resident_mib()
-            await trio.sleep(2 * REST_AFTER)
+            await trio.sleep(2 * PARK_AFTER)
             memory, lanes = resident_mib(), len(opened.lanes())
     return [
         Result(
