@@ -13,11 +13,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway.backlog import BacklogFull
-from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
 from hookgw.models.events import Event, new_event_id
+from hookgw.models.lanes import partition_of
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import Replay
 from hookgw.store import DeliveryQuery
@@ -280,17 +281,17 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
 async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While room is made its URL changes, and all that is pending has moved before the event goes in."""
+    """While room is made its lanes change, and all that is pending has moved before the event goes in."""
     making, made = trio.Event(), trio.Event()
-    drop = LimitedOutbox._drop_some
+    drop = PendingDeliveries.drop_oldest
 
-    async def slowly(self: LimitedOutbox, full: BacklogFull) -> int:
-        dropped = await drop(self, full)
+    async def slowly(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+        dropped = await drop(self, *given, **named)
         making.set()
         await made.wait()
         return dropped
 
-    monkeypatch.setattr(LimitedOutbox, "_drop_some", slowly)
+    monkeypatch.setattr(PendingDeliveries, "drop_oldest", slowly)
     settings = {"limits": {"registration_deliveries": 2, "on_full": "drop_oldest"}}
     async with open_receiver() as old, open_kit(tmp_path, settings=settings) as kit:
         old.default = hookgw_receiver.default = answer(503)
@@ -300,11 +301,11 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kit.gateway.events.accept, [event(event_id="late")])
             await making.wait()
-            await kit.register(hookgw_receiver.url)
+            await kit.register(hookgw_receiver.url, ordering="chat", concurrency=2)
             await kit.settled()
             made.set()
-        backlog = await kit.gateway.store.backlog()
-        assert [(lane.lane, lane.count) for lane in backlog] == [(hookgw_receiver.url, 2)]
+        backlog = await kit.gateway.store.pending_lanes()
+        assert [(partition_of(lane.lane) is None, lane.count) for lane in backlog] == [(False, 2)]
 
 
 async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_meanwhile(
@@ -313,14 +314,14 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
-        drop = LimitedOutbox._drop_some
+        drop = PendingDeliveries.drop_oldest
 
-        async def deleting(self: LimitedOutbox, full: BacklogFull) -> int:
-            dropped = await drop(self, full)
+        async def deleting(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+            dropped = await drop(self, *given, **named)
             await kit.gateway.instances.delete("shop")
             return dropped
 
-        monkeypatch.setattr(LimitedOutbox, "_drop_some", deleting)
+        monkeypatch.setattr(PendingDeliveries, "drop_oldest", deleting)
         await kit.register(hookgw_receiver.url)
         await kit.emit(KIND, {})
         await kit.settled()

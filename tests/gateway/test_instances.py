@@ -190,7 +190,7 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
     assert gateway.keys.principal_of(key) is None
     assert gateway.registrations.of_instance("shop") == []
     assert gateway.instances.connection_state("shop") is ConnectionState.CLOSE
-    assert await gateway.store.list_deliveries(DeliveryQuery(instance="shop")) == []
+    assert (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries == []
     assert await gateway.store.find_delivery("shop", "e1") is None
     assert await gateway.store.find_delivery("shop", "dlv_1") is None
 
