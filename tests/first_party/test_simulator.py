@@ -76,7 +76,7 @@ async def run_for(simulator: Connector, session: FakeSession, seconds: float) ->
     return session
 
 
-async def test_it_connects_with_a_code_and_then_opens(
+async def test_it_shows_a_qr_code_and_then_opens(
     simulator: Connector, autojump_clock: MockClock
 ) -> None:
     session = await run_for(simulator, FakeSession(rate=0, connect_delay="2s"), 60)
@@ -87,7 +87,7 @@ async def test_it_connects_with_a_code_and_then_opens(
     assert more["profileName"] == "shop"
 
 
-async def test_without_a_code(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_opens_without_a_qr_code(simulator: Connector, autojump_clock: MockClock) -> None:
     session = await run_for(simulator, FakeSession(rate=0, qr_code=False, connect_delay=0), 1)
     assert [name for name, _ in session.events] == ["connecting", "open"]
 
@@ -133,14 +133,14 @@ async def test_messages_arrive_at_the_rate(simulator: Connector, autojump_clock:
     assert times == [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0]
 
 
-async def test_a_number_of_messages_and_then_silence(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_stops_after_the_configured_number_of_messages(simulator: Connector, autojump_clock: MockClock) -> None:
     session = await run_for(simulator, FakeSession(rate=100, messages=3), 60)
     assert len(session.of("MESSAGES_UPSERT")) == 3
     silent = await run_for(simulator, FakeSession(rate=100, messages=0), 60)
     assert silent.of("MESSAGES_UPSERT") == []
 
 
-async def test_messages_satisfy_the_catalog(
+async def test_messages_match_the_schema(
     simulator: Connector, autojump_clock: MockClock, catalog: Catalog
 ) -> None:
     session = await run_for(simulator, FakeSession(rate=100, chats=5, seed=1), 4)
@@ -173,14 +173,14 @@ async def test_the_same_seed_gives_the_same_events(simulator: Connector, autojum
     assert unseeded != again
 
 
-async def test_instances_with_one_seed_differ(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_two_instances_with_one_seed_differ(simulator: Connector, autojump_clock: MockClock) -> None:
     one = await run_for(simulator, FakeSession("a", rate=10, seed=7), 3.05)
     two = await run_for(simulator, FakeSession("b", rate=10, seed=7), 3.05)
     assert without_times(one) != without_times(two)
     assert one.of("open")[0]["wuid"] != two.of("open")[0]["wuid"]
 
 
-async def test_after_a_forced_pause_it_does_not_catch_up(
+async def test_it_does_not_catch_up_after_a_pause(
     simulator: Connector, autojump_clock: MockClock
 ) -> None:
     session = FakeSession(rate=1, connect_delay=0)
@@ -190,7 +190,7 @@ async def test_after_a_forced_pause_it_does_not_catch_up(
     assert len(session.of("MESSAGES_UPSERT")) == 4
 
 
-async def test_what_is_sent_is_acknowledged_delivered_and_read(
+async def test_a_sent_message_is_acknowledged_delivered_and_read(
     simulator: Connector, autojump_clock: MockClock, catalog: Catalog
 ) -> None:
     session = FakeSession(rate=0, connect_delay=0, status_delay="1s")
@@ -221,12 +221,12 @@ async def test_what_is_sent_is_acknowledged_delivered_and_read(
 
 
 @pytest.mark.parametrize("number", ["", "abc", "123456", "1234567890123456", "5511@example.com", "55 11\n"])
-async def test_numbers_that_are_none(simulator: Connector, number: str) -> None:
+async def test_invalid_numbers_are_refused(simulator: Connector, number: str) -> None:
     with pytest.raises(Invalid, match="is no phone number; use 7 to 15 digits"):
         await simulator.send_text(FakeSession(), number, "hello")
 
 
-async def test_an_empty_text(simulator: Connector) -> None:
+async def test_an_empty_text_is_refused(simulator: Connector) -> None:
     with pytest.raises(Invalid, match="text must not be empty"):
         await simulator.send_text(FakeSession(), "5511988887777", "")
 
@@ -240,7 +240,7 @@ async def test_an_empty_text(simulator: Connector) -> None:
         ("5511988887777@s.whatsapp.net", "5511988887777@s.whatsapp.net"),
     ],
 )
-async def test_numbers_and_jids(
+async def test_numbers_and_jids_are_accepted(
     simulator: Connector, autojump_clock: MockClock, number: str, chat: str
 ) -> None:
     session = FakeSession(rate=0, connect_delay=0)
@@ -264,7 +264,7 @@ async def test_sending_while_not_connected_is_refused(
 
 
 @pytest.mark.parametrize(("share", "refused"), [(1.0, 20), (0.0, 0)])
-async def test_a_share_of_sends_is_refused(
+async def test_fail_send_refuses_that_share_of_messages(
     simulator: Connector, autojump_clock: MockClock, share: float, refused: int
 ) -> None:
     session = FakeSession(rate=0, connect_delay=0, fail_send=share)

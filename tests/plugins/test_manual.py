@@ -24,7 +24,7 @@ from hookgw.config.settings import PluginsSettings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.plugins import hookspecs
-from hookgw.plugins.hook_check import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
+from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 
