@@ -70,10 +70,12 @@ def find_in_folder(folder: Path) -> list[Candidate]:
     package = f"_hookgw_plugins_{next(_package_numbers)}"
     spec = ModuleSpec(package, None, is_package=True)
     spec.submodule_search_locations = [str(folder)]
+    # import_module and relative imports look for the parent package here.
     sys.modules[package] = module_from_spec(spec)
     found = []
     for path in sorted(folder.iterdir()):
         is_plugin = path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file()
+        # _shared.py holds code that several plugins of the folder import; it is not a plugin itself.
         if is_plugin and not path.name.startswith(("_", ".")):
             name = path.stem if path.is_file() else path.name
             load = partial(_import_from, package, name, path.name)
@@ -114,6 +116,7 @@ def without_repeated_files(candidates: Iterable[Candidate]) -> Iterator[Candidat
     for candidate in candidates:
         if candidate.path not in seen:
             yield candidate
+        # Module names and entry points have no path. load_plugins recognizes those by their object.
         if candidate.path is not None:
             seen.add(candidate.path)
 

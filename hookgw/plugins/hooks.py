@@ -59,7 +59,7 @@ class Hooks(StartupHooks):
             try:
                 await self._call(implementation, *[arguments[name] for name in HOOKS[hook]])
             except PluginFailed:
-                continue
+                continue  # it is logged and counted by now
 
     async def filter(self, event: Event, registration: Registration) -> bool:
         """Return whether the event goes to the registration: ``False`` if any plugin says ``False``.
@@ -103,6 +103,7 @@ class Hooks(StartupHooks):
         """
         for implementation in self._implementations["hookgw_encode"]:
             answer = await self._call(implementation, event, registration)
+            # A bytearray could still change after it was signed.
             if isinstance(answer, bytes):
                 return answer
             if answer is not None:

@@ -78,6 +78,7 @@ def load_plugins(  # noqa: C901
     found = list(discovery.without_repeated_files(_find(settings, base, extra or {})))
     for candidate in found:
         other = by_name.setdefault(candidate.name, candidate)
+        # Names must be unique: options, logs and errors name a plugin. Disabling the name disables both.
         if other is not candidate and candidate.name not in settings.disabled:
             raise StartError(
                 f"Two plugins are called {other.name!r}: {other.source} and {candidate.source}. Rename one."
@@ -108,7 +109,6 @@ def load_plugins(  # noqa: C901
     for info, plugin in reversed(loaded):
         if plugin is not None:
             manager.register(plugin, name=info.name)
-    manager.check_pending()
     return LoadedPlugins(
         manager=manager, plugins=tuple(info for info, _ in loaded), optional=frozenset(settings.optional)
     )

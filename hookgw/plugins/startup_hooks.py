@@ -117,6 +117,7 @@ class StartupHooks:
                     self._stop_or_switch_off(implementation, reason)
                     break
             else:
+                # Set here, so that a plugin cannot add kinds in the name of another.
                 kinds += [msgspec.structs.replace(kind, plugin=implementation.plugin) for kind in items]
         return kinds
 

@@ -55,8 +55,8 @@ async def test_a_busy_lane_is_named(
     await hookgw_gateway.emit("MESSAGES_UPSERT", {})
     await hookgw_receiver.wait_for(1)
     with monkeypatch.context() as patch:
-        patch.setattr("hookgw.testing.kit._PATIENCE", 0.05)
-        with pytest.raises(TimeoutError, match=r"127\.0\.0\.1.*delivering, 1 pending"):
+        patch.setattr("hookgw.testing.kit._SETTLE_TIMEOUT", 0.05)
+        with pytest.raises(TimeoutError, match=r"still busy after 0\.05 s: .*delivering, 1 pending"):
             await hookgw_gateway.settled()
     hookgw_clock.jump(15)
     await hookgw_gateway.advance(2)
