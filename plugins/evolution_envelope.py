@@ -12,7 +12,8 @@ For all registrations, except those with ``{"enabled": false}``::
 
     plugins: {options: {evolution_envelope: {all: true}}}
 
-An example of ``hookgw_encode`` and ``hookgw_prepare``, and of options in both places.
+An example of ``hookgw_encode`` and ``hookgw_prepare``, and of options in the
+configuration and in registrations.
 """
 
 from __future__ import annotations

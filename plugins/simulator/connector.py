@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, QRCode, Session, Unavailable
+from hookgw import ConnectionState, Invalid, NetworkRefused, QRCode, Session
 
 from . import traffic
 from .options import Options, read_options
@@ -118,25 +118,16 @@ async def _receive_messages(session: Session, options: Options, random: Random) 
     remaining = options.messages
     due = trio.current_time()
     while options.rate and remaining != 0:
-        # After a forced pause (a full disk), one message is due at once. The others are skipped: a burst
-        # would overload a gateway that has just recovered.
+        # emit waits while the gateway cannot store the event. After that, one message is due at once. The
+        # others are skipped: a burst would overload a gateway that has just recovered.
         due = max(due + 1 / options.rate, trio.current_time())
         await trio.sleep_until(due)
         message = traffic.incoming(random, options.chats, int(time.time()))
-        await _emit(session, "MESSAGES_UPSERT", message)
+        await session.emit("MESSAGES_UPSERT", message)
         remaining = None if remaining is None else remaining - 1
 
 
 async def _acknowledge(session: Session, message: dict[str, Any], delay: float) -> None:
     for status in STATUS_STEPS:
         await trio.sleep(delay)
-        await _emit(session, "MESSAGES_UPDATE", traffic.status_of(message, status))
-
-
-async def _emit(session: Session, kind: str, data: dict[str, Any]) -> None:
-    while True:
-        try:
-            return await session.emit(kind, data)
-        except Unavailable as error:
-            # A real connector would wait too: the event exists, and only the gateway cannot store it now.
-            await trio.sleep(error.retry_after)
+        await session.emit("MESSAGES_UPDATE", traffic.status_of(message, status))

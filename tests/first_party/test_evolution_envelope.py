@@ -107,7 +107,7 @@ async def test_the_headers_of_an_attempt(hooks: Hooks, registered: Registered, p
 
 
 def unpacked(token: str, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims of a token, its signature checked."""
+    """Check the signature of a token, and return its header and claims."""
     signed, _, signature = token.rpartition(".")
     padded = [part + "=" * (-len(part) % 4) for part in (*signed.split("."), signature)]
     head, claims, found = (base64.b64decode(part, altchars=b"-_", validate=True) for part in padded)

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode, Unavailable
+from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode
 from hookgw.models.errors import ConfigError
 from hookgw.models.events import Catalog
 from hookgw.plugins.hooks import Hooks
@@ -31,17 +31,15 @@ class FakeSession:
         self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
         self.events: list[tuple[str, Any]] = []
         self.times: list[float] = []
-        self.unavailable = 0
+        self.pause = 0.0
 
     def _note(self, kind: str, data: Any) -> None:
         self.events.append((kind, data))
         self.times.append(round(trio.current_time(), 6))
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        await trio.lowlevel.checkpoint()
-        if self.unavailable:
-            self.unavailable -= 1
-            raise Unavailable("The disk is full.", retry_after=3.0)
+        pause, self.pause = self.pause, 0.0
+        await trio.sleep(pause)
         self._note(kind, data)
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
@@ -180,7 +178,7 @@ async def test_two_instances_with_one_seed_differ(simulator: Connector, autojump
 
 async def test_it_does_not_catch_up_after_a_pause(simulator: Connector, autojump_clock: MockClock) -> None:
     session = FakeSession(rate=1, connect_delay=0)
-    session.unavailable = 2
+    session.pause = 6.0
     await run_for(simulator, session, 9.5)
     assert session.times[3:] == [7.0, 7.0, 8.0, 9.0]
     assert len(session.data_of("MESSAGES_UPSERT")) == 4

@@ -131,7 +131,7 @@ def test_the_error_for_an_unknown_module_shows_no_line_of_hookgw(tmp_path: Path)
 
 @pytest.fixture
 def acme_distribution(tmp_path: Path, write_plugin: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed distribution that offers the entry point ``crm``."""
+    """Install a distribution with the entry point ``crm``."""
     write_plugin("acme_hookgw.py", FILTER, folder="site")
     info = tmp_path / "site" / "acme_hookgw-3.1.dist-info"
     info.mkdir()

@@ -23,7 +23,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def plugin(**functions: Any) -> SimpleNamespace:
-    """A plugin with these hooks; names are given without ``hookgw_``."""
+    """Return a plugin with these hooks, named without ``hookgw_``."""
     return SimpleNamespace(**{f"hookgw_{name}": hookimpl(function) for name, function in functions.items()})
 
 

@@ -12,7 +12,7 @@ from hookgw.testing import FakeConnector, SentText
 
 
 class Sink:
-    """A session that notes what the connector did."""
+    """A session that records the connector's calls."""
 
     def __init__(self, instance: str) -> None:
         self.instance = instance

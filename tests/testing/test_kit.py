@@ -1,4 +1,4 @@
-"""The gateway kit: a real gateway whose time the test moves."""
+"""The gateway kit: a real gateway on a clock that the test moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The receiver against a bare client: what it records, and each fault on the wire."""
+"""The receiver with a plain client: what it records, and each fault on the wire."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def read_all(stream: trio.abc.ReceiveStream) -> bytes:
 
 
 async def exchange(receiver: Receiver, request: bytes = POST) -> bytes:
-    """One request on a connection of its own; everything that came before the connection ended."""
+    """Send one request on a new connection, and return everything until the connection ends."""
     async with await connect(receiver) as stream:
         await stream.send_all(request)
         return await read_all(stream)
