@@ -20,6 +20,7 @@ from hookgw.models.registrations import Registration
 class Events(Protocol):
     """Accepts events."""
 
+    # Positional-only arguments, here and below: the concrete classes may name theirs as they like.
     async def accept(self, events: Sequence[Event], /) -> Receipt:
         """Store events, and address each one to the registrations that want it: all of them or none.
 

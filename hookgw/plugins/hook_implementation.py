@@ -14,6 +14,7 @@ import pluggy
 from hookgw.models.errors import PluginFailed
 from hookgw.plugins import hookspecs
 
+# Read from the signatures, so that a hook is declared in one place.
 HOOKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         name: tuple(inspect.signature(spec).parameters)
@@ -36,7 +37,7 @@ PLAIN_HOOKS = frozenset(
 """Hooks that must be plain functions: hookgw calls them outside of Trio, or while it must not wait."""
 
 # SystemExit counts: a plugin's sys.exit() must not end the gateway. KeyboardInterrupt and trio.Cancelled do
-# not: they come from outside and must reach whoever waits for them.
+# not: they come from outside the plugin and must reach the code that waits for them.
 PLUGIN_ERRORS = (Exception, SystemExit)
 """The exceptions that count as a plugin's failure."""
 
@@ -48,7 +49,7 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
         plugin: the plugin's name.
         hook: the hook's name.
         call: takes all arguments of the hook by position, in the order of the hookspec, and passes on
-            those that the plugin's function takes.
+            the arguments that the plugin's function takes.
     """
 
     plugin: str
@@ -57,6 +58,7 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
 
     def failure(self, reason: str, cause: BaseException | None = None) -> PluginFailed:
         """Return an error that names this function and the reason; ``cause`` becomes its ``__cause__``."""
+        # "raise … from" would not do: an observer's failure is logged with its cause and never raised.
         failure = PluginFailed(self.plugin, self.hook, reason)
         failure.__cause__ = cause
         return failure

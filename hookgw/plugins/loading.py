@@ -46,7 +46,7 @@ class LoadedPlugins(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         manager: has every loaded plugin.
-        plugins: every plugin found, in calling order, including those that are not loaded.
+        plugins: every plugin found, in calling order, including disabled and failed ones.
         optional: the names of plugins that may fail at start.
     """
 
@@ -88,8 +88,9 @@ def load_plugins(  # noqa: C901
         for name in getattr(settings, key):
             if name not in by_name:
                 _log.warning("no plugin has this name", setting=f"plugins.{key}", name=name)
+    # Reversed, so that the first place counts if a name is there twice.
     ranks = {name: rank for rank, name in reversed(list(enumerate(settings.order)))}
-    found.sort(key=lambda candidate: ranks.get(candidate.name, len(ranks)))
+    found.sort(key=lambda candidate: ranks.get(candidate.name, len(settings.order)))
 
     manager = new_manager()
     loaded: list[tuple[PluginInfo, object]] = []
@@ -142,7 +143,7 @@ def _find(settings: PluginsSettings, base: Path, extra: Mapping[str, object]) ->
 
 def _find_in_trusted_folder(path: Path, setting: str) -> list[Candidate]:
     try:
-        # Checked before anything is imported: whoever can write here can run code as hookgw.
+        # Before anything is imported: a user who can write here can run code as hookgw.
         trouble = first_trouble(everything_in(path))
         if trouble is None:
             return discovery.find_in_folder(path)

@@ -65,7 +65,7 @@ class StartupHooks:
         return bool(self._implementations[hook])
 
     def plugins(self) -> list[PluginInfo]:
-        """Return every plugin that was found, in calling order, including those that are not called."""
+        """Return every plugin that was found, in calling order, including disabled and failed ones."""
         return list(self._infos.values())
 
     def configure(self, options: Mapping[str, Any]) -> None:
@@ -78,6 +78,7 @@ class StartupHooks:
         """
         implementations = self._implementations["hookgw_configure"]
         configurable = {implementation.plugin for implementation in implementations}
+        # All problems are collected: a configuration can be fixed in one go.
         problems = []
         for name in options:
             if name not in self._infos:
@@ -263,6 +264,7 @@ async def _run(implementation: HookImplementation, gateway: PluginGateway) -> No
         if isinstance(answer, Awaitable):
             await answer
     except SystemExit as error:
+        # Out of a task it would end the process, without naming the plugin.
         raise implementation.failure(reason_of(error), error) from error
 
 

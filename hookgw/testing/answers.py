@@ -164,6 +164,7 @@ def answer(
         keep_alive: if false, send ``connection: close`` and close the connection.
     """
     content = body.encode() if isinstance(body, str) else body
+    # 204 and 304 have no body, and 204 must not have a content-length (RFC 9110, sections 8.6 and 15.4.5).
     framing = framing or ("none" if status in (204, 304) else "length")
     lines = [f"HTTP/{version} {status} {_phrase(status) if reason is None else reason}"]
     if framing == "length":
@@ -176,6 +177,7 @@ def answer(
         lines.append("connection: close")
     # Latin-1, so that a test can send any byte in a header (RFC 9110, section 5.5: obs-text).
     head = "".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1")
+    # Always HTTP/1.1: there is no 1xx in HTTP/1.0 (RFC 9110, section 15.2).
     interim = b"".join(f"HTTP/1.1 {code} {_phrase(code)}\r\n\r\n".encode() for code in informational)
     if framing == "chunked":
         # An empty chunk ends the body, so an empty body is the last chunk alone.

@@ -82,6 +82,7 @@ class FakeConnector:
             await self._script(session)
             await log_out.wait()
         finally:
+            # Also after cancellation: session() must never return a session that is over.
             del self._running[session.instance]
 
     async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
@@ -93,6 +94,7 @@ class FakeConnector:
         Raises:
             NetworkRefused: :attr:`refusal` is set.
         """
+        # A real network has a checkpoint here, where the caller can be cancelled.
         await trio.lowlevel.checkpoint()
         if self.refusal is not None:
             raise NetworkRefused(self.refusal)

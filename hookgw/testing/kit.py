@@ -69,6 +69,7 @@ async def open_kit(
     file = folder / "hookgw-test.yaml"
     file.write_text(yaml.safe_dump(merged), encoding="utf-8")
     read = load_settings(file, {})
+    # Not left to open_gateway: only here can the test see the failures, and pass plugins as objects.
     failures: list[PluginFailed] = []
     hooks = Hooks(
         load_plugins(read.plugins, base=folder, extra=plugins),

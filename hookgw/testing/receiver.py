@@ -75,6 +75,7 @@ async def open_receiver(
         receiver.max_body = max_body
         receiver.on_fault = on_fault or receiver.faults.append
         yield receiver
+        # Connections stay open until their clients leave; the nursery would wait for them.
         nursery.cancel_scope.cancel()
 
 
@@ -109,6 +110,7 @@ class Receiver:
         self._arrived = trio.Event()
         self._nursery = nursery
         self._host = host
+        # With port 0 the system chose it; restart() needs the same one.
         self._port: int = listeners[0].socket.getsockname()[1]
         self._ssl_context = ssl_context
         self._listening: _Listening | None = None
@@ -217,7 +219,7 @@ class Receiver:
         except h11.RemoteProtocolError as error:
             self.on_fault(f"connection {number}: {error}")
         except trio.BrokenResourceError as error:
-            # A client may leave in the middle of an answer, as hookgw does at its deadline: that is no fault.
+            # A client may leave in the middle of an answer, as hookgw does at its deadline.
             if isinstance(error.__cause__, ssl.SSLError):
                 self.on_fault(f"connection {number}: {error.__cause__}")
         except BodyTooLarge as error:
@@ -249,6 +251,7 @@ class Receiver:
                 at=trio.current_time(),
             )
             self.requests.append(request)
+            # A Trio event cannot be cleared, so each request replaces it.
             self._arrived.set()
             self._arrived = trio.Event()
             if not is_early:

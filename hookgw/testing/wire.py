@@ -127,13 +127,14 @@ class Peer:
         return event if isinstance(event, h11.Request) else None
 
     async def read_body(self, most: float = math.inf) -> bytes:
-        """Return the body of the request whose head was read last.
+        """Return the body that follows the head read last.
 
         Raises:
             BodyTooLarge: it has more than ``most`` bytes; the connection cannot be used any more.
             h11.RemoteProtocolError: it is incomplete, or its transfer coding is invalid.
         """
         body = bytearray()
+        # Counted while reading: a chunked body does not declare its length.
         while isinstance(event := await self._next_event(), h11.Data):
             body += event.data
             if len(body) > most:

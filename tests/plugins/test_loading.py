@@ -181,7 +181,7 @@ def test_disabled_plugins_are_listed_and_not_imported(tmp_path: Path, write_plug
 def test_order_comes_first(tmp_path: Path, write_plugin: Write) -> None:
     for name in "abcd":
         write_plugin(f"{name}.py", FILTER)
-    loaded = load(tmp_path, order=("d", "b"))
+    loaded = load(tmp_path, order=("d", "d", "b"))
     assert names(loaded) == ["d", "b", "a", "c"]
     called = [found.plugin_name for found in reversed(loaded.manager.hook.hookgw_filter.get_hookimpls())]
     assert called == ["d", "b", "a", "c"]
