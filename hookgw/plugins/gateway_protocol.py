@@ -1,7 +1,7 @@
 """The part of the running gateway that plugins may use.
 
-:class:`~hookgw.gateway.gateway.Gateway` and its parts satisfy these Protocols. This package cannot import them:
-they call plugins, so they import this package.
+:class:`~hookgw.gateway.gateway.Gateway` and its parts satisfy these Protocols. This package cannot import
+them: they call plugins, so they import this package.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hookgw.models.registrations import Registration
 class Events(Protocol):
     """Accepts events."""
 
+    # Positional-only arguments, here and below: the concrete classes may name theirs as they like.
     async def accept(self, events: Sequence[Event], /) -> Receipt:
         """Store events, and address each one to the registrations that want it: all of them or none.
 
