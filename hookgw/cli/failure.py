@@ -8,10 +8,10 @@ import click
 
 
 class Failed(click.ClickException):
-    """The command was understood and could not be done.
+    """The command is valid but could not be carried out.
 
     Args:
-        messages: whole sentences; each becomes a line of its own.
+        messages: whole sentences. Each is printed on its own line.
     """
 
     exit_code = 1
@@ -20,9 +20,9 @@ class Failed(click.ClickException):
         super().__init__("\n".join(messages))
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Write the messages to standard error."""
+        """Print the messages to standard error."""
         click.echo(f"Error: {self.message}", file=file, err=True)
 
 
-class Away(Failed):
-    """The gateway does not answer, or says that it cannot just now; trying again can help."""
+class ServerUnavailable(Failed):
+    """The gateway does not respond, or responds that it is unavailable. A retry may succeed."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from hookgw.cli.configuration import config_option, read_hooks, read_settings
+from hookgw.cli.configuration import config_option, load_hooks, read_settings
 from hookgw.cli.output import json_option, show_json, show_table
 
 
@@ -17,7 +17,7 @@ from hookgw.cli.output import json_option, show_json, show_table
 def plugins(config: Path | None, as_json: bool) -> None:
     """List the plugins and their hooks."""
     settings, base = read_settings(config)
-    found = read_hooks(settings, base).plugins()
+    found = load_hooks(settings, base).plugins()
     if as_json:
         show_json(msgspec.to_builtins(found))
         return
