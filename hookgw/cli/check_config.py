@@ -25,5 +25,5 @@ def check_config(file: Path | None) -> None:
     load_hooks(settings, base)
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
-    warn_of_exposed_secrets(file)
+    warn_of_exposed_secrets(file)  # after load_hooks, which configures the log
     click.echo(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")

@@ -20,7 +20,7 @@ from hookgw.models.userinfo import with_masked_user
 R = TypeVar("R")
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
-CONNECT_TIMEOUT = 5.0
+CONNECT_TIMEOUT = 5.0  # a running gateway accepts at once: a wrong address must not take a minute
 RESPONSE_TIMEOUT = 60.0
 """Seconds. ``webhook test`` responds only after the receiver has, which may take that long."""
 UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
@@ -45,6 +45,7 @@ class Client:
         # Every message names the server, and terminals are shared: never print a password.
         self._server = with_masked_user(server)
         if server.startswith("unix:"):
+            # The host is never resolved, but HTTP requires one. Without TLS no certificates need loading.
             url = "http://localhost"
             transport = httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)
         else:
@@ -68,8 +69,8 @@ class Client:
     def call(
         self,
         method: str,
-        *path: str,
-        body: Any = None,
+        *path: str | None,
+        body: Mapping[str, Any] | None = None,
         content: bytes | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str | int | None] | None = None,
@@ -79,8 +80,9 @@ class Client:
 
         Args:
             method: the HTTP method.
-            path: the segments of the path. Each is quoted, so that a name may contain any character.
-            body: a value to send as JSON.
+            path: the segments of the path. ``None`` is left out; each other segment is quoted, so that a name
+                may contain any character.
+            body: an object to send as JSON; fields with the value ``None`` are left out.
             content: bytes to send unchanged, instead of ``body``.
             content_type: the type of ``content``.
             query: parameters; those with the value ``None`` are left out.
@@ -98,9 +100,11 @@ class Client:
         if content is not None:
             options |= {"content": content, "headers": {"content-type": content_type}}
         elif body is not None:
-            options["json"] = body
+            # To the API, null is a value and not a missing field.
+            options["json"] = {name: value for name, value in body.items() if value is not None}
         try:
-            response = self._http.request(method, "/".join(map(_quote_segment, path)), **options)
+            url = "/".join(_quote_segment(segment) for segment in path if segment is not None)
+            response = self._http.request(method, url, **options)
         except httpx.HTTPError as error:
             raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
         failure = ServerUnavailable if response.status_code in UNAVAILABLE else Failed
@@ -184,5 +188,6 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
     lines = error.get("message") if isinstance(error, dict) else None
     messages = [str(line) for line in lines] if isinstance(lines, list) else []
     if response.status_code == HTTPStatus.UNAUTHORIZED:
+        # The gateway speaks of the apikey header, which users of a command do not set themselves.
         messages.append("Set the key with --key or HOOKGW_KEY.")
     return messages or [f"{response.status_code} {response.reason_phrase}"]

@@ -50,6 +50,7 @@ def read_settings(given: Path | None) -> tuple[Settings, Path]:
         ConfigError: a key or value is wrong. The message names its path and line.
     """
     path = find_config(given)
+    # Plugin folders are relative to the file, so that the directory of a service does not matter.
     settings = load_settings(path, os.environ)
     return settings, (path.parent if path else Path())
 

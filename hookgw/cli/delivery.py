@@ -126,6 +126,7 @@ def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None
             "accepted": found["acceptedAt"],
             "finished": found["finishedAt"],
             "next attempt": found["nextAttemptAt"],
+            # As JSON on one line, so that it can be copied into `hookgw emit --data`.
             "data": json.dumps(found["event"]["data"], ensure_ascii=False),
         }
     )

@@ -53,6 +53,7 @@ def emit(
         raise click.UsageError("Give either EVENT or --batch FILE.")
     if batch is None:
         fields = {"event": event, "data": data or NO_DATA} | ({"id": event_id} if event_id else {})
+        # msgspec inserts the raw payload. httpx would have to decode it, which changes numbers.
         content, content_type = msgspec.json.encode(fields), "application/json"
     else:
         if data is not None or event_id is not None:

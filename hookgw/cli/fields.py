@@ -26,6 +26,7 @@ def read_json(_ctx: click.Context, _param: click.Parameter, value: str | None) -
         elif value.startswith("@"):
             content = Path(value[1:]).read_bytes()
         else:
+            # An argument may contain bytes that are not UTF-8; the JSON check reports them.
             content = value.encode(errors="surrogateescape")
         msgspec.json.decode(content)
     except OSError as error:

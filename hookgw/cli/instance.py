@@ -30,17 +30,13 @@ def create(
 
     The key is shown once. Store it now.
     """
-    fields = {
-        "instanceName": name,
-        "integration": integration,
-        "token": token,
-        "webhook": url and {"url": url},
-    }
-    body = {field: value for field, value in fields.items() if value is not None}
+    webhook = {"url": url} if url else None
+    body = {"instanceName": name, "integration": integration, "token": token, "webhook": webhook}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:
         show_json(created)
     else:
+        # The API returns the key as "hash", where clients of other gateways look for it.
         show_fields({"instance": name, "integration": integration, "key": created["hash"], "URL": url})
         # The warnings are those of the registration, if there is one.
         show_warnings(created.get("webhook") or created)

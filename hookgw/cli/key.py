@@ -35,10 +35,6 @@ def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--instance", help="Keys of this instance.  [default: the global keys]")(command)
 
 
-def _path(verb: str, instance: str | None, *rest: str) -> tuple[str, ...]:
-    return ("key", verb, *rest) if instance is None else ("key", verb, instance, *rest)
-
-
 @key.command()
 @click.argument("name")
 @instance_option
@@ -58,9 +54,8 @@ def create(
 
     The key is shown once. Store it now.
     """
-    fields = {"name": name, "expiresIn": expires_in, "expiresAt": expires_at}
-    body = {field: value for field, value in fields.items() if value is not None}
-    created = client.call("POST", *_path("create", instance), body=body)
+    body = {"name": name, "expiresIn": expires_in, "expiresAt": expires_at}
+    created = client.call("POST", "key", "create", instance, body=body)
     if as_json:
         show_json(created)
     else:
@@ -76,7 +71,7 @@ def list_(client: Client, instance: str | None, as_json: bool) -> None:
 
     The keys themselves cannot be shown again: hookgw stores only their hashes.
     """
-    found = client.call("GET", *_path("list", instance))
+    found = client.call("GET", "key", "list", instance)
     if as_json:
         show_json(found)
     else:
@@ -89,5 +84,5 @@ def list_(client: Client, instance: str | None, as_json: bool) -> None:
 @server_options
 def revoke(client: Client, name: str, instance: str | None) -> None:
     """Revoke a key. This takes effect at once."""
-    client.call("DELETE", *_path("delete", instance, name))
+    client.call("DELETE", "key", "delete", instance, name)
     click.echo(f"Revoked {name!r}.")

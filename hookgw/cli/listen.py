@@ -25,7 +25,7 @@ from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import open_receiver
 
-FAILURE_STATUS = 503
+FAILURE_STATUS = 503  # the lane waits and retries; a 500 counts as failed and may end as a dead letter
 MAX_TEXT = 80
 MAX_BODY = 2**24
 """Bytes. A longer body is not read and gets 413: anybody may connect if --host is a public address."""
@@ -116,6 +116,7 @@ class ListenOptions:
             now: seconds since the epoch.
         """
         event = read_received_event(request, self.keys, now)
+        # hookgw retries after a 401: with the right secret, the same delivery still arrives.
         if event.verified is False:
             status: int = HTTPStatus.UNAUTHORIZED
         else:
@@ -173,6 +174,7 @@ async def run(host: str, port: int, options: ListenOptions) -> None:
                 click.echo(f"Listening on {receiver.url} (press Ctrl-C to stop)", err=True)
                 with stop:
                     await trio.sleep_forever()
+        # open_receiver opens its own nursery, so even a port in use arrives in a group.
         except* OSError as group:
             reason = group.exceptions[0]
             raise StartError(

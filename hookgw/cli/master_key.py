@@ -17,4 +17,5 @@ def master_key() -> None:
     Keep the key apart from the data file and its backups: without it, they
     cannot be read.
     """
+    # Nothing but the key, so that the output can go to a file.
     click.echo(new_master_key())

@@ -70,6 +70,7 @@ def _print(renderable: Any) -> None:
     if not console.is_terminal:
         # In a pipe rich assumes 80 columns and wraps URLs, which breaks `| grep` and `| awk`.
         console.width = PIPE_WIDTH
+    # rich pads every line to the full width, which wraps in narrower windows and shows in copied text.
     with console.capture() as drawn:
         console.print(renderable)
     click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))

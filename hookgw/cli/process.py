@@ -27,16 +27,24 @@ GC_THRESHOLD = 50_000
 logger = structlog.get_logger("hookgw")
 
 
+class StoppedEarly(Exception):
+    """A signal arrived before the program was ready."""
+
+
 def run_to_end(main: Callable[..., Awaitable[T]], *args: Any) -> T:
     """Run a Trio program and return its result.
 
     Raises:
         Failed: with all messages, if the program raises a :class:`HookgwError` or a group of them.
-        SystemExit: 1, if it raises anything else. That is a bug and is logged with its traceback.
+        SystemExit: 0, if it raises :class:`StoppedEarly`. 1, if it raises anything else: that is a bug and is
+            logged with its traceback.
     """
+    # trio.run may raise a group even for one error, because every error passes through nurseries.
     try:
         return trio.run(main, *args)
     except Exception as error:
+        if ExceptionGroup("", [error]).split(StoppedEarly)[1] is None:
+            raise SystemExit(0) from error
         messages = _messages(error)
         if messages is None:
             logger.critical("crashed", exc_info=error)

@@ -60,7 +60,7 @@ def read_received_event(request: Received, keys: Sequence[VerifyingKey], now: fl
         id=request.event_id,
         kind=request.header("x-event-type"),
         instance=request.header("x-instance-name"),
-        attempt=request.header("x-attempt"),
+        attempt=request.header("x-attempt"),  # not a number: anyone may send anything
         verified=problem is None if keys else None,
         problem=problem,
         # A plugin may encode the payload without the envelope.

@@ -86,6 +86,7 @@ def split_into_windows(since: str, until: str | None, now: float) -> list[dict[s
     # Times have milliseconds: a range of a few milliseconds has fewer windows.
     bounds = list(dict.fromkeys([since, *inner]))
     windows = [{"since": a, "until": b} for a, b in pairwise(bounds)]
+    # Without `until` the last window is open: the gateway's clock may be ahead of this machine's.
     return [*windows, {"since": bounds[-1]} | ({"until": until} if until else {})]
 
 

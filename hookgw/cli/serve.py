@@ -27,6 +27,7 @@ def serve(config: Path | None) -> None:
     is lost.
     """
     settings, base = read_settings(config)
+    # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
     raise_file_limit()

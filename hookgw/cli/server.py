@@ -13,7 +13,7 @@ import trio
 from hookgw.api.app import create_app
 from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.serve import serve
-from hookgw.cli.process import cancel_on_signal
+from hookgw.cli.process import StoppedEarly, cancel_on_signal
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway, open_gateway
 from hookgw.plugins.hooks import Hooks
@@ -56,10 +56,12 @@ async def open_server(
 
     Raises:
         StartError: the certificate cannot be loaded.
+        StoppedEarly: a signal arrived before the server was ready.
         ExceptionGroup: with a ``StartError`` if the gateway or the API cannot start, or with the exception of
             a task that crashed. A crash cancels the block.
     """
     stop = trio.CancelScope()
+    is_ready = False
     tls = settings.server.tls
     # It reads files and imports cryptography, which would block the event loop.
     certificates = await trio.to_thread.run_sync(Certificates, tls) if tls.certificate else None
@@ -77,10 +79,15 @@ async def open_server(
                     urls = await serving.start(
                         serve, create_app(gateway), settings.server, certificates, watch
                     )
+                    # The address guard must refuse deliveries to this server: they would go round in circles.
                     gateway.listens_on(urls)
+                    is_ready = True
                     yield Server(gateway, urls)
-                    serving.cancel_scope.cancel()
+                    serving.cancel_scope.cancel()  # only reached if the block ends without a signal
         nursery.cancel_scope.cancel()
+    # A generator that ends without a yield is a RuntimeError, which looked like a crash of the gateway.
+    if not is_ready:
+        raise StoppedEarly
 
 
 async def _reload_on_hangup(

@@ -69,7 +69,7 @@ def tail(client: Client, instance: str, lines: int, interval: float, as_json: bo
 
     try:
         follow(DeliveryFeed(fetch), lines, show, lambda: time.sleep(interval))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # the only way to end it, so the exit code is 0
         return
 
 
@@ -106,6 +106,7 @@ class DeliveryFeed:
         """Return the deliveries that were attempted or finished since the last call, in order."""
         oldest = min(self._pending, default=self._newest + 1)
         found: list[DeliveryJson] = []
+        # The list is newest first: read until it reaches the oldest delivery that can have changed.
         cursor, limit = None, FIRST_PAGE
         while True:
             page = self._fetch(cursor, limit)
@@ -192,4 +193,5 @@ def _number(delivery: DeliveryJson) -> int:
 
 
 def _status(delivery: DeliveryJson) -> tuple[str, int]:
+    # An attempt changes the second, an end the first. A resent delivery is pending again.
     return delivery["state"], delivery["attempts"]

@@ -46,10 +46,6 @@ def label_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def _path(verb: str, instance: str, label: str | None) -> tuple[str, ...]:
-    return ("webhook", verb, instance) if label is None else ("webhook", verb, instance, label)
-
-
 @webhook.command("set")
 @click.argument("instance")
 @click.argument("url")
@@ -98,7 +94,7 @@ def set_(
     change = {"url": url, "byEvents": by_events, **fields}
     # The API reads a missing field as "keep the stored value".
     given = {name: value for name, value in change.items() if value is not None}
-    stored = client.call("POST", *_path("set", instance, label), content=msgspec.json.encode(given))
+    stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
     _show(stored, as_json)
 
 
@@ -109,7 +105,7 @@ def set_(
 @json_option
 def find(client: Client, instance: str, label: str | None, as_json: bool) -> None:
     """Show a registration; exit code 1 if there is none."""
-    stored = client.call("GET", *_path("find", instance, label))
+    stored = client.call("GET", "webhook", "find", instance, label)
     if stored is not None:
         _show(stored, as_json)
         return
@@ -128,7 +124,7 @@ def delete(client: Client, instance: str, label: str | None) -> None:
 
     Its pending deliveries become dead letters.
     """
-    client.call("DELETE", *_path("delete", instance, label))
+    client.call("DELETE", "webhook", "delete", instance, label)
     click.echo(f"Deleted the registration of {instance!r}{_label_suffix(label)}.")
 
 
@@ -142,11 +138,19 @@ def test(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 
     The event is sent at once, outside the lane.
     """
-    attempt = client.call("POST", *_path("test", instance, label))
+    attempt = client.call("POST", "webhook", "test", instance, label)
     if as_json:
         show_json(attempt)
     else:
-        show_fields(attempt)
+        show_fields(
+            {
+                "outcome": attempt["outcome"],
+                "status": attempt["status"],
+                "duration": f"{attempt['duration']:g} ms",
+                "error": attempt["error"],
+                "response": attempt["answer"] or None,
+            }
+        )
     if attempt["outcome"] != "delivered":
         raise Failed(
             attempt.get("error") or f"The test event was not delivered (outcome: {attempt['outcome']})."
@@ -163,7 +167,7 @@ def secret(client: Client, instance: str, label: str | None, as_json: bool) -> N
 
     With v1a signatures, print the public key instead.
     """
-    _show_secret(client.call("GET", *_path("secret", instance, label)), as_json)
+    _show_secret(client.call("GET", "webhook", "secret", instance, label), as_json)
 
 
 @webhook.command("public-key")
@@ -173,7 +177,7 @@ def secret(client: Client, instance: str, label: str | None, as_json: bool) -> N
 @json_option
 def public_key(client: Client, instance: str, label: str | None, as_json: bool) -> None:
     """Print the public key that verifies v1a signatures."""
-    _show_secret(client.call("GET", *_path("publicKey", instance, label)), as_json)
+    _show_secret(client.call("GET", "webhook", "publicKey", instance, label), as_json)
 
 
 @webhook.command("rotate-secret")
@@ -188,8 +192,8 @@ def rotate_secret(client: Client, instance: str, label: str | None, grace: str |
     With v1a signatures, print its public key instead. During the grace period, deliveries are signed with
     both the old and the new secret, so that the receiver can change without a gap.
     """
-    body = {"grace": grace} if grace else {}
-    _show_secret(client.call("POST", *_path("rotateSecret", instance, label), body=body), as_json)
+    response = client.call("POST", "webhook", "rotateSecret", instance, label, body={"grace": grace})
+    _show_secret(response, as_json)
 
 
 @webhook.command()
@@ -198,8 +202,8 @@ def rotate_secret(client: Client, instance: str, label: str | None, grace: str |
 @server_options
 def resume(client: Client, instance: str, label: str | None) -> None:
     """Retry now if deliveries are waiting or paused."""
-    client.call("POST", *_path("resume", instance, label))
-    click.echo(f"Deliveries of {instance!r}{_label_suffix(label)} are retried now.")
+    client.call("POST", "webhook", "resume", instance, label)
+    click.echo(f"Waiting deliveries of {instance!r}{_label_suffix(label)} are retried now.")
 
 
 def _show_secret(response: dict[str, Any], as_json: bool) -> None:

@@ -14,6 +14,7 @@ from hookgw.cli.failure import Failed
 from hookgw.cli.process import (
     GC_THRESHOLD,
     RECOMMENDED_OPEN_FILES,
+    StoppedEarly,
     raise_file_limit,
     run_to_end,
     tune_garbage_collector,
@@ -62,6 +63,14 @@ def test_a_bug_is_logged_with_its_traceback(error: Exception) -> None:
         run_to_end(fail, error)
     assert caught.value.code == 1
     assert logged == [{"event": "crashed", "log_level": "critical", "exc_info": error}]
+
+
+@pytest.mark.parametrize("error", [StoppedEarly(), ExceptionGroup("", [StoppedEarly()])])
+def test_a_signal_during_the_start_exits_with_0(error: Exception) -> None:
+    with structlog.testing.capture_logs() as logged, pytest.raises(SystemExit) as caught:
+        run_to_end(fail, error)
+    assert caught.value.code == 0
+    assert logged == []
 
 
 class Limit:

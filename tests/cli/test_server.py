@@ -15,6 +15,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.cli import serve
+from hookgw.cli.process import StoppedEarly
 from hookgw.cli.server import open_server
 from hookgw.config.settings import (
     DeliverySettings,
@@ -86,6 +87,15 @@ async def test_a_signal_ends_the_block_and_the_next_one_kills_the_process(
         await trio.sleep_forever()
     assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+async def test_a_signal_during_the_start_stops_it(tmp_path: Path) -> None:
+    def stop(_key: str) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(StoppedEarly):
+        async with open_server(settings_in(tmp_path), base=tmp_path, show_key=stop):
+            pytest.fail("it started")
 
 
 async def test_an_exception_of_the_block_is_raised(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ async def test_each_option_of_set_is_a_field(
 async def test_each_command_has_its_path_with_and_without_a_label(
     invoke: Invoke, server: Receiver, command: list[str], method: str, target: str, label: str | None
 ) -> None:
-    server.default = says(STORED | {"secret": "whsec_x", "outcome": "delivered"})
+    attempt = {"outcome": "delivered", "status": 200, "duration": 1.0, "error": None, "answer": ""}
+    server.default = says(STORED | attempt | {"secret": "whsec_x"})
     result = await invoke("webhook", *command, *(["--label", label] if label else []))
     assert result.exit_code == 0, result.output
     (request,) = server.requests
@@ -112,11 +113,19 @@ async def test_json_is_the_stored_registration(invoke: Invoke, server: Receiver,
 
 
 async def test_a_failed_test_exits_with_1(invoke: Invoke, server: Receiver) -> None:
-    attempt = {"number": 1, "outcome": "failed", "status": 404, "error": "The receiver answered 404."}
+    error = "The receiver answered 404."
+    attempt = {"outcome": "failed", "status": 404, "duration": 4.9, "error": error, "answer": "no such hook"}
     server.default = says(attempt)
     result = await invoke("webhook", "test", "loja1")
     assert (result.exit_code, result.stderr) == (1, "Error: The receiver answered 404.\n")
-    assert "404" in result.stdout
+    shown = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    assert shown == {
+        "outcome": "failed",
+        "status": "404",
+        "duration": "4.9 ms",
+        "error": error,
+        "response": "no such hook",
+    }
     server.default = says(attempt | {"error": None})
     result = await invoke("webhook", "test", "loja1", "--json")
     assert result.stderr == "Error: The test event was not delivered (outcome: failed).\n"

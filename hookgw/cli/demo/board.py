@@ -57,13 +57,14 @@ def verdict(receivers: Sequence[DemoReceiver]) -> list[str]:
         ledger = receiver.ledger
         line = f"{receiver.name:>4}: {ledger.arrived} of {ledger.accepted} events arrived"
         failed = ledger.failed_attempts
-        after = f", after {failed} failed attempt{'s' if failed > 1 else ''}" if failed else ""
+        attempts = f" ({failed} failed attempt{'s' if failed > 1 else ''})" if failed else ""
         if ledger.flawless:
-            lines.append(f"{line} once, in order, verified{after}.")
+            lines.append(f"{line} once, in order, verified{attempts}.")
         else:
-            open_counts = {"missing": ledger.missing, "not settled": ledger.unsettled}
-            problems = {name: count for name, count in open_counts.items() if count} | ledger.faults
-            lines.append(f"{line}{after}: {named_counts(problems)}.")
+            # Ctrl-C during an outage leaves events pending on disk: they are late, not missing.
+            waiting = {"not delivered yet": ledger.missing, "not settled yet": ledger.unsettled}
+            problems = {name: count for name, count in waiting.items() if count} | ledger.faults
+            lines.append(f"{line}{attempts}: {named_counts(problems)}.")
     return lines
 
 

@@ -22,8 +22,8 @@ from hookgw.plugins.loading import load_plugins
 
 INTRODUCTION = """\
 hookgw listens on {url}. The instance "demo" is a simulated
-account. hookgw sends each message of it to three receivers. Two of them fail from
-time to time, and still no event is lost, repeated or out of order.
+account; hookgw sends each of its messages to three receivers. Two of them fail
+from time to time, but no event is lost, repeated or out of order.
 Press Ctrl-C to stop. To join in, run these commands in another terminal:
 
   export HOOKGW_URL={url} HOOKGW_KEY={key}
@@ -52,6 +52,7 @@ def demo(once: bool) -> None:
     Two of the receivers fail and recover. The third is not affected, and no event is lost, repeated or out of
     order. Ctrl-C stops the demo and prints the result.
     """
+    # A demo leaves nothing behind and never touches the data of a gateway in this folder.
     with tempfile.TemporaryDirectory(prefix="hookgw-demo-") as folder:
         settings = demo_settings(Path(folder))
         configure_logging(settings.log, sys.stderr)
@@ -63,6 +64,7 @@ def demo(once: bool) -> None:
 
 async def run(settings: Settings, once: bool) -> bool:
     """Run the demo until it ends or a signal arrives, print the verdict, and return whether all is well."""
+    # The receivers outlive the server: its drain still delivers to them.
     async with open_receivers() as receivers:
         observer = Observer(INSTANCE, {receiver.name: receiver.ledger for receiver in receivers})
         loaded = load_plugins(settings.plugins, base=Path(), extra={"demo_observer": observer})

@@ -32,7 +32,7 @@ class Ledger:
         self.unverified = 0
         self.failed_attempts = 0
         self._missing: set[str] = set()
-        self._early: set[str] = set()
+        self._early: set[str] = set()  # arrived before the gateway reported their acceptance
         self._seen: dict[str, None] = {}
         self._unsettled: deque[str] = deque()
         self._last_seq = 0
@@ -81,6 +81,7 @@ class Ledger:
         if event_id in self._seen:
             self.repeated += 1
             return
+        # A dict keeps the order of insertion, so the oldest id can be dropped.
         self._seen[event_id] = None
         if len(self._seen) > MAX_REMEMBERED:
             del self._seen[next(iter(self._seen))]

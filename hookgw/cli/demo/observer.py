@@ -66,5 +66,6 @@ class Observer:
         return self._ledgers.get(registration.label) if registration.instance == self._instance else None
 
     def _notify(self) -> None:
+        # An event of Trio cannot be cleared: wake those who wait for this one, and replace it.
         self._changed.set()
         self._changed = trio.Event()

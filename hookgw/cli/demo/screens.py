@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import click
 import trio
@@ -21,50 +20,31 @@ from hookgw.cli.output import printable
 from hookgw.models.deliveries import LaneState
 
 MAX_MESSAGES = 5
+# With these limits the table fits into 80 columns, and with the last event into 120.
 MAX_NAME = 16
 MAX_TEXT = 28
 WIDE = 120
-"""Columns from which the table has room for the last event."""
 
 ReadBoard = Callable[[], tuple[int, list[Row]]]
 """Returns how many events were accepted, and the rows."""
-
-
-class Screen(Protocol):
-    """Displays the demo."""
-
-    def add_message(self, message: str) -> None:
-        """Show that something happened."""
-
-    async def run(self, read_board: ReadBoard) -> None:
-        """Refresh the display until cancelled."""
-
-
-@contextmanager
-def open_screen(console: Console) -> Iterator[Screen]:
-    """Return a screen that suits the console and restore the console when the block ends."""
-    if not console.is_terminal:
-        yield PlainScreen()
-        return
-    # The task in run() refreshes the table; auto_refresh would start a thread for it.
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        yield LiveScreen(live)
 
 
 class PlainScreen:
     """Prints a line per second if something changed."""
 
     def add_message(self, message: str) -> None:
+        """Show that something happened."""
         click.echo(f"{_clock()} -- {message}")
 
     async def run(self, read_board: ReadBoard) -> None:
+        """Refresh the display until cancelled."""
         last = ""
         while True:
             line = summary(*read_board())
             if line != last:
                 click.echo(f"{_clock()} {line}")
             last = line
-            await trio.sleep(1)
+            await trio.sleep(1)  # a log file or a CI job keeps every line
 
 
 class LiveScreen:
@@ -83,7 +63,7 @@ class LiveScreen:
                 self._draw(read_board)
                 await trio.sleep(0.2)
         finally:
-            # The last picture stays on the terminal: it must agree with the verdict below it.
+            # The last picture stays on the terminal: show the final counts.
             self._draw(read_board)
 
     def _draw(self, read_board: ReadBoard) -> None:
@@ -91,6 +71,20 @@ class LiveScreen:
         head = Text(f"{accepted} events accepted. Each goes to every receiver.\n")
         lines = [Text(), *(Text(line, style="dim") for line in self._messages)]
         self._live.update(Group(head, table(rows, self._live.console.width), *lines), refresh=True)
+
+
+Screen = PlainScreen | LiveScreen
+
+
+@contextmanager
+def open_screen(console: Console) -> Iterator[Screen]:
+    """Return a screen that suits the console and restore the console when the block ends."""
+    if not console.is_terminal:
+        yield PlainScreen()
+        return
+    # The task in run() refreshes the table; auto_refresh would start a thread for it.
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        yield LiveScreen(live)
 
 
 def summary(accepted: int, rows: Sequence[Row]) -> str:

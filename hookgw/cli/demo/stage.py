@@ -72,6 +72,7 @@ class Stage:
 
     async def register(self) -> None:
         """Create the instance and register every receiver for its events."""
+        # Before connect(): the first message must go to every receiver, or the ledgers disagree.
         options = {"rate": MESSAGES_PER_SECOND, "connect_delay": "500ms"}
         await self.gateway.create_instance(INSTANCE, integration="simulator", options=options)
         for receiver in self.receivers:
@@ -89,10 +90,10 @@ class Stage:
             await run_outages(outages, by_name, self.screen.add_message)
             await self.observer.wait_accepted(EVENTS)
             await self.gateway.logout(INSTANCE)
-            # On a timeout the verdict says what is missing.
+            # After a timeout, the verdict names what is not delivered.
             with trio.move_on_after(LAST_EVENTS_TIMEOUT):
                 await self.observer.wait_complete()
-            nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()  # ends the screen, which never returns
 
     def _read_board(self) -> tuple[int, list[board.Row]]:
         return self.observer.accepted, board.rows(self.receivers, self.gateway.lanes())
@@ -106,7 +107,7 @@ async def run_outages(
     Args:
         outages: may be endless.
         receivers: by name.
-        add_message: called with a sentence at the begin and the end of each outage.
+        add_message: called with a sentence at the start and the end of each outage.
     """
     for outage in outages:
         await trio.sleep(outage.wait)
@@ -136,7 +137,9 @@ def demo_settings(folder: Path) -> Settings:
         except OSError:
             port = 0  # any free port
     return Settings(
+        # Ctrl-C during an outage must not wait the usual 10 s.
         server=ServerSettings(bind=(f"127.0.0.1:{port}",), shutdown_grace=Duration(3)),
+        # A new key each time: every user of this machine can reach the port.
         auth=AuthSettings(global_key=f"demo-{secrets.token_hex(8)}"),
         storage=StorageSettings(path=str(folder / "hookgw.db")),
         delivery=DeliverySettings(

@@ -58,8 +58,11 @@ async def test_the_verdict_names_every_problem() -> None:
         bot.ledger.unverified = 2
         assert board.verdict([crm, n8n, bot]) == [
             " crm: 2 of 2 events arrived once, in order, verified.",
-            " n8n: 2 of 2 events arrived once, in order, verified, after 3 failed attempts.",
-            " bot: 2 of 3 events arrived: 1 missing, 1 not settled, 1 repeated, 2 not verified.",
+            " n8n: 2 of 2 events arrived once, in order, verified (3 failed attempts).",
+            (
+                " bot: 2 of 3 events arrived: "
+                "1 not delivered yet, 1 not settled yet, 1 repeated, 2 not verified."
+            ),
         ]
 
 
