@@ -65,7 +65,7 @@ class LazyGroup(click.Group):
         self._load_plugin_commands()
         return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Return the command with that name, or ``None``."""
         # Built-in commands first: a plugin can add commands but not replace `serve`.
         if cmd_name in COMMANDS:

@@ -57,7 +57,7 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
             colour, unless ``NO_COLOR`` is set), and JSON lines otherwise.
         stream: the destination, standard error by default. The caller keeps ownership and closes it.
     """
-    # Commands such as `hookgw --version` import this module's callers but never log.
+    # structlog is slow to import, and most commands never log.
     import structlog
 
     stream = sys.stderr if stream is None else stream

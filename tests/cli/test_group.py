@@ -66,7 +66,7 @@ def test_help_fits_80_columns_and_no_summary_is_cut(args: list[str]) -> None:
 
 
 def run(*args: str, add: Callable[[click.Group], None] = lambda _: None) -> click.testing.Result:
-    """Run a new group whose plugin commands come from ``add``."""
+    """Run a new group; ``add`` adds the plugin commands."""
     fresh = group.LazyGroup(name="hookgw", add_plugin_commands=add)
     return click.testing.CliRunner().invoke(fresh, args)
 
