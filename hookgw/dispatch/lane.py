@@ -103,7 +103,7 @@ class Lane:
         self._waiting_until: float | None = None
         self._past = past or LaneMemory()
         if self._past.connection is not None:
-            transport.take_over(self._past.connection)
+            transport.adopt_connection(self._past.connection)
             self._past.connection = None
         buffer = services.settings.lane_buffer
         self._source = LaneQueue(key, services.store, self._past, buffer=buffer, behind=backlog > 0)
@@ -232,7 +232,7 @@ class Lane:
 
     def _lay_down(self) -> LaneMemory:
         """What is left of the lane, with its connection."""
-        self._past.connection = self._transport.give_away()
+        self._past.connection = self._transport.release_connection()
         return self._past
 
     def _wake_up(self) -> None:

@@ -165,7 +165,7 @@ class Wiring:
         nursery.start_soon(keep_pruning, self.store, self.clock, self.settings.storage)
         operations = self._operations.registration
         configured = everywhere if operations is None else (*everywhere, operations)
-        nursery.start_soon(self._egress.tell_of_refused, configured)
+        nursery.start_soon(self._egress.log_refused_urls, configured)
 
     async def _open_operations(self) -> None:
         registration = await read_operations(self.settings.operations, self.store)

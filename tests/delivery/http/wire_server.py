@@ -13,7 +13,7 @@ import trio
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.response import Answer
+from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
@@ -115,7 +115,7 @@ async def serving(behaviour: Behaviour, *, context: ssl.SSLContext | None = None
 
 
 def answering(*answers: bytes) -> Behaviour:
-    """Answer the requests of a connection with these bytes, one after the other, then close it."""
+    """Response the requests of a connection with these bytes, one after the other, then close it."""
 
     async def behaviour(peer: Peer) -> None:
         for answer in answers:
@@ -159,7 +159,7 @@ async def transport(
         nursery.cancel_scope.cancel()
 
 
-async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Answer:
+async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Response:
     """One exchange with the server."""
     target = server.target()
     head = RequestHead(target, {"content-type": "application/json"}).render(len(body))
