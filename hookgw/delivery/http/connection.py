@@ -49,10 +49,9 @@ class Connection:
         origin: as given.
         parser: the state of the response to the last request.
         sent: whether the last request was sent completely.
-        is_outdated: set to close the connection after the exchange in progress.
     """
 
-    __slots__ = ("_read_error", "_send_error", "_stream", "is_outdated", "origin", "parser", "sent")
+    __slots__ = ("_read_error", "_send_error", "_stream", "origin", "parser", "sent")
 
     def __init__(self, stream: Stream, origin: Origin, max_answer: int) -> None:
         self._stream = stream
@@ -61,14 +60,13 @@ class Connection:
         self.origin = origin
         self.parser = ResponseParser(max_answer)
         self.sent = True
-        self.is_outdated = False
 
     @property
     def reusable(self) -> bool:
         """Whether the last exchange left the connection fit for another; false for a new connection."""
         # A response may arrive before the request is sent completely. The receiver would read the rest of
         # that request as the start of the next one.
-        return self.parser.reusable and self.sent and not self.is_outdated
+        return self.parser.reusable and self.sent
 
     async def is_quiet(self) -> bool:
         """Whether nothing arrived since the last response: no surplus bytes, no end, no reset."""

@@ -26,7 +26,7 @@ import httpx
 import trio
 
 from hookgw.delivery.http import httpx_adapter
-from hookgw.delivery.http.connection import Connection, IdleConnection
+from hookgw.delivery.http.connection import Connection, IdleConnection, Origin
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Phase, ResponseFailed, SendFailed, TimedOut
@@ -66,6 +66,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         self._deadlines = deadlines
         self._connection: Connection | None = None
         self._busy = False
+        self._only_keep: Origin | None = None
         # Made on first use: a lane never needs it, and there are thousands of lanes.
         self._turn: trio.Lock | None = None
         self._phase = Phase.CONNECT
@@ -99,7 +100,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
         """
         if self._busy:
             raise trio.BusyResourceError("another exchange is in progress on this lane's connection")
-        self._busy = True
+        self._busy, self._only_keep = True, None
         started_at = trio.current_time()
         # Copying the body costs less than a second system call and a second packet.
         request = head + body
@@ -127,8 +128,11 @@ class LaneTransport(httpx.AsyncBaseTransport):
             return await self._converse(self._connection, request, deadline, started_at)
         finally:
             self._busy = False
+            connection = self._connection
             # Also the path of cancellation: half an exchange on a connection would corrupt the next one.
-            if self._connection is not None and not self._connection.reusable:
+            if connection is not None and (
+                not connection.reusable or self._only_keep not in (None, connection.origin)
+            ):
                 self.close_nowait()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -174,12 +178,9 @@ class LaneTransport(httpx.AsyncBaseTransport):
         An exchange in progress is not disturbed; its connection is closed when it ends. Without this call
         the connection would stay open until the next exchange, which may be far off.
         """
-        connection = self._connection
-        if connection is None or connection.origin == (target.scheme, target.host, target.port):
-            return
-        if self._busy:
-            connection.is_outdated = True
-        else:
+        # Noted for an exchange in progress, which may still be connecting and have no connection to mark.
+        self._only_keep = (target.scheme, target.host, target.port)
+        if not self._busy and self._connection is not None and self._connection.origin != self._only_keep:
             self.close_nowait()
 
     def release_connection(self) -> IdleConnection | None:

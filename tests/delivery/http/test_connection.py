@@ -8,7 +8,7 @@ import trio
 from hookgw.delivery.http.connection import SMALL, Connection
 from hookgw.delivery.http.errors import SendFailed
 from hookgw.delivery.http.stream import StreamBroken
-from tests.delivery.http.wire_server import OK
+from tests.delivery.http.raw_receiver import OK
 
 ORIGIN = ("http", "127.0.0.1", 80)
 

@@ -14,9 +14,9 @@ import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import DeliveryError, Phase, TimedOut
+from hookgw.delivery.http.errors import DeliveryError, Phase, SendFailed, TimedOut
 from hookgw.delivery.http.transport import LaneTransport
-from tests.delivery.http.wire_server import OK, Peer, Server, always_ok, answering, dialer, serving
+from tests.delivery.http.raw_receiver import OK, Peer, Server, always_ok, answering, dialer, serving
 
 
 @asynccontextmanager
@@ -166,22 +166,23 @@ async def test_errors_are_converted_and_keep_their_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "error"),
+    ("raised", "expected"),
     [
-        (Phase.RESOLVE, httpx.ConnectTimeout),
-        (Phase.CONNECT, httpx.ConnectTimeout),
-        (Phase.TLS, httpx.ConnectTimeout),
-        (Phase.SEND, httpx.WriteTimeout),
-        (Phase.RESPONSE, httpx.ReadTimeout),
+        (TimedOut(Phase.RESOLVE, "Too late."), httpx.ConnectTimeout),
+        (TimedOut(Phase.CONNECT, "Too late."), httpx.ConnectTimeout),
+        (TimedOut(Phase.TLS, "Too late."), httpx.ConnectTimeout),
+        (TimedOut(Phase.SEND, "Too late."), httpx.WriteTimeout),
+        (TimedOut(Phase.RESPONSE, "Too late."), httpx.ReadTimeout),
+        (SendFailed("Too late."), httpx.WriteError),
     ],
 )
-async def test_each_phase_has_its_timeout_error(phase: Phase, error: type[Exception]) -> None:
+async def test_each_error_has_its_counterpart(raised: DeliveryError, expected: type[Exception]) -> None:
     async def resolve(*_: Any, **__: Any) -> Any:
-        raise TimedOut(phase, "Too late.")
+        raise raised
 
     lane = LaneTransport(Dialer(AddressGuard(), connect_timeout=5, resolve=resolve))
     async with httpx.AsyncClient(transport=lane) as http:
-        with pytest.raises(error, match="Too late"):
+        with pytest.raises(expected, match="Too late"):
             await http.post("http://example.com/")
 
 

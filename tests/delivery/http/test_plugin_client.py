@@ -16,7 +16,7 @@ from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, MAX_CONCURRENT, guarded_client
 from hookgw.delivery.http.transport import LaneTransport
-from tests.delivery.http.wire_server import OK, Behaviour, Peer, Server, always_ok, answering, serving
+from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 ALLOWED = ("127.0.0.1",)
 

@@ -21,7 +21,7 @@ from hookgw.delivery.http.proxy import MAX_HEAD
 from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
-from tests.delivery.http.wire_server import OK, Peer, Server, serving
+from tests.delivery.http.raw_receiver import OK, Peer, Server, serving
 from tests.support.proxies import LittleProxy, Speak, http_proxy, open_proxy, saying, socks5_proxy
 
 PUBLIC = "93.184.215.14"

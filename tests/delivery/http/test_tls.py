@@ -18,7 +18,7 @@ from hookgw.delivery.http.errors import Phase, ResponseFailed, TimedOut, TlsFail
 from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
-from tests.delivery.http.wire_server import BODY, OK, Peer, always_ok, answering, post, serving, transport
+from tests.delivery.http.raw_receiver import BODY, OK, Peer, always_ok, answering, post, serving, transport
 
 AUTHORITY = trustme.CA()
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)

@@ -23,7 +23,7 @@ from hookgw.delivery.http.errors import (
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
 from hookgw.models.target_url import parse_target
-from tests.delivery.http.wire_server import (
+from tests.delivery.http.raw_receiver import (
     BODY,
     OK,
     Peer,
@@ -534,6 +534,23 @@ async def test_a_connection_in_use_that_leads_elsewhere_is_closed_after_the_exch
             go_on.set()
         assert statuses == [200]
         assert not lane.connected
+
+
+async def test_a_connection_that_leads_elsewhere_before_it_is_made_is_closed_after_the_exchange() -> None:
+    asked, go_on = trio.Event(), trio.Event()
+
+    async def resolve(_host: str, port: int, **_: Any) -> Any:
+        asked.set()
+        await go_on.wait()
+        return [(0, 0, 0, "", ("127.0.0.1", port))]
+
+    lane = LaneTransport(Dialer(AddressGuard(["127.0.0.0/8"]), connect_timeout=5, resolve=resolve))
+    async with serving(always_ok) as server, trio.open_nursery() as nursery:
+        nursery.start_soon(post, lane, server)
+        await asked.wait()
+        lane.close_unless(parse_target("http://example.com/hook"))
+        go_on.set()
+    assert not lane.connected
 
 
 async def test_one_exchange_at_a_time() -> None:
