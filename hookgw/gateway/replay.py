@@ -140,7 +140,8 @@ class Replays:
 
     def _log(self, instance: str, progress: _Progress) -> None:
         if progress.error is None:
-            logger.info("replayed", instance=instance, count=progress.count)
+            if progress.count:  # `hookgw delivery replay` asks for many short windows, most of them empty
+                logger.info("replayed", instance=instance, count=progress.count)
         else:
             reason = progress.error.messages[0]
             logger.warning("replay cut off", instance=instance, count=progress.count, reason=reason)

@@ -194,11 +194,11 @@ class FakeTransport:
     def close_nowait(self) -> None:
         self.closed = True
 
-    def give_away(self) -> IdleConnection | None:
+    def release_connection(self) -> IdleConnection | None:
         idle, self.idle = self.idle, None
         return idle
 
-    def take_over(self, idle: IdleConnection) -> None:
+    def adopt_connection(self, idle: IdleConnection) -> None:
         self.idle = idle
 
 

@@ -20,6 +20,6 @@ def idle_connection() -> Iterator[tuple[IdleConnection, socket.socket]]:
 
 def is_closed(connection: IdleConnection) -> bool:
     """Whether somebody closed it."""
-    wire = connection.wire
-    assert isinstance(wire, PlainStream)
-    return wire._sock.fileno() < 0
+    stream = connection.stream
+    assert isinstance(stream, PlainStream)
+    return stream._sock.fileno() < 0
