@@ -14,7 +14,7 @@ import httpx
 
 from hookgw._version import __version__
 from hookgw.cli.failure import Away, Failed
-from hookgw.models.userinfo import with_masked_user
+from hookgw.models.masking import with_masked_user
 
 R = TypeVar("R")
 

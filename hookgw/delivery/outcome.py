@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 from hookgw.models.deliveries import Outcome
-from hookgw.models.userinfo import with_masked_user
+from hookgw.models.masking import with_masked_user
 
 _SPECIAL = {
     **dict.fromkeys((400, 411, 413, 414, 415, 422, 431), Outcome.REJECTED),

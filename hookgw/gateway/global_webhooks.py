@@ -18,9 +18,9 @@ import msgspec
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.instances import check_name
+from hookgw.models.masking import without_user
 from hookgw.models.registrations import GLOBAL_ID_PREFIX, GLOBAL_INSTANCE, Registration, Secret, lanes_of
 from hookgw.models.signing_keys import signature_of
-from hookgw.models.userinfo import without_user
 from hookgw.parsing.registrations import parse_registration
 from hookgw.store import Store
 

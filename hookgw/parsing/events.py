@@ -202,7 +202,7 @@ class _Reader:
         if kind is None and self.hints:
             return self._catalog.resolve(given, _at(where, "event"))
         if kind is None:
-            raise Invalid(f"{_at(where, 'event')} is no known event kind.")
+            raise Invalid(f"{_at(where, 'event')} is not a known event kind.")
         return kind
 
     def _data(self, text: bytes, where: str, given: bool) -> bytes:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hookgw.models.errors import Invalid
-from hookgw.models.userinfo import MASK, is_masked, without_user
+from hookgw.models.masking import MASK, is_masked, without_user
 from hookgw.parsing.fields import as_object, kind_of, show_name
 
 MAX_HEADERS = 32

@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -19,7 +17,6 @@ from hookgw.config.settings import Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway, open_gateway
 from hookgw.gateway.keys import MAX_KEYS
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
-from hookgw.models.instances import Instance
 from hookgw.testing import GatewayKit, open_kit
 
 DAY = 86_400.0
@@ -106,23 +103,6 @@ async def test_changes_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock
         assert not any(kit.gateway.authenticate(key) for key in gone)
     data = (tmp_path / "hookgw.db").read_bytes()
     assert not [key for key in kept + gone if key.encode() in data]
-
-
-async def test_a_data_file_of_old_opens(tmp_path: Path, hookgw_clock: MockClock) -> None:
-    async with open_kit(tmp_path) as kit:
-        shop, key = await kit.gateway.create_instance("shop")
-        old: Any = msgspec.to_builtins(shop)
-        del old["keys"]
-        old["key_hashes"] = [shop.keys[0].hash]
-        await kit.gateway.store.put_instance(msgspec.convert(old, Instance))
-    async with open_kit(tmp_path) as kit:
-        assert names(kit.gateway, "shop") == ["default"]
-        more = await make(kit.gateway, "shop", "more", key)
-    async with open_kit(tmp_path) as kit:
-        assert names(kit.gateway, "shop") == ["default", "more"]
-        assert kit.gateway.authenticate(key) == kit.gateway.authenticate(more) != None  # noqa: E711
-        await kit.gateway.delete_instance("shop")
-        assert kit.gateway.authenticate(key) is kit.gateway.authenticate(more) is None
 
 
 @pytest.mark.parametrize("scope", ["shop", None])

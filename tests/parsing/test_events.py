@@ -98,7 +98,7 @@ def test_times_may_have_any_offset() -> None:
         ({"event": 5}, "event must be the name of an event kind, a string."),
         (
             {"event": "MESSAGE_UPSERT"},
-            "event: 'MESSAGE_UPSERT' is no known event kind. Did you mean MESSAGES_UPSERT?",
+            "event: 'MESSAGE_UPSERT' is not a known event kind. Did you mean MESSAGES_UPSERT?",
         ),
         ({"id": ""}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         ({"id": "a.b"}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
@@ -174,7 +174,7 @@ def test_every_bad_index_of_a_batch_is_named() -> None:
     bad = [GOOD | {"event": "NOPE"}] * (MAX_REASONS + 3)
     found = problems([GOOD, *bad])
     assert len(found) == MAX_REASONS + 1
-    assert found[0].startswith("events[1].event: 'NOPE' is no known event kind.")
+    assert found[0].startswith("events[1].event: 'NOPE' is not a known event kind.")
     assert found[-1].endswith(
         f"events[{MAX_REASONS + 1}], events[{MAX_REASONS + 2}], events[{MAX_REASONS + 3}]."
     )

@@ -9,9 +9,9 @@ import pytest
 
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
+from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
 from hookgw.models.signing_keys import Signature, make_secret
-from hookgw.models.userinfo import MASK, with_masked_user
 from hookgw.parsing.fields import MOST_SENTENCES
 from hookgw.parsing.headers import MAX_HEADERS, unmask_headers, unmask_url
 from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
@@ -167,8 +167,8 @@ def test_a_disabled_one_has_an_overlong_url_refused() -> None:
         ({"events": "MESSAGES_UPSERT"}, "events must be a list, not a string."),
         ({"events": ["QRCODE_UPDATED", 3]}, "events[1] must be the name of an event kind, a string."),
         ({"events": ["CALL"] * 100}, "events has 100 items, but there are only 4 event kinds."),
-        ({"ordering": "strict"}, "ordering must be one of url, chat, none."),
-        ({"ordering": []}, "ordering must be one of url, chat, none."),
+        ({"ordering": "strict"}, "ordering must be one of url, instance, chat, none."),
+        ({"ordering": []}, "ordering must be one of url, instance, chat, none."),
         ({"concurrency": 0}, f"concurrency must be a whole number from 1 to {MAX_CONCURRENCY}."),
         (
             {"concurrency": MAX_CONCURRENCY + 1},
@@ -203,7 +203,7 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
         {"webhook": {"url": "x", "events": ["MESAGES_UPSERT", "messages.updat"]}, "timeout": 5}
     )
     assert len(problems) == 4
-    assert problems[1].startswith("webhook.events[0]: 'MESAGES_UPSERT' is no known")
+    assert problems[1].startswith("webhook.events[0]: 'MESAGES_UPSERT' is not a known")
     assert problems[1].endswith("Did you mean MESSAGES_UPSERT?")
     assert problems[2].endswith("Did you mean MESSAGES_UPDATE?")
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hookgw.models.errors import StartError
-from hookgw.models.userinfo import without_user
+from hookgw.models.masking import without_user
 
 APPLICATION_ID = 0x686B6777
 """``hkgw``: how a data file of ours is told from any other SQLite file."""

@@ -7,7 +7,7 @@ import pytest
 
 from hookgw.config.settings import InstancesSettings, Settings
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.userinfo import MASK
+from hookgw.models.masking import MASK
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 
