@@ -67,7 +67,9 @@ def _path(verb: str, instance: str, label: str | None) -> tuple[str, ...]:
 )
 @click.option("--secret", help="whsec_…, or whsk_… for v1a; at first one is generated.")
 @click.option("--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519; at first v1.")
-@click.option("--ordering", type=click.Choice(["url", "chat", "none"]), help="How much order is kept.")
+@click.option(
+    "--ordering", type=click.Choice(["url", "instance", "chat", "none"]), help="How much order is kept."
+)
 @click.option("--concurrency", type=click.IntRange(1), help="Deliveries in parallel, for chat and none.")
 @click.option("--timeout", metavar="DURATION", help="Of a whole attempt, for example 10s.")
 @click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of its own.")

@@ -33,6 +33,7 @@ class Clock:
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
+        # Trio's clock starts at an arbitrary number; the offset makes its readings seconds since the epoch.
         self._offset = wall() - trio.current_time()
 
     def wall(self) -> float:

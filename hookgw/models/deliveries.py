@@ -62,6 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     answer: str = ""
 
 
+# Not frozen: the lane that holds a delivery updates its attempts, failures, next_at and body.
 class Delivery(msgspec.Struct, kw_only=True):
     """One event on its way to one registration.
 

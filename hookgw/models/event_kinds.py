@@ -65,6 +65,7 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
                 "fromMe": {"type": "boolean"},
                 "participant": _TEXT_OR_NULL,
                 "status": {"enum": list(MESSAGE_STATUSES)},
+                # Any value: each network reports errors in its own form.
                 "error": {},
             },
             "required": ["keyId", "remoteJid", "fromMe", "status"],
@@ -100,6 +101,7 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
             "type": "object",
             "properties": {
                 "instance": _TEXT,
+                # Evolution API also reports "refused", when no code was scanned in time.
                 "state": {"enum": ["connecting", "open", "close", "refused"]},
                 "statusReason": {"type": "integer"},
                 "wuid": _TEXT,

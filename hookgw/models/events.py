@@ -27,6 +27,7 @@ EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 _random_bits = random.Random().getrandbits  # noqa: S311 -- seeded by the system; event ids are not secret
 
 
+# dict=True: cached_property stores the decoded payload in __dict__.
 class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Something that happened on an instance. Immutable once accepted.
 

@@ -152,6 +152,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 def new_registration_id() -> str:
     """Create a registration id."""
+    # 96 random bits: ids of deleted registrations stay in the history and must not be used again.
     return "reg_" + secrets.token_hex(12)
 
 

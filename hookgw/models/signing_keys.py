@@ -23,6 +23,7 @@ VerifyingKey: TypeAlias = "bytes | Ed25519PublicKey"
 """For verification: a shared secret, or a public key."""
 
 SYMMETRIC, PRIVATE, PUBLIC = "whsec_", "whsk_", "whpk_"
+# RFC 8032, section 5.1.5. The public key has the same length.
 SEED_BYTES = 32
 
 

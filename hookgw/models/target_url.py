@@ -58,6 +58,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def for_kind(self, segment: str) -> Target:
         """Return a target with a segment appended to its path, without a double slash."""
+        # The URL as given and its quoted path differ, so both get the segment.
         url, mark, query = self.url.partition("?")
         path = self.path.partition("?")[0]
         return msgspec.structs.replace(
@@ -118,6 +119,7 @@ def parse_target(url: str) -> Target:
 
 
 def _basic(user_info: str) -> str:
+    # Percent-encoding lets a user contain ":" or "@"; RFC 7617, section 2.1: the bytes are UTF-8.
     user, _, password = user_info.partition(":")
     credentials = unquote_to_bytes(user) + b":" + unquote_to_bytes(password)
     return "Basic " + base64.b64encode(credentials).decode("ascii")

@@ -24,6 +24,7 @@ _BYTES = {
 }
 DAY = 86400
 
+# No sign: a negative duration or size is always a mistake. No exponent: nobody writes 1e3s.
 _FORM = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)", re.IGNORECASE | re.ASCII)
 # The same form for JSON Schema, which has no flag for upper and lower case. "0" alone is valid too.
 DURATION_PATTERN = r"^\d+(\.\d+)? ?([mM][sS]|[sSmMhHdDwW])$"
@@ -45,6 +46,7 @@ class Duration(float):
         """Return the shortest exact spelling; :func:`parse_duration` reads it back."""
         if not self:
             return "0s"
+        # repr: Decimal(0.1) would be the 55 digits of the binary fraction.
         exact = Decimal(repr(float(self)))
         for unit in ("w", "d", "h", "m", "s"):
             if _EXACT.remainder(exact, _SECONDS[unit]) == 0:

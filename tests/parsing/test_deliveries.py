@@ -74,4 +74,4 @@ def test_the_edges_of_the_lists() -> None:
 
 def test_what_is_unknown_is_warned_of() -> None:
     _, warnings = parse_replay({"since": "0", "limit": 5}, CATALOG, now=NOW)
-    assert warnings == ["limit is no field that hookgw knows; it was ignored."]
+    assert warnings == ["limit is an unknown field; it was ignored."]

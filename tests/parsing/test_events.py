@@ -19,7 +19,7 @@ CATALOG = Catalog(
 )
 PAYLOADS = sorted((Path(__file__).parent.parent / "payloads").glob("*.json"))
 NOW = 1_700_000_000.0
-TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are taken at once."
+TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are allowed."
 GOOD = {"event": "MESSAGES_UPSERT", "data": {"a": 1}}
 
 
@@ -205,7 +205,7 @@ def test_data_has_a_limit() -> None:
     limits = EmitLimits(max_data=12)
     assert read(GOOD | {"data": "x" * 10}, limits=limits)
     assert problems(GOOD | {"data": "x" * 11}, limits=limits) == (
-        "data has 13 bytes; at most 12B are taken.",
+        "data has 13 bytes; at most 12B are allowed.",
     )
 
 
@@ -242,8 +242,8 @@ def test_what_is_ignored_is_told_once() -> None:
     odd = GOOD | {"instance": "loja2", "colour": 1, "apikey": "x", "destination": "y"}
     batch = parse_events(json.dumps([odd, odd]).encode(), "loja1", CATALOG, now=NOW)
     assert sorted(batch.warnings) == [
-        "colour is no field that hookgw knows; it was ignored.",
-        "instance was ignored: the path names it, loja1.",
+        "colour is an unknown field; it was ignored.",
+        "instance was ignored: the path says loja1.",
     ]
     assert {event.instance for event in batch.events} == {"loja1"}
 
