@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from http.client import responses
 
 from hookgw.models.deliveries import Outcome
-from hookgw.models.userinfo import with_masked_user
+from hookgw.models.masking import with_masked_user
 
 _SPECIAL = {
     # A 404 is not among these: workflow tools answer it while a workflow is switched off.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
+from hookgw.models.masking import MASK, user_of
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import Target
-from hookgw.models.userinfo import MASK, user_of
 
 SHORTEST = 6
 """Characters that a secret must have: a shorter text would be masked wherever it occurs by chance."""
