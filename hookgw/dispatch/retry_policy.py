@@ -1,9 +1,9 @@
 """What follows an attempt. Pure: outcome and history in, decision out; no clock, no I/O.
 
 Two kinds of failure wait in two ways. A *failed* delivery has a retry schedule and becomes a dead letter
-after its last entry. An *unreachable* receiver is down or busy, and the event is not at fault: the lane waits,
-twice as long each time, and tries its head again until the event is older than ``max_age``. In both cases the
-head stays the head, so the order holds.
+after its last entry. An *unreachable* receiver is down or busy, and the event is not at fault: the lane
+waits, twice as long each time, and tries its head again until the event is older than ``max_age``. In both
+cases the head stays the head, so the order holds.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.models.registrations import Ordering, Registration, lanes_of
 from hookgw.models.target_url import parse_target
 from hookgw.models.userinfo import is_masked, user_of, with_masked_user, without_user
 
@@ -43,11 +42,3 @@ def test_what_deliveries_would_authenticate_with_is_never_left(url: str) -> None
     address = parse_target(without_user(url))
     assert address.authorization is None
     assert (address.host, address.port, address.path) == (target.host, target.port, target.path)
-
-
-@pytest.mark.parametrize(("ordering", "concurrency"), [(Ordering.URL, 1), (Ordering.NONE, 3)])
-def test_no_lane_is_called_by_a_password(ordering: Ordering, concurrency: int) -> None:
-    registration = Registration(
-        id="r", instance="shop", url="https://ann:s3cret@a.test/", ordering=ordering, concurrency=concurrency
-    )
-    assert all(lane.startswith("https://a.test/") for lane in lanes_of(registration))
