@@ -85,7 +85,7 @@ async def register(opened: Gateway, urls: Sequence[str], prefix: str = "bench") 
 
     async def some() -> None:
         for name, url in todo:
-            await opened.set_registration(name, "default", RegistrationChange(url=url), create=True)
+            await opened.registrations.set(name, "default", RegistrationChange(url=url), create=True)
 
     async with trio.open_nursery() as nursery:
         for _ in range(200):

@@ -16,7 +16,7 @@ from hookgw.api.present import present_delivery, present_lane, present_report
 from hookgw.api.redact import redact, redact_report
 from hookgw.api.request_body import json_response, read_json
 from hookgw.models.clock import parse_rfc3339
-from hookgw.models.deliveries import DeliveryState, parse_delivery_id
+from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid, NotFound
 from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_replay
@@ -84,8 +84,8 @@ class DeliveryRoutes:
         known = self._registrations(instance)
         return json_response(
             answers.DeliveryPage(
-                deliveries=[self._present(one, known) for one in found],
-                cursor=found[-1].id if len(found) == query.limit else None,
+                deliveries=[self._present(one, known) for one in found.deliveries],
+                cursor=found.cursor,
             )
         )
 
@@ -96,7 +96,7 @@ class DeliveryRoutes:
             kind=_argument("kind", self._kind),
             since=_argument("since", _moment),
             until=_argument("until", _moment),
-            cursor=_argument("cursor", _cursor),
+            cursor=_argument("cursor", str),
             limit=_argument("limit", _limit) or DEFAULT_PAGE,
         )
 
@@ -168,13 +168,6 @@ def _moment(text: str) -> float:
         return parse_rfc3339(text.replace(" ", "+"))
     except (ValueError, OverflowError):
         raise Invalid(f"{text[:64]!r} is no RFC 3339 time such as 2026-11-20T12:00:00Z.") from None
-
-
-def _cursor(text: str) -> int:
-    seq = parse_delivery_id(text)
-    if seq is None:
-        raise Invalid("cursor must be the cursor of the page before.")
-    return seq
 
 
 def _limit(text: str) -> int:
