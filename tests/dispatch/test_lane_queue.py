@@ -60,6 +60,23 @@ async def test_deliveries_that_are_appended_during_a_read_come_once_and_last(
     assert world.sender.order == [f"e{n}" for n in range(1, PAGE + late + 1)]
 
 
+async def test_a_delivery_that_comes_in_a_page_and_through_the_channel_is_sent_once(
+    autojump_clock: MockClock,
+) -> None:
+    """A read may see a commit before the dispatcher hears of it."""
+    world = World()
+    world.outbox.may_read = trio.Event()
+    async with running(world, backlog=1) as lane:
+        deliveries = world.outbox.add(3)
+        await quiet()
+        assert world.outbox.reads == [(LANE, 0)]
+        for delivery in deliveries[1:]:
+            lane.offer(delivery)
+        world.outbox.may_read.set()
+        await quiet()
+    assert world.sender.order == ["e1", "e2", "e3"]
+
+
 async def test_a_page_that_was_cut_short_is_not_the_last(autojump_clock: MockClock) -> None:
     world = World()
     world.outbox.page_limit = 2

@@ -386,6 +386,9 @@ async def test_a_redirect_holds_for_one_attempt(autojump_clock: MockClock) -> No
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
         change(world, dispatcher)
+        await trio.sleep(1)
+        with dispatcher.paused("reg_1"):
+            await trio.sleep(1)
         await trio.sleep(100)
     assert world.sender.times == [0, 1, 16, 46]
 
