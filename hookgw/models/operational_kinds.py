@@ -108,7 +108,7 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         "Deliveries of a registration became dead letters; they can be replayed.",
         {
             "count": 1,
-            "reason": "Gave up after 8 failed attempts, the last of the schedule.",
+            "reason": "The retry schedule is exhausted (failed attempts: 8).",
             "delivery": "dlv_17",
             "eventId": "msg_019aa1b2c3d4e5f60718293a4b5c6d7e",
             "kind": "MESSAGES_UPSERT",
