@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine makes any test slow, so Hypothesis must not fail one for its time.
+settings.register_profile("hookgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hookgw")
 
 
 @pytest.fixture(scope="session", autouse=True)

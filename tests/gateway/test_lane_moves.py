@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,10 @@ from hookgw.gateway.registry import Registry
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import NotFound, StorageUnavailable, Unavailable
 from hookgw.models.registrations import Ordering, Registration, RegistrationChange
-from hookgw.store import DeliveryQuery, Store
+from hookgw.store import DeliveryQuery
 from hookgw.store.sqlite import store_pending as moving_access
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from tests.support.disks import read_only, writes_again
 
 KIND = "CALL"
 DEAD, DELIVERED, PENDING = DeliveryState.DEAD, DeliveryState.DELIVERED, DeliveryState.PENDING
@@ -310,17 +309,6 @@ async def test_partitions_that_stay_and_others_that_come(
     assert len(hookgw_receiver.ids) == 32
 
 
-@asynccontextmanager
-async def read_only(store: Store) -> AsyncIterator[None]:
-    """The disk refuses until the end of the block."""
-    connection: sqlite3.Connection = store._committer._writer._connection  # type: ignore[attr-defined]
-    connection.execute("PRAGMA query_only = 1")
-    try:
-        yield
-    finally:
-        connection.execute("PRAGMA query_only = 0")
-
-
 async def test_a_disk_that_refuses_in_the_middle_holds_the_move_up_and_no_more(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
@@ -330,15 +318,14 @@ async def test_a_disk_that_refuses_in_the_middle_holds_the_move_up_and_no_more(
 ) -> None:
     store = hookgw_gateway.gateway.store
     await half_moved(hookgw_gateway, old, hookgw_receiver, brake)
-    async with read_only(store):
+    with read_only(store):
         brake.released.set()
         while store.statistics().failing is None:
             await trio.lowlevel.checkpoint()
         await tried_everything(hookgw_gateway)
         assert hookgw_receiver.ids == []
-    for _ in range(3):
-        hookgw_clock.jump(10)
-        await trio.testing.wait_all_tasks_blocked(0.02)
+    await writes_again(store, hookgw_clock)
+    hookgw_clock.jump(10)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ["e1", "e2", "e3", "e4", "e5"]
 
@@ -358,10 +345,9 @@ async def test_a_change_that_the_disk_refuses_leaves_all_as_it_was(
         brake.released.set()
         await hookgw_gateway.advance(5)
     async with open_receiver() as never:
-        async with read_only(gateway.store):
-            with pytest.raises(StorageUnavailable):
-                await hookgw_gateway.register(never.url)
-        hookgw_clock.jump(10)
+        with read_only(gateway.store), pytest.raises(StorageUnavailable):
+            await hookgw_gateway.register(never.url)
+        await writes_again(gateway.store, hookgw_clock)
         brake.released.set()
         await trio.testing.wait_all_tasks_blocked(0.02)
         hookgw_clock.jump(10)
@@ -386,14 +372,14 @@ async def test_what_a_disk_that_refuses_does_not_take_pauses_no_lane(
         await kit.register(hookgw_receiver.url)
         await emit(kit, "e1", "e2", "e3")
         await kit.settled()
-        async with read_only(kit.gateway.store):
+        with read_only(kit.gateway.store):
             with pytest.raises(StorageUnavailable):
                 await kit.gateway.store.check()
             with pytest.raises(StorageUnavailable):
                 await (kit.register("http://127.0.0.1:9/") if how == "set" else emit(kit, "e4"))
             hookgw_clock.jump(2)
             await hookgw_receiver.wait_for(4)
-        hookgw_clock.jump(10)
+        await writes_again(kit.gateway.store, hookgw_clock)
         await kit.settled()
     assert hookgw_receiver.ids == ["e1", "e1", "e2", "e3"]
 
