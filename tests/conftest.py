@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from importlib.metadata import EntryPoints, entry_points
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,13 @@ def _distributions_read_once() -> Iterator[None]:
 
     Hundreds of tests open a gateway, and each would read the files of every distribution again (10 ms).
     """
-    found: dict[tuple[str, ...], EntryPoints] = {}
+    found: dict[tuple[str, ...], metadata.EntryPoints] = {}
 
-    def known(group: str) -> EntryPoints:
-        path = tuple(sys.path)
+    def known(group: str) -> metadata.EntryPoints:
+        path = (group, *sys.path)
         if path not in found:
-            found[path] = entry_points()
-        return found[path].select(group=group)
+            found[path] = metadata.entry_points(group=group)
+        return found[path]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discovery, "entry_points", known)
