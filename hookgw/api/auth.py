@@ -101,7 +101,7 @@ def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> KeyHolder:
         TooManyRequests: see ``Authenticator.authenticate``; or its instance has enough.
     """
     client = scope["client"]
-    holder = gateway.admit(_given_key(headers), client[0] if client else None)
+    holder = gateway.authenticator.authenticate(_given_key(headers), client[0] if client else None)
     if holder is None:
         raise Unauthorized("Send a valid key in the apikey header.")
     instance, shares = holder.principal.instance, scope.get(SHARES)

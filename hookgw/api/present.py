@@ -202,10 +202,15 @@ def _event(event: Event) -> answers.Event:
     )
 
 
-def present_lane(lane: LaneStatistics, now: float) -> answers.Lane:
-    """A lane; ``now`` is the steady clock's."""
+def present_lane(lane: LaneStatistics, registration: Registration | None, now: float) -> answers.Lane:
+    """A lane of a registration, which may be deleted by now; ``now`` is the steady clock's."""
     return answers.Lane(
         lane=lane.lane,
+        registration=lane.registration,
+        instance=registration.instance if registration else None,
+        label=registration.label if registration else None,
+        partition=lane.partition,
+        url=lane.url,
         state=lane.state,
         backlog=lane.backlog,
         head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),

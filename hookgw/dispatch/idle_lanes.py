@@ -1,41 +1,40 @@
-"""When lanes that have nothing to do are sent to rest.
+"""Idle lanes: when a lane that has nothing to do is parked.
 
-A lane is sent to rest when it had nothing to do for some time, or when too many others have nothing to do
-either: to wake one costs about half a delivery, and ten thousand that stay awake would take 100 MiB.
-
-One task watches the time for all of them: a timer for each lane would be set and cancelled again round nearly
-every delivery of a lane that is not always busy, which costs more than all else of being idle.
+A lane is parked when it has been idle for some time, or at once when too many others are idle: starting a
+parked lane costs about half a delivery, and ten thousand idle lanes would take 100 MiB.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import takewhile
 from typing import Protocol
 
 import trio
 
 MOST = 1_000
-"""How many lanes may be idle and awake, with some 10 KiB each."""
+"""The most lanes that may be idle with a task; each takes some 10 KiB."""
 
 GRAIN = 0.1
-"""Seconds by which a lane may be sent to rest late, so that many are one piece of work."""
+"""Seconds by which a lane may be parked late, so that many lanes are one piece of work."""
 
 
 class Parkable(Protocol):
-    """What can be sent to rest: a lane."""
+    """A lane, as seen from here."""
 
     def park(self) -> None:
-        """Go to rest, if there still is nothing to do."""
+        """End the task if there is still nothing to do."""
 
 
 class IdleLanes:
-    """The lanes that have nothing to do, in the order in which that began.
+    """The idle lanes, the longest idle first.
 
     Args:
-        seconds: for how long they may stay so.
-        most: how many may be so at a time; where there are more, those go that have been so for longest.
+        seconds: how long a lane may be idle.
+        most: how many lanes may be idle. If there are more, those go that have been idle for longest.
     """
+
+    # One task watches the time for all lanes. A timer for each lane would be set and cancelled around
+    # nearly every delivery of a lane that is not always busy, which costs more than the rest of being idle.
 
     def __init__(self, seconds: float, most: int = MOST) -> None:
         self._seconds = seconds
@@ -44,7 +43,7 @@ class IdleLanes:
         self._timer = trio.CancelScope()
 
     def begin(self, lane: Parkable) -> float:
-        """A lane has nothing to do from now on; gives the time, by ``trio.current_time()``."""
+        """Note that a lane is idle from now on; return the time, by ``trio.current_time()``."""
         now = trio.current_time()
         self._until[lane] = now + self._seconds
         if self._timer.deadline == math.inf:
@@ -54,24 +53,21 @@ class IdleLanes:
         return now
 
     def end(self, lane: Parkable) -> None:
-        """It has something to do, or ends."""
+        """Note that a lane has something to do, or ended."""
         self._until.pop(lane, None)
 
     async def run(self) -> None:
-        """Send lanes to rest when their time has come, until cancelled."""
+        """Park lanes when their time has come, until cancelled."""
         while True:
-            with trio.CancelScope(deadline=self._next_work()) as self._timer:
+            # Waking up no sooner than GRAIN from now parks many lanes at a time.
+            first = next(iter(self._until.values()), math.inf)
+            with trio.CancelScope(deadline=max(first, trio.current_time() + GRAIN)) as self._timer:
                 await trio.sleep_forever()
-            for lane in self._due(trio.current_time()):
+            now = trio.current_time()
+            due = [lane for lane, until in self._until.items() if until <= now]
+            for lane in due:
                 self._park(lane)
 
     def _park(self, lane: Parkable) -> None:
         del self._until[lane]
         lane.park()
-
-    def _due(self, now: float) -> list[Parkable]:
-        return [lane for lane, _ in takewhile(lambda item: item[1] <= now, self._until.items())]
-
-    def _next_work(self) -> float:
-        first = next(iter(self._until.values()), math.inf)
-        return max(first, trio.current_time() + GRAIN)

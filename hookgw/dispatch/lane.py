@@ -1,13 +1,25 @@
-"""A lane: the in-order queue of one URL, the task that works it off, and its one connection.
+"""A lane: delivers to one registration, in order, one delivery at a time, through one connection.
 
-Where its deliveries come from: :mod:`hookgw.dispatch.lane_queue`. The lane learns of what is sent again by
-:meth:`Lane.requeued`. Whatever upsets its picture of the outbox (a URL changed, a partition was added) calls
-:meth:`Lane.refresh`: the lane forgets all it holds and reads the outbox from the start, once what it
-settled is on disk.
+The lane takes the next delivery (:mod:`hookgw.dispatch.lane_queue`), makes it the *head*, and works on it
+until it is settled. A failed head stays the head: the lane waits for its next attempt, and everything
+behind it is dropped from memory, because it is on disk. So a backlog costs no memory, and nothing
+overtakes.
 
-A failed head is kept and tried again; what is queued behind it is given back to the disk, so a
-backlog costs no memory. A lane that has had nothing to do for a moment ends, and what is left of it
-is its :class:`~hookgw.dispatch.parked_lanes.LaneMemory`, with which the next lane of its key goes on.
+::
+
+            take a delivery                    its time has come
+    IDLE ───────────────────> (head) ────────────────────────────> DELIVERING
+      ^                         │  ^                                   │
+      │ nothing left            │  │ next_at is ahead                  │ settled: delivered, dead, dropped
+      │                         v  │                                   v
+      └──────────────────── WAITING <──── pending again ───────── (take the next)
+
+    refresh: finish the attempt, wait for the given events (PAUSED), drop the memory, read on from disk
+    park:    end the task if there is nothing to do; its LaneMemory stays
+    stop:    end the task after the attempt; the rest stays on disk
+
+Every change from outside (:meth:`Lane.refresh`, :meth:`Lane.redirect`, …) sets a flag and wakes the lane; the
+task looks at the flags between two attempts and nowhere else.
 """
 
 from __future__ import annotations
@@ -23,12 +35,11 @@ from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane_queue import LaneQueue
 from hookgw.dispatch.parked_lanes import LaneMemory
-from hookgw.dispatch.retry_policy import decide, expiry_reason, is_expired, longest_wait
+from hookgw.dispatch.retry_policy import Decision, decide, expiry_reason, is_expired, longest_wait
 from hookgw.dispatch.services import DeliveryPlan, LaneServices, plan_for
-from hookgw.dispatch.settlement import settlement_of, settlement_without_attempt
 from hookgw.dispatch.store_retry import clamp_to_clock
 from hookgw.models.deliveries import (
-    Attempt,
+    FIRST,
     Delivery,
     DeliveryState,
     LaneState,
@@ -37,40 +48,44 @@ from hookgw.models.deliveries import (
     Settlement,
 )
 from hookgw.models.errors import PluginFailed, StorageUnavailable
+from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Registration
 
 logger = structlog.get_logger("hookgw.lane")
 
 
 class Lane:
-    """The in-order queue of one URL. Made and run by the dispatcher.
+    """One lane of a registration. The dispatcher creates it and runs :meth:`run` as a task.
 
     Args:
-        key: the URL, or a partition of it.
+        key: of the lane; see :mod:`hookgw.models.lanes`.
         services: what all lanes share.
         transport: the lane's connection; the lane closes it when it ends.
-        patience: sends it to rest when it had nothing to do for a moment.
-        backlog: how many deliveries are pending on disk at the start.
-        past: what was left of the lane, if it was at rest; the connection in it is this lane's from then on.
+        idle_lanes: parks the lane once it has been idle for a while.
+        attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for none.
+        backlog: how many deliveries are pending on disk.
+        memory: what the lane's last task left, if the lane was parked. Its connection is this lane's now.
     """
 
     __slots__ = (
+        "_attempt_limit",
         "_blockers",
         "_head",
-        "_parked",
-        "_past",
-        "_patience",
+        "_idle_lanes",
+        "_in_flight",
+        "_in_flight_ended",
+        "_is_parked",
+        "_memory",
+        "_must_redirect",
+        "_must_refresh",
+        "_must_stop",
+        "_plan",
+        "_queue",
         "_services",
-        "_source",
         "_state",
-        "_stopping",
-        "_terms",
         "_transport",
-        "_under_way",
-        "_upset",
         "_waiting_until",
         "_wake",
-        "_watchers",
         "backlog",
         "key",
     )
@@ -80,285 +95,300 @@ class Lane:
         key: str,
         services: LaneServices,
         transport: LaneTransport,
-        patience: IdleLanes,
+        idle_lanes: IdleLanes,
         *,
+        attempt_limit: trio.CapacityLimiter | None = None,
         backlog: int = 0,
-        past: LaneMemory | None = None,
+        memory: LaneMemory | None = None,
     ) -> None:
         self.key = key
         self.backlog = backlog
         self._services = services
         self._transport = transport
-        self._patience = patience
-        self._parked = False
-        self._upset = False
-        self._blockers: list[trio.Event] = []
-        self._terms: dict[str, DeliveryPlan] = {}
+        self._idle_lanes = idle_lanes
+        self._attempt_limit = attempt_limit
+        self._plan: DeliveryPlan | None = None
         self._head: Delivery | None = None
-        self._under_way = False
-        self._watchers: list[trio.Event] = []
+        self._in_flight = False
+        self._in_flight_ended: list[trio.Event] = []
         self._wake: trio.Event | None = None
-        self._stopping = False
+        self._is_parked = False
+        self._must_stop = False
+        self._must_refresh = False
+        self._must_redirect = False
+        self._blockers: list[trio.Event] = []
         self._state = LaneState.IDLE
         self._waiting_until: float | None = None
-        self._past = past or LaneMemory()
-        if self._past.connection is not None:
-            transport.take_over(self._past.connection)
-            self._past.connection = None
+        self._memory = memory or LaneMemory()
+        if self._memory.connection is not None:
+            transport.take_over(self._memory.connection)
+            self._memory.connection = None
         buffer = services.settings.lane_buffer
-        self._source = LaneQueue(key, services.store, self._past, buffer=buffer, behind=backlog > 0)
+        self._queue = LaneQueue(key, services.outbox, self._memory, buffer=buffer, behind=backlog > 0)
 
-    # What the dispatcher calls; none of it waits.
+    # Called by the dispatcher. None of it waits.
 
     def offer(self, delivery: Delivery) -> None:
-        """Hand over a delivery that was appended. When the channel is full the lane falls behind."""
+        """Hand over a delivery that was appended."""
         self.backlog += 1
-        self._source.offer(delivery)
+        self._queue.offer(delivery)
 
     def requeued(self, count: int) -> None:
-        """Deliveries that were finished are pending again: read them from the outbox in their turn.
-
-        It is called before anything that was appended in the same commit is offered. So their positions
-        are greater than those of all that the lane has taken, holds, or has in its channel, and reading
-        on from ``LaneMemory.last`` finds them; what is appended later stays on disk until then, as the
-        lane is behind. A page that is being read now may lack them, and then the next one has them.
-        """
+        """Finished deliveries are pending again, behind everything the lane has taken."""
+        # The dispatcher calls this before it offers what the same commit appended. So their positions are
+        # greater than all that the lane has taken or has in its channel, and reading on from
+        # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
         self.backlog += count
-        self._source.behind = True
-        self._source.wake()
+        self._queue.behind = True
+        self._queue.wake()
 
     def refresh(self, after: Sequence[trio.Event] = ()) -> None:
-        """Forget what is held and read the outbox anew, once the given events have happened."""
-        self._upset = True
+        """Forget what is in memory and read the outbox again, once all the given events are set."""
+        self._must_refresh = True
         self._blockers.extend(after)
         self._wake_up()
+
+    def redirect(self) -> None:
+        """The registration has another URL, header, secret or timeout: try the head there at once."""
+        self._must_redirect = True
+        self.refresh()
 
     def resume(self) -> None:
         """Try the head again now, if the lane waits."""
         if self._waiting_until is not None:
-            self._past.streak = 0
+            self._memory.streak = 0
             self._wake_up()
 
     def stop(self) -> None:
-        """End after the attempt that is under way; what is left stays on disk."""
-        self._stopping = True
+        """End after the attempt in flight; the rest stays on disk."""
+        self._must_stop = True
         self._wake_up()
 
     def park(self) -> None:
-        """End for now, if there is nothing to do; what is left of the lane is at rest then."""
-        self._parked = True
-        self._source.wake()
+        """End the task if there is still nothing to do."""
+        self._is_parked = True
+        self._queue.wake()
 
-    def under_way(self, registration_id: str) -> tuple[int, trio.Event] | None:
-        """The delivery to that registration that is on the wire now, and an event of its end."""
-        head = self._head
-        if head is None or not self._under_way or head.registration != registration_id:
+    def in_flight(self) -> tuple[int, trio.Event] | None:
+        """Return the sequence number of the delivery in flight, and an event for its end."""
+        if self._head is None or not self._in_flight:
             return None
-        done = trio.Event()
-        self._watchers.append(done)
-        return head.seq, done
+        ended = trio.Event()
+        self._in_flight_ended.append(ended)
+        return self._head.seq, ended
 
     def statistics(self) -> LaneStatistics:
-        """A snapshot."""
-        head = self._head
+        """Return a snapshot."""
+        head, registration = self._head, self._registration()
         return LaneStatistics(
             lane=self.key,
+            registration=registration_of(self.key),
+            partition=partition_of(self.key),
+            url=registration.address if registration else None,
             state=self._state,
             backlog=self.backlog,
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
             waiting_until=self._waiting_until,
-            last_outcome=self._past.outcome,
-            last_error=self._past.error,
+            last_outcome=self._memory.outcome,
+            last_error=self._memory.error,
         )
 
     # The task.
 
     async def run(self) -> LaneMemory | None:
-        """Work the lane off.
+        """Deliver until there is nothing to do for a while, or :meth:`stop`.
 
         Returns:
-            What is left of it, once it had nothing to do for a moment; ``None`` where it was told to stop.
+            What the next task of this lane goes on with, if the lane was parked; ``None`` if it was stopped.
         """
         try:
-            while (delivery := await self._next()) is not None:
-                await self._work(delivery)
-                del delivery  # it would be kept in memory for as long as the lane is idle
-            return None if self._stopping else self._lay_down()
+            while not self._must_stop:
+                if self._must_refresh:
+                    await self._start_over()
+                elif (delivery := self._queue.take()) is not None:
+                    self._is_parked = False
+                    await self._work(delivery)
+                    del delivery  # an idle lane would keep its payload in memory
+                elif self._queue.behind:
+                    await self._queue.read(self._cannot_read)
+                elif self._is_parked:
+                    self._memory.connection = self._transport.give_away()
+                    return self._memory
+                else:
+                    self._state, self.backlog = LaneState.IDLE, 0
+                    idle_since = self._idle_lanes.begin(self)
+                    self._memory.until = idle_since + self._services.settings.lane_idle
+                    try:
+                        await self._queue.wait()
+                    finally:
+                        self._idle_lanes.end(self)
+            return None
         finally:
             self._transport.close_nowait()
             self._state = LaneState.IDLE
 
-    async def _next(self) -> Delivery | None:
-        while not self._stopping:
-            if self._upset:
-                await self._start_over()
-            elif (delivery := self._source.take()) is not None:
-                self._parked = False
-                return delivery
-            elif self._source.behind:
-                await self._source.read(self._cannot_read)
-            elif self._parked:
-                return None
-            else:
-                await self._idle()
-        return None
-
     async def _start_over(self) -> None:
-        self._state = LaneState.PAUSED
+        if self._blockers:
+            self._state = LaneState.PAUSED
         while self._blockers:
             await self._blockers.pop().wait()
-        if self._stopping:  # nothing is read any more, and what it settled need not be waited for
+        if self._must_stop:  # nothing is read any more, and what the lane settled need not be on disk yet
             return
-        self._upset = False
-        self._terms.clear()
-        self._source.give_back()
-        self.backlog = await self._source.count(self._cannot_read)
-        self._past.last = 0
+        self._must_refresh = False
+        self._plan = None
+        if self._must_redirect:
+            self._memory.streak = 0
+            self._transport.close_nowait()  # it leads to the former host
+        self._queue.discard()
+        # Settlements of this lane are on disk after the count, so reading from the start is safe: what was
+        # settled is not read again.
+        self.backlog = await self._queue.count(self._cannot_read)
+        self._memory.last = FIRST
 
     def _cannot_read(self, error: StorageUnavailable) -> None:
         self._state = LaneState.PAUSED
         logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
 
-    async def _idle(self) -> None:
-        """Wait until there is something to do, or for too long."""
-        self._state, self.backlog = LaneState.IDLE, 0
-        idle_since = self._patience.begin(self)
-        self._past.until = idle_since + self._services.settings.lane_idle
-        try:
-            await self._source.wait()
-        finally:
-            self._patience.end(self)
-
-    def _lay_down(self) -> LaneMemory:
-        """What is left of the lane, with its connection."""
-        self._past.connection = self._transport.give_away()
-        return self._past
-
     def _wake_up(self) -> None:
         if self._wake is not None:
             self._wake.set()
-        self._source.wake()
+        self._queue.wake()
 
-    # One delivery, until it is settled or given back.
+    def _registration(self) -> Registration | None:
+        return self._services.registration(registration_of(self.key))
+
+    # One delivery, until it is settled or dropped from memory.
 
     async def _work(self, delivery: Delivery) -> None:
         clamp_to_clock(delivery, self._services.clock.steady(), self._longest_wait)
+        if self._must_redirect:
+            # The wait was for the former receiver. A failure there may have been settled after the
+            # commit that made the head due, and then the wait on disk is stale.
+            self._must_redirect, delivery.next_at = False, 0.0
         self._head = delivery
         try:
-            while self._head is not None and not self._stopping and not self._upset:
-                if await self._wait(delivery.next_at):
+            while self._head is not None and not self._must_stop and not self._must_refresh:
+                due = delivery.next_at <= self._services.clock.steady()
+                if not due and not await self._wait(delivery.next_at):
+                    continue
+                if self._attempt_limit is None:
                     await self._try(delivery)
+                else:
+                    async with self._attempt_limit:
+                        await self._try(delivery)
         finally:
             self._head = None
 
     async def _wait(self, until: float) -> bool:
-        """Wait for the head's time. False where that was cut short to look around again."""
-        clock = self._services.clock
-        if until <= clock.steady():
-            return True
-        self._source.give_back()
+        """Wait for the head's time; ``False`` if the wait was cut short to look at the flags."""
+        self._queue.discard()
         self._waiting_until, self._wake = until, (wake := trio.Event())
         await self._show(LaneState.WAITING)
-        with trio.move_on_at(clock.deadline(until)):
+        with trio.move_on_at(self._services.clock.deadline(until)):
             await wake.wait()
         self._waiting_until = self._wake = None
-        return not (self._upset or self._stopping)
+        return not (self._must_refresh or self._must_stop)
 
     async def _try(self, delivery: Delivery) -> None:
-        """Settle the head or make an attempt.
-
-        From the look at the registration to the mark that something is under way there is no
-        checkpoint: a registration that goes before is seen, one that goes after finds the mark.
-        """
-        await self._services.store.settle_capacity()
-        if self._upset or self._stopping:
+        """Make an attempt, or settle the head without one."""
+        await self._services.outbox.wait_settle_capacity()
+        if self._must_refresh or self._must_stop:
             return
-        registration = self._services.keeper.registration(delivery.registration)
+        # No checkpoint from here to ``_in_flight = True``: a registration that goes before is seen here, and
+        # whoever removes or pauses it after finds the mark.
+        registration = self._registration()
         if registration is None or not registration.enabled:
             state = "deleted" if registration is None else "disabled"
-            await self._give_up(delivery, registration, f"The registration was {state}.")
+            await self._finish(delivery, registration, DeliveryState.DEAD, f"The registration was {state}.")
             return
-        terms = self._terms_of(registration)
+        plan = self._plan_of(registration)
         age = self._services.clock.steady() - delivery.queued_at
-        if is_expired(terms.policy, age=age, streak=self._past.streak):
-            await self._give_up(delivery, registration, expiry_reason(terms.policy))
+        if is_expired(plan.policy, age=age, streak=self._memory.streak):
+            await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
             return
-        self._under_way = True
+        self._in_flight = True
         try:
             await self._show(LaneState.DELIVERING)
-            await self._attempt(delivery, registration, terms)
+            await self._attempt(delivery, plan)
         finally:
-            self._under_way = False
-            while self._watchers:
-                self._watchers.pop().set()
+            self._in_flight = False
+            while self._in_flight_ended:
+                self._in_flight_ended.pop().set()
 
-    async def _attempt(self, delivery: Delivery, registration: Registration, terms: DeliveryPlan) -> None:
-        """Pack, if that is still to be done, send, and settle what came of it."""
-        courier, number, body = self._services.courier, delivery.attempts + 1, delivery.body
+    async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:
+        """Render the body unless an earlier attempt fixed it, send it, and settle the outcome."""
+        sender, number, body = self._services.sender, delivery.attempts + 1, delivery.body
         if body is None:
             try:
-                body = await courier.render_body(delivery.event, registration)
+                body = await sender.render_body(delivery.event, plan.registration)
             except PluginFailed as failure:
-                await self._settle(
-                    delivery, registration, terms, AttemptResult(courier.failed(number, failure)), None
-                )
+                await self._settle(delivery, plan, AttemptResult(sender.failed(number, failure)), None)
                 return
             if body is None:
-                await self._finish(delivery, registration, DeliveryState.DROPPED, "A plugin filtered it out.")
+                reason = "A plugin filtered it out."
+                await self._finish(delivery, plan.registration, DeliveryState.DROPPED, reason)
                 return
-        sent = await courier.send(
-            delivery, body, terms.route, self._transport, number=number, timeout=terms.policy.timeout
+        result = await sender.send(
+            delivery, body, plan.template, self._transport, number=number, timeout=plan.policy.timeout
         )
-        await self._settle(delivery, registration, terms, sent, body)
+        await self._settle(delivery, plan, result, body)
 
     async def _settle(
-        self,
-        delivery: Delivery,
-        registration: Registration,
-        terms: DeliveryPlan,
-        sent: AttemptResult,
-        body: bytes | None,
+        self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None
     ) -> None:
-        """Write the outcome first, then tell others, then go on."""
-        attempt, now = sent.attempt, self._services.clock.steady()
-        decision = decide(
-            attempt.outcome,
-            terms.policy,
-            failures=delivery.failures,
-            streak=self._past.streak,
-            age=now - delivery.queued_at,
-            retry_after=sent.retry_after,
-            chance=random.random(),  # noqa: S311  (jitter, no secret)
-        )
-        settlement = settlement_of(delivery, sent, body, decision, now)
+        attempt, now = result.attempt, self._services.clock.steady()
+        delivered = attempt.outcome is Outcome.DELIVERED
+        current = self._services.registration(delivery.registration)
+        if not delivered and current is not None and not current.has_target_of(plan.registration):
+            # The registration has another target by now. This failure, or 410, is the former receiver's:
+            # it neither counts nor delays the first attempt at the new one (issue 9).
+            decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
+        else:
+            decision = decide(
+                attempt.outcome,
+                plan.policy,
+                failures=delivery.failures,
+                streak=self._memory.streak,
+                age=now - delivery.queued_at,
+                retry_after=result.retry_after,
+                chance=random.random(),  # noqa: S311  (jitter, not a secret)
+            )
+            unreachable = attempt.outcome is Outcome.UNREACHABLE
+            self._memory.streak = self._memory.streak + 1 if unreachable else 0
+        self._memory.outcome, self._memory.error = attempt.outcome, attempt.error
         pending = decision.state is DeliveryState.PENDING
-        self._services.store.settle_nowait(settlement)
-        self._remember(attempt)
+        settlement = Settlement(
+            seq=delivery.seq,
+            state=decision.state,
+            at=now,
+            attempt=attempt,
+            failures=decision.failures,
+            next_at=now + decision.wait if pending else 0.0,
+            # The first attempt that does not deliver fixes the bytes for every later one.
+            body=body if delivery.body is None and not delivered else None,
+            reason=decision.reason,
+        )
+        # Written before anybody hears of it. A crash before the commit repeats this attempt: at least once.
+        self._services.outbox.settle_nowait(settlement)
         if pending:
             delivery.attempts, delivery.failures = attempt.number, decision.failures
             delivery.next_at, delivery.body = settlement.next_at, body
-        await self._services.keeper.attempted(attempt, delivery, registration)
+        await self._services.monitor.attempted(attempt, delivery, plan.registration)
         if not pending:
-            await self._finished(delivery, registration, settlement)
+            await self._finished(delivery, plan.registration, settlement)
         if decision.disables:
-            await self._services.keeper.disable(registration, "The receiver answered 410 Gone.")
-
-    def _remember(self, attempt: Attempt) -> None:
-        past = self._past
-        past.outcome, past.error = attempt.outcome, attempt.error
-        past.streak = past.streak + 1 if attempt.outcome is Outcome.UNREACHABLE else 0
-
-    async def _give_up(self, delivery: Delivery, registration: Registration | None, reason: str) -> None:
-        await self._finish(delivery, registration, DeliveryState.DEAD, reason)
+            await self._services.monitor.gone(plan.registration)
 
     async def _finish(
         self, delivery: Delivery, registration: Registration | None, state: DeliveryState, reason: str
     ) -> None:
-        """Settle without an attempt."""
+        """Settle the head without an attempt."""
         now = self._services.clock.steady()
-        settlement = settlement_without_attempt(delivery, state, reason, now)
-        self._services.store.settle_nowait(settlement)
+        settlement = Settlement(
+            seq=delivery.seq, state=state, at=now, failures=delivery.failures, reason=reason
+        )
+        self._services.outbox.settle_nowait(settlement)
         await self._finished(delivery, registration, settlement)
 
     async def _finished(
@@ -366,21 +396,24 @@ class Lane:
     ) -> None:
         self._head = None
         self.backlog = max(0, self.backlog - 1)
-        await self._services.keeper.finished(delivery, registration, settlement)
+        await self._services.monitor.finished(delivery, registration, settlement)
 
     async def _show(self, state: LaneState) -> None:
-        """Change the state; only beginning and ending a wait is news to others."""
+        """Change the state; the monitor hears only of the beginning and the end of a wait."""
         before, self._state = self._state, state
         if before is not state and LaneState.WAITING in (before, state):
-            await self._services.keeper.lane_changed(self.key, state)
+            await self._services.monitor.lane_changed(self.key, state)
 
-    def _longest_wait(self, registration_id: str) -> float:
-        registration = self._services.keeper.registration(registration_id)
-        return 0.0 if registration is None else longest_wait(self._terms_of(registration).policy)
+    def _longest_wait(self) -> float:
+        registration = self._registration()
+        # A disabled registration may have any string as its URL, so that it has no plan. Its deliveries
+        # are settled at once.
+        if registration is None or not registration.enabled:
+            return 0.0
+        return longest_wait(self._plan_of(registration).policy)
 
-    def _terms_of(self, registration: Registration) -> DeliveryPlan:
-        terms = self._terms.get(registration.id)
-        if terms is None or terms.route.registration is not registration:
-            terms = plan_for(registration, self._services.settings)
-            self._terms[registration.id] = terms
-        return terms
+    def _plan_of(self, registration: Registration) -> DeliveryPlan:
+        # By identity: registrations are immutable, and a changed one is another object.
+        if self._plan is None or self._plan.registration is not registration:
+            self._plan = plan_for(registration, self._services.settings)
+        return self._plan

@@ -1,14 +1,14 @@
-"""Where a lane's deliveries come from.
+"""The deliveries of one lane, in order, from memory and disk.
 
-In this order:
+They come from three places, in this order:
 
-1. ``_page``: read from the outbox, because the lane was *behind*, the next one last;
-2. the lane's memory channel: what was appended since, handed over by the dispatcher;
+1. ``_page``: read from the outbox because the lane was *behind*; the next delivery is the last element;
+2. the memory channel: appended since, handed over by the dispatcher;
 3. the outbox again, if the channel overflowed meanwhile (the lane is *behind*).
 
-``LaneMemory.last`` is the highest position taken so far. Everything at or below it is settled or on its way
-to be, so a delivery that is seen twice (in a page and in the channel) is skipped the second time. What is
-sent again gets a new position at the end, and the lane is told that it is behind.
+``LaneMemory.last`` is the highest position that the lane has taken. Everything up to it is settled or about
+to be, so a delivery that comes in a page and again through the channel is skipped the second time. A delivery
+that is sent again gets a new position at the end of the lane, and the lane falls behind.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from functools import partial
 import trio
 
 from hookgw.dispatch.parked_lanes import LaneMemory
-from hookgw.dispatch.services import LaneStore
 from hookgw.dispatch.store_retry import retry_until_readable
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
+from hookgw.store import Outbox
 
 CannotRead = Callable[[StorageUnavailable], None]
 
@@ -32,92 +32,89 @@ PAGE = 128
 
 
 class LaneQueue:
-    """The deliveries of one lane, in order; a lane that waits holds none of them in memory.
+    """The deliveries of one lane. A lane that waits holds none of them in memory.
 
     Args:
-        lane: its key.
-        store: has the outbox.
-        past: ``last`` is read and kept up to date.
-        buffer: how many deliveries the memory channel takes.
-        behind: whether the outbox has some already.
+        lane: the lane's key.
+        outbox: holds the pending deliveries.
+        memory: its ``last`` is read and updated.
+        buffer: the capacity of the memory channel.
+        behind: whether the outbox has deliveries of the lane already.
 
     Attributes:
-        behind: whether the outbox has to be read when nothing else is at hand.
+        behind: whether the outbox must be read once nothing is left in memory.
     """
 
-    __slots__ = ("_lane", "_offers", "_page", "_past", "_queue", "_store", "behind")
+    __slots__ = ("_lane", "_memory", "_outbox", "_page", "_receive", "_send", "behind")
 
-    def __init__(self, lane: str, store: LaneStore, past: LaneMemory, *, buffer: int, behind: bool) -> None:
+    def __init__(self, lane: str, outbox: Outbox, memory: LaneMemory, *, buffer: int, behind: bool) -> None:
         self.behind = behind
         self._lane = lane
-        self._store = store
-        self._past = past
-        self._offers, self._queue = trio.open_memory_channel[Delivery | None](buffer)
+        self._outbox = outbox
+        self._memory = memory
+        self._send, self._receive = trio.open_memory_channel[Delivery | None](buffer)
         self._page: list[Delivery] = []
 
     def offer(self, delivery: Delivery) -> None:
-        """Take a delivery that was appended. When the channel is full the lane falls behind."""
-        if self.behind:
+        """Queue a delivery that was appended. If the channel is full, the lane falls behind."""
+        if self.behind:  # it comes after deliveries that are only on disk
             return
         try:
-            self._offers.send_nowait(delivery)
+            self._send.send_nowait(delivery)
         except trio.WouldBlock:
             self.behind = True
 
     def wake(self) -> None:
         """End :meth:`wait`."""
-        with suppress(trio.WouldBlock):  # a full channel ends it anyway
-            self._offers.send_nowait(None)
+        with suppress(trio.WouldBlock):  # a full channel ends the wait anyway
+            self._send.send_nowait(None)
 
     def take(self) -> Delivery | None:
-        """The next delivery at hand; ``None`` where there is none."""
+        """Return the next delivery in memory; ``None`` if there is none."""
         try:
             while True:
-                delivery = self._page.pop() if self._page else self._queue.receive_nowait()
-                if delivery is not None and delivery.position > self._past.last:
-                    self._past.last = delivery.position
+                delivery = self._page.pop() if self._page else self._receive.receive_nowait()
+                if delivery is not None and delivery.position > self._memory.last:
+                    self._memory.last = delivery.position
                     return delivery
         except trio.WouldBlock:
             return None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is at hand."""
-        return not self._page and not self._queue.statistics().current_buffer_used
+        """Whether nothing is in memory."""
+        return not self._page and not self._receive.statistics().current_buffer_used
 
     async def wait(self) -> None:
-        """Wait until something is at hand or :meth:`wake` is called."""
-        delivery = await self._queue.receive()
+        """Wait until a delivery is in memory or :meth:`wake` is called."""
+        delivery = await self._receive.receive()
         if delivery is not None:
             self._page = [delivery]
 
     async def read(self, cannot_read: CannotRead) -> None:
-        """Read what comes next from disk; what ``cannot_read`` is told of is tried again.
-
-        ``behind`` is cleared before the read: what is appended during it comes through the channel,
-        what was appended before it is in the page. Where more follow the page, what came through the
-        channel meanwhile belongs after those: so the lane stays behind.
-        """
+        """Read the next page from disk, retrying while the disk refuses."""
+        # Cleared before the read: what is appended during the read comes through the channel, what was
+        # appended before is in the page.
         self.behind = False
-        page = await retry_until_readable(
-            partial(self._store.page, self._lane, self._past.last, PAGE), cannot_read
-        )
+        read = partial(self._outbox.read_lane, self._lane, self._memory.last, PAGE)
+        page = await retry_until_readable(read, cannot_read)
         self._page = page.deliveries[::-1]
         if page.more:
-            self._give_back_channel()
+            # What came through the channel belongs behind deliveries that are still on disk.
+            self._discard_channel()
 
     async def count(self, cannot_read: CannotRead) -> int:
-        """How many deliveries are pending on disk, all that was asked before being written."""
-        await self._store.flush()
-        return await retry_until_readable(partial(self._store.count_pending, self._lane), cannot_read)
+        """Return how many deliveries are pending on disk, once everything requested before is written."""
+        await self._outbox.flush()
+        return await retry_until_readable(partial(self._outbox.count_pending, self._lane), cannot_read)
 
-    def give_back(self) -> None:
-        """Hold nothing: all of it is on disk and will be read again."""
+    def discard(self) -> None:
+        """Drop everything from memory: it is on disk, and is read again."""
         self._page = []
-        self._give_back_channel()
+        self._discard_channel()
 
-    def _give_back_channel(self) -> None:
+    def _discard_channel(self) -> None:
         self.behind = True
         with suppress(trio.WouldBlock):
             while True:
-                self._queue.receive_nowait()
+                self._receive.receive_nowait()

@@ -1,8 +1,8 @@
-"""Lanes at rest: what is left of a lane that has had nothing to do for a moment.
+"""Parked lanes: lanes without a task, because they have had nothing to do for a moment.
 
-The task, the memory channel and all else that a lane works with are gone by then. What stays is the
-position up to which it had come, because what it settled last may still be on its way to the disk; what is
-shown of it; and its connection, ready for the next delivery. Ten thousand lanes at rest cost a few MiB.
+The task, the memory channel and everything else a lane works with are gone. Its :class:`LaneMemory` stays:
+the position it had reached, because its last settlements may not be on disk yet; what is shown of it; and its
+connection, ready for the next delivery. Ten thousand parked lanes cost a few MiB.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ import msgspec
 import trio
 
 from hookgw.delivery.http.connection import IdleConnection
-from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
+from hookgw.models.deliveries import FIRST, Outcome, Position
 
 GRAIN = 0.1
-"""Seconds by which a rest may end late, so that many that end close together are one piece of work."""
+"""Seconds by which a lane may be forgotten late, so that many are one piece of work."""
 
 ENDED_AT_ONCE = 500
-"""How many rests end in one piece of work at most; between two of them other tasks have their turn."""
+"""The most lanes forgotten in one piece of work. Other tasks have their turn between two pieces."""
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks for receivers that have closed a connection at rest."""
+"""Seconds between two looks for connections that receivers have closed."""
 
-_CLOSED = getattr(select, "POLLRDHUP", 0)  # elsewhere than on Linux only a reset or a full close is seen
+# Elsewhere than on Linux only a reset or a full close of the connection is seen.
+_CLOSED = getattr(select, "POLLRDHUP", 0)
 
 
 class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
-    """What a lane remembers, and all that is left of it while it is at rest.
+    """What a lane remembers from one task to the next.
 
     Attributes:
-        until: when the rest ends, by ``trio.current_time()``: the connection is closed, the lane forgotten.
+        until: when a parked lane is forgotten and its connection closed, by ``trio.current_time()``.
         last: the highest position that the lane has taken.
         streak: how many of its attempts in a row found the receiver unreachable.
         outcome, error: of its last attempt.
-        connection: its open connection while it is at rest; ``None`` where it has none.
+        connection: its open connection while it is parked; ``None`` if it has none.
     """
 
     until: float = 0.0
-    last: int = 0
+    last: Position = FIRST
     streak: int = 0
     outcome: Outcome | None = None
     error: str | None = None
@@ -55,86 +56,88 @@ class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
 
 
 class ParkedLanes:
-    """The lanes at rest, in the order in which their rests end. It owns their connections."""
+    """The parked lanes, in the order in which they are to be forgotten. It owns their connections."""
 
     def __init__(self) -> None:
-        self._pasts: dict[str, LaneMemory] = {}
+        self._memories: dict[str, LaneMemory] = {}
         self._poll = select.poll()
-        self._lanes: dict[int, str] = {}
-        self._looks_at = 0.0
+        self._lane_of_file: dict[int, str] = {}
+        self._look_at = 0.0
         self._timer = trio.CancelScope()
 
-    def put(self, lane: str, past: LaneMemory) -> None:
-        """Lay a lane to rest. Those that come later are to end later."""
-        self._pasts[lane] = past
-        if past.connection is not None:
-            self._poll.register(past.connection.fileno, _CLOSED)
-            self._lanes[past.connection.fileno] = lane
-        if self._timer.deadline > past.until or self._timer.deadline > self._looks_at:
-            self._timer.deadline = min(past.until, self._looks_at)
+    def put(self, lane: str, memory: LaneMemory) -> None:
+        """Park a lane. A lane that is parked later must be forgotten later."""
+        self._memories[lane] = memory
+        if memory.connection is not None:
+            self._poll.register(memory.connection.fileno, _CLOSED)
+            self._lane_of_file[memory.connection.fileno] = lane
+        if self._timer.deadline > memory.until or self._timer.deadline > self._look_at:
+            self._timer.deadline = min(memory.until, self._look_at)
 
     def take(self, lane: str) -> LaneMemory | None:
-        """End a lane's rest, because there is something to do; its connection belongs to the caller then."""
-        past = self._pasts.pop(lane, None)
-        if past is not None:
-            self._unwatch(past)
-        return past
+        """Remove a lane, because it has something to do. Its connection belongs to the caller."""
+        memory = self._memories.pop(lane, None)
+        if memory is not None:
+            self._unwatch(memory)
+        return memory
 
-    def statistics(self, lane: str) -> LaneStatistics | None:
-        """A snapshot of a lane, if it is at rest."""
-        past = self._pasts.get(lane)
-        if past is None:
-            return None
-        return LaneStatistics(
-            lane=lane, state=LaneState.IDLE, backlog=0, last_outcome=past.outcome, last_error=past.error
-        )
+    def redirect(self, lane: str) -> None:
+        """The lane's registration has another target: close the connection, forget the former failures."""
+        memory = self._memories[lane]
+        self._unwatch(memory)
+        memory.close()
+        memory.streak = 0
+
+    def find(self, lane: str) -> LaneMemory | None:
+        """Return the memory of a lane, if it is parked."""
+        return self._memories.get(lane)
 
     def lanes(self) -> list[str]:
-        """Which lanes are at rest."""
-        return list(self._pasts)
+        """Return the keys of all parked lanes."""
+        return list(self._memories)
 
-    async def wait_over(self) -> list[str]:
-        """Wait until rests are over; closes their connections and gives their lanes.
+    async def wait_due(self) -> list[str]:
+        """Wait until lanes are due, close their connections, and return their keys.
 
-        Meanwhile it closes those connections at rest that the receiver has closed.
+        Connections that the receiver has closed are closed meanwhile.
         """
         await trio.lowlevel.checkpoint()
-        while not (ended := self.end(self._over())):
+        while not (due := self.forget(self._due())):
             with trio.CancelScope(deadline=self._next_work()) as self._timer:
                 await trio.sleep_forever()
             self._look()
-        return ended
+        return due
 
-    def end(self, lanes: list[str]) -> list[str]:
-        """Close the connections of these lanes and forget them; gives them back."""
+    def forget(self, lanes: list[str]) -> list[str]:
+        """Forget lanes and close their connections; return the same list."""
         for lane in lanes:
-            past = self.take(lane)
-            if past is not None:
-                past.close()
+            memory = self.take(lane)
+            if memory is not None:
+                memory.close()
         return lanes
 
     def _next_work(self) -> float:
-        first = next(iter(self._pasts.values()), None)
-        return (
-            math.inf if first is None else max(trio.current_time() + GRAIN, min(first.until, self._looks_at))
-        )
+        first = next(iter(self._memories.values()), None)
+        if first is None:
+            return math.inf
+        return max(trio.current_time() + GRAIN, min(first.until, self._look_at))
 
-    def _over(self) -> list[str]:
+    def _due(self) -> list[str]:
         now = trio.current_time()
-        return [lane for lane, past in islice(self._pasts.items(), ENDED_AT_ONCE) if past.until <= now]
+        return [lane for lane, memory in islice(self._memories.items(), ENDED_AT_ONCE) if memory.until <= now]
 
     def _look(self) -> None:
-        """Close what the receivers have closed: where many do so, their sockets would add up."""
+        # Without this, sockets in CLOSE_WAIT add up where many receivers close idle connections early.
         now = trio.current_time()
-        if now < self._looks_at:
+        if now < self._look_at:
             return
-        self._looks_at = now + LOOK_EVERY
+        self._look_at = now + LOOK_EVERY
         for fileno, _ in self._poll.poll(0):
-            past = self._pasts[self._lanes[fileno]]
-            self._unwatch(past)
-            past.close()
+            memory = self._memories[self._lane_of_file[fileno]]
+            self._unwatch(memory)
+            memory.close()
 
-    def _unwatch(self, past: LaneMemory) -> None:
-        if past.connection is not None:
-            self._poll.unregister(past.connection.fileno)
-            del self._lanes[past.connection.fileno]
+    def _unwatch(self, memory: LaneMemory) -> None:
+        if memory.connection is not None:
+            self._poll.unregister(memory.connection.fileno)
+            del self._lane_of_file[memory.connection.fileno]

@@ -3,40 +3,116 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
 from hookgw.auth.keyring import Keyring, new_key
 from hookgw.gateway.connectors.runner import Connectors
-from hookgw.gateway.keeper import Keeper
+from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
+from hookgw.gateway.shielded import completes
 from hookgw.models.api_keys import DEFAULT_KEY, Key
 from hookgw.models.clock import Clock
-from hookgw.models.connectors import QRCode
+from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, Forbidden, Invalid, StorageUnavailable
 from hookgw.models.instances import Instance, check_name
-from hookgw.models.registrations import Registration
+from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.plugins.hooks import Hooks
 
 logger = structlog.get_logger("hookgw.instances")
 
 _LEAST_KEY = 8
 
 
+class CreatedInstance(NamedTuple):
+    """What :meth:`InstanceService.create` made.
+
+    Attributes:
+        instance: the instance.
+        key: its key, which is stored only as a hash and cannot be shown again.
+        registration: its first registration, if one was given.
+    """
+
+    instance: Instance
+    key: str
+    registration: Registration | None
+
+
 class InstanceService:
-    """What can be done to instances; the arguments are the gateway's own parts."""
+    """Everything that can be done to instances.
+
+    Args:
+        registry, keyring, connectors, states, pending, hooks, clock: the gateway's.
+    """
 
     def __init__(
-        self, registry: Registry, keyring: Keyring, connections: Connectors, keeper: Keeper, clock: Clock
+        self,
+        registry: Registry,
+        keyring: Keyring,
+        connectors: Connectors,
+        states: ConnectionStates,
+        pending: PendingDeliveries,
+        hooks: Hooks,
+        clock: Clock,
     ) -> None:
         self._registry = registry
         self._keyring = keyring
-        self._connections = connections
-        self._keeper = keeper
+        self._connectors = connectors
+        self._states = states
+        self._pending = pending
+        self._hooks = hooks
         self._clock = clock
-        connections.on_logged_out = self._logged_out
 
+    def all(self) -> list[Instance]:
+        """Return all instances, sorted by name."""
+        return self._registry.instances()
+
+    def find(self, name: str) -> Instance | None:
+        """Return the instance of a name; ``None`` if there is none."""
+        return self._registry.find_instance(name)
+
+    def get(self, name: str) -> Instance:
+        """Return the instance of a name.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self._registry.instance(name)
+
+    @property
+    def connectors(self) -> list[str]:
+        """The names of all connectors."""
+        return self._connectors.names()
+
+    def connection_state(self, name: str) -> ConnectionState:
+        """Return the state of an instance's connection.
+
+        Raises:
+            NotFound: there is no such instance.
+        """
+        return self._states.state(self._registry.instance(name).name)
+
+    async def send_text(self, name: str, number: str, text: str) -> dict[str, Any]:
+        """Send a text message through an instance's connector, and raise SEND_MESSAGE.
+
+        A message that has reached the network raises its event even if the caller is cancelled.
+
+        Returns:
+            The message, as in ``data`` of SEND_MESSAGE.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: the instance has no connector, or is not connected.
+            NetworkRefused: the network refused the message, or did not answer.
+            Invalid: the connector cannot send this.
+            Unavailable: hookgw is shutting down.
+        """
+        return await self._connectors.send_text(self._registry.instance(name), number, text)
+
+    @completes
     async def create(
         self,
         name: str,
@@ -44,26 +120,31 @@ class InstanceService:
         integration: str = "",
         token: str | None = None,
         options: dict[str, Any] | None = None,
-        first: Registration | None = None,
-    ) -> tuple[Instance, str]:
-        """Create an instance and its key.
+        webhook: RegistrationChange | None = None,
+        label: str = DEFAULT_LABEL,
+    ) -> CreatedInstance:
+        """Create an instance with its key, and its first registration, if one is given.
+
+        Instance and registration are stored in one commit.
 
         Args:
             name: of the instance.
-            integration: the connector's name; empty where events come by HTTP alone.
-            token: its key; one is made where none is given.
+            integration: the connector's name; empty if events come only over HTTP.
+            token: the key; ``None`` to generate one.
             options: for the connector.
-            first: a registration that it has from the beginning: both are on disk, or neither is.
-
-        Returns:
-            The instance, and its key, which is not kept and cannot be shown again.
+            webhook: the first registration.
+            label: of that registration.
 
         Raises:
-            Invalid: a bad name, token or integration.
-            Forbidden: the name, or the token as somebody's key, is taken.
+            Invalid: a bad name, token or integration, or a plugin refuses the registration's options.
+            Forbidden: the name is taken, or the token is another key.
         """
+        first = None
+        if webhook is not None:
+            first = webhook.apply(None, instance=name, label=label, now=self._clock.wall())
+            self._hooks.check_registration(first)
         check_name(name)
-        self._connections.check_integration(integration)
+        self._connectors.check_integration(integration)
         key = _checked_key(token)
         async with self._registry.changing(name):
             if self._registry.find_instance(name) is not None:
@@ -80,8 +161,9 @@ class InstanceService:
                 )
                 await self._registry.put_instance(instance, first)
                 self._keyring.add_instance(name, instance.keys)
-        return instance, key
+        return CreatedInstance(instance, key, first)
 
+    @completes
     async def delete(self, name: str) -> None:
         """Delete an instance with its registrations; what is pending for them is parked.
 
@@ -94,13 +176,13 @@ class InstanceService:
         async with self._registry.changing(name):
             instance = self._registry.instance(name)
             await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
-            await self._connections.stop(name)
+            await self._connectors.stop(name)
             for registration in self._registry.of_instance(name):
                 await self._registry.remove(registration)
-                await self._keeper.park(registration, "The instance was deleted.")
+                await self._pending.park(registration, "The instance was deleted.")
             await self._registry.remove_instance(instance)
             self._keyring.remove(name, instance.keys)
-            self._connections.forget(name)
+            self._states.forget(name)
 
     async def connect(self, name: str) -> QRCode | None:
         """Start the instance's connector; it is started again after a restart.
@@ -112,9 +194,10 @@ class InstanceService:
         async with self._registry.changing(name):
             instance = self._with_connector(name)
             await self._set_connected(instance, True)
-            session = self._connections.start(instance)
-        return await self._connections.wait_for_code(session)
+            session = self._connectors.start(instance)
+        return await self._connectors.wait_for_code(session)
 
+    @completes
     async def logout(self, name: str) -> None:
         """End the instance's connection.
 
@@ -124,16 +207,16 @@ class InstanceService:
         """
         async with self._registry.changing(name):
             await self._set_connected(self._with_connector(name), False)
-            await self._connections.stop(name)
+            await self._connectors.stop(name)
 
     def start_connected(self) -> None:
         """Start the connectors that ran when the process ended; a connector that is gone is passed over."""
-        known = set(self._connections.names())
+        known = set(self._connectors.names())
         for instance in self._registry.instances():
             if not instance.connected:
                 continue
             if instance.integration in known:
-                self._connections.start(instance)
+                self._connectors.start(instance)
             else:
                 logger.warning("no such connector", instance=instance.name, connector=instance.integration)
 
@@ -142,7 +225,7 @@ class InstanceService:
         if not instance.integration:
             raise Conflict(f"The instance {name!r} has no connector: its events come by HTTP alone.")
         try:
-            self._connections.check_integration(instance.integration)
+            self._connectors.check_integration(instance.integration)
         except Invalid as error:
             raise Conflict(*error.messages) from None
         return instance
@@ -151,11 +234,11 @@ class InstanceService:
         if instance.connected != connected:
             await self._registry.put_instance(msgspec.structs.replace(instance, connected=connected))
 
-    async def _logged_out(self, name: str) -> None:
-        """Keep that a connector ended by itself: it is not started again with the gateway."""
+    async def logged_out(self, name: str) -> None:
+        """Note that a connector ended by itself, so that it is not started again with the gateway."""
         async with self._registry.changing(name):
             instance = self._registry.find_instance(name)
-            if instance is None or self._connections.is_running(name):
+            if instance is None or self._connectors.is_running(name):
                 return
             try:
                 await self._set_connected(instance, False)

@@ -1,22 +1,25 @@
-"""Setting, deleting and trying out registrations."""
+"""Setting, deleting and testing registrations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
-from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.http.transport import LaneTransport
+from hookgw.config.settings import Settings
+from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
+from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.retry_policy import policy_of
-from hookgw.gateway.keeper import Keeper
+from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
+from hookgw.gateway.shielded import completes
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, Delivery
-from hookgw.models.errors import Conflict, Invalid, NotFound, PluginFailed
+from hookgw.models.deliveries import Attempt, Delivery, LaneStatistics
+from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.models.events import Catalog, Event, new_event_id
-from hookgw.models.registrations import Registration, RegistrationChange, in_grace, new_secret
+from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange, in_grace, new_secret
 from hookgw.plugins.hooks import Hooks
 
 MOST_REGISTRATIONS = 16
@@ -25,47 +28,89 @@ _USUAL_KIND = "MESSAGES_UPSERT"
 
 
 class RegistrationService:
-    """What can be done to registrations; the arguments are the gateway's own parts.
+    """Everything that can be done to registrations.
 
-    ``transport`` makes a connection for a test; ``RegistrationService`` closes it.
+    Args:
+        registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings: the
+            gateway's.
     """
 
     def __init__(
         self,
         registry: Registry,
-        keeper: Keeper,
+        instances: InstanceService,
+        pending: PendingDeliveries,
+        dispatcher: Dispatcher,
         hooks: Hooks,
         catalog: Catalog,
-        courier: DeliverySender,
-        transport: Callable[[], LaneTransport],
+        sender: DeliverySender,
+        outbound: OutboundHttp,
         clock: Clock,
-        settings: DeliverySettings,
+        settings: Settings,
     ) -> None:
         self._registry = registry
-        self._keeper = keeper
+        self._instances = instances
+        self._pending = pending
+        self._dispatcher = dispatcher
         self._hooks = hooks
         self._catalog = catalog
-        self._courier = courier
-        self._transport = transport
+        self._sender = sender
+        self._outbound = outbound
         self._clock = clock
         self._settings = settings
 
-    def new(self, instance: str, label: str, change: RegistrationChange) -> Registration:
-        """The registration that :meth:`set` would store, for an instance that is new; nothing is stored.
+    def find(self, instance: str, label: str = DEFAULT_LABEL) -> Registration | None:
+        """Return an instance's registration of a label; ``None`` if there is none."""
+        return self._registry.find(instance, label)
+
+    def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
+        """Return an instance's registration of a label.
 
         Raises:
-            Invalid: a plugin refuses its options.
+            NotFound: there is none.
         """
-        new = change.apply(None, instance=instance, label=label, now=self._clock.wall())
-        self._hooks.check_registration(new)
-        return new
+        registration = self._registry.find(instance, label)
+        if registration is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
+        return registration
 
-    async def set(self, instance: str, label: str, change: RegistrationChange) -> Registration:
+    def by_id(self, registration_id: str) -> Registration | None:
+        """Return a registration, also one of the configuration, by its id; ``None`` if there is none."""
+        return self._registry.registration(registration_id)
+
+    def of_instance(self, instance: str) -> list[Registration]:
+        """Return an instance's registrations, sorted by label."""
+        return self._registry.of_instance(instance)
+
+    async def set(
+        self, instance: str, label: str, change: RegistrationChange, *, create: bool = False
+    ) -> tuple[Registration, list[str]]:
         """Store a registration, new or changed.
 
+        Args:
+            instance, label: of the registration.
+            change: the fields that were given.
+            create: create an instance that does not exist, if ``instances.auto_create`` allows it.
+
+        Returns:
+            The stored registration, and warnings: the address guard refuses the URL now. Looking up its
+            host takes at most 2 s, after the registration is stored.
+
         Raises:
-            Invalid: a plugin refuses its options, or the instance has too many registrations.
+            NotFound: there is no such instance.
+            Invalid: a plugin refuses its options, or the instance has too many registrations. No instance
+                is created for a refused registration.
         """
+        stored = None
+        if create and self._settings.instances.auto_create and self._instances.find(instance) is None:
+            with suppress(Forbidden):  # another request created it at the same moment
+                stored = (await self._instances.create(instance, webhook=change, label=label)).registration
+        if stored is None:
+            stored = await self._store(instance, label, change)
+        return stored, await self._outbound.warnings(stored)
+
+    @completes
+    async def _store(self, instance: str, label: str, change: RegistrationChange) -> Registration:
         async with self._registry.changing(instance):
             self._registry.instance(instance)
             old = self._registry.find(instance, label)
@@ -78,20 +123,39 @@ class RegistrationService:
             if old is None:
                 await self._registry.put(new)
             else:
-                await self._keeper.replace(old, new)
+                await self._pending.replace(old, new)
             return new
 
-    async def delete(self, instance: str, label: str) -> None:
+    async def warnings(self, registration: Registration) -> list[str]:
+        """Return what would keep deliveries of a registration from being made now; see :meth:`set`."""
+        return await self._outbound.warnings(registration)
+
+    def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
+        """Let a registration's waiting lanes try again now.
+
+        Returns:
+            The lanes as they are at that moment.
+
+        Raises:
+            NotFound: there is no such registration.
+        """
+        registration = self.get(instance, label)
+        self._dispatcher.resume(registration.id)
+        return self._dispatcher.lanes(registration.id)
+
+    @completes
+    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> None:
         """Delete a registration; what is pending for it is parked.
 
         Raises:
             NotFound: there is none.
         """
         async with self._registry.changing(instance):
-            registration = self.find(instance, label)
+            registration = self.get(instance, label)
             await self._registry.remove(registration)
-            await self._keeper.park(registration, "The registration was deleted.")
+            await self._pending.park(registration, "The registration was deleted.")
 
+    @completes
     async def rotate_secret(self, instance: str, label: str, grace: float) -> Registration:
         """Give a registration a new secret; those before it go on signing beside it.
 
@@ -104,34 +168,34 @@ class RegistrationService:
             NotFound: there is no such registration.
         """
         async with self._registry.changing(instance):
-            registration, now = self.find(instance, label), self._clock.wall()
+            registration, now = self.get(instance, label), self._clock.wall()
             old = in_grace(registration.secrets_in_force(now), now, grace)
             secrets = (new_secret(registration.signature), *old)
             changed = msgspec.structs.replace(registration, secrets=secrets, updated_at=now)
-            await self._registry.put(changed)
+            await self._pending.replace(registration, changed)
             return changed
 
-    async def test(self, instance: str, label: str) -> Attempt:
+    async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Attempt:
         """Send an example event now, outside the lane, and tell what came of it.
 
         Raises:
             NotFound: there is no such registration.
             Conflict: it is disabled.
         """
-        registration = self.find(instance, label)
+        registration = self.get(instance, label)
         if not registration.enabled:
             raise Conflict("The registration is disabled; set it with enabled true first.")
         event = self._example(registration)
         try:
-            body = await self._courier.render_body(event, registration)
+            body = await self._sender.render_body(event, registration)
         except PluginFailed as failure:
-            return self._courier.failed(1, failure)
+            return self._sender.failed(1, failure)
         if body is None:
             raise Conflict("A plugin filters the test event out, so nothing was sent.")
         return await self._send(event, body, registration)
 
     async def _send(self, event: Event, body: bytes, registration: Registration) -> Attempt:
-        policy = policy_of(registration, self._settings)
+        policy = policy_of(registration, self._settings.delivery)
         now = self._clock.steady()
         delivery = Delivery(
             seq=0,
@@ -142,9 +206,9 @@ class RegistrationService:
             position=0,
             queued_at=now,
         )
-        transport = self._transport()
+        transport = self._outbound.transport()
         try:
-            sent = await self._courier.send(
+            sent = await self._sender.send(
                 delivery, body, template_for(registration), transport, number=1, timeout=policy.timeout
             )
         finally:
@@ -161,14 +225,3 @@ class RegistrationService:
             data_json=Event.encode(kind.example),
             time=self._clock.wall(),
         )
-
-    def find(self, instance: str, label: str) -> Registration:
-        """The registration of that label.
-
-        Raises:
-            NotFound: there is none.
-        """
-        registration = self._registry.find(instance, label)
-        if registration is None:
-            raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
-        return registration

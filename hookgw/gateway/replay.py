@@ -7,15 +7,12 @@ came.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-
 import structlog
 import trio
 
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Conflict, NotFound, Unavailable
-from hookgw.models.registrations import Registration, lane_of
+from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.parsing import Replay
 from hookgw.store import DeliverySummary, ReplayQuery, Store
 
@@ -64,10 +61,10 @@ class Replays:
             raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
         if not registration.enabled:
             raise Conflict("The registration of this delivery is disabled; set it with enabled true first.")
-        # Nothing waits between the look at the registration and this call: a change of the
-        # registration is written before it and seen above, or after it and moves or parks this one too.
-        if await self._store.resend(instance, found.seq, partial(lane_of, registration)) is None:
-            raise Conflict("The delivery is still pending: it will be sent without being asked for.")
+        # No checkpoint between the look at the registration and this call: a change of the registration is
+        # either seen above, or written after this, and then moves or parks this delivery, too.
+        if await self._store.resend(instance, found.seq, lane_rule(registration)) is None:
+            raise Conflict("The delivery is still pending; hookgw will send it anyway.")
         return await self._find(instance, found.id)
 
     async def _find(self, instance: str, name: str) -> DeliverySummary:
@@ -113,12 +110,18 @@ class Replays:
     async def _carry_out(self, instance: str, replay: Replay, progress: _Progress) -> None:
         """Replay to the end, and say in the log what came of it, as the one who asked may be gone."""
         progress.error = Unavailable(_CLOSING)
+        query = ReplayQuery(
+            instance=instance, state=replay.state, since=replay.since, until=replay.until, kinds=replay.kinds
+        )
         try:
-            await self._store.replay(
-                _query(instance, replay),
-                partial(self._taking_part, instance, replay.label),
-                progress=progress.reached,
-            )
+            cursor, is_done = None, False
+            while not is_done:
+                # A registration that changes between two steps is seen by the next one. Within a step
+                # none may change: its deliveries would go to lanes that it no longer has.
+                async with self._registry.changing(instance):
+                    step = await self._store.replay_step(query, self._rules(instance, replay.label), cursor)
+                progress.count += step.count
+                cursor, is_done = step.cursor, step.cursor is None
             progress.error = None
         except Unavailable as error:
             progress.error = Unavailable(*error.messages, retry_after=error.retry_after)
@@ -127,10 +130,10 @@ class Replays:
             progress.end()
             self._log(instance, progress)
 
-    def _taking_part(self, instance: str, label: str | None) -> Mapping[str, Registration]:
-        """The registrations to which deliveries of the instance are sent again, by id."""
+    def _rules(self, instance: str, label: str | None) -> dict[str, LaneRule]:
+        """Return the lane rules of the registrations that take part, by id."""
         return {
-            one.id: one
+            one.id: lane_rule(one)
             for one in self._registry.hearing(instance)
             if one.enabled and (label is None or (one.instance, one.label) == (instance, label))
         }
@@ -154,10 +157,6 @@ class _Progress:
         self.error: Unavailable | None = None
         self.ended = trio.Event()
 
-    def reached(self, count: int) -> None:
-        """A step is on disk."""
-        self.count = count
-
     def end(self) -> None:
         """Wake who waits; an error says from now on how much was done before it."""
         if self.error is not None:
@@ -167,9 +166,3 @@ class _Progress:
                 retry_after=self.error.retry_after,
             )
         self.ended.set()
-
-
-def _query(instance: str, replay: Replay) -> ReplayQuery:
-    return ReplayQuery(
-        instance=instance, state=replay.state, since=replay.since, until=replay.until, kinds=replay.kinds
-    )

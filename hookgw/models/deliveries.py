@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, NewType
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -62,6 +62,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     answer: str = ""
 
 
+Position: TypeAlias = int
+"""A delivery's place in its lane. A later place is greater; nothing else can be told from it."""
+
+FIRST: Position = 0
+"""Before the first position of every lane."""
+
+
 class Delivery(msgspec.Struct, kw_only=True):
     """One event on its way to one registration.
 
@@ -86,7 +93,7 @@ class Delivery(msgspec.Struct, kw_only=True):
     registration: str
     lane: str
     accepted_at: float
-    position: int
+    position: Position
     queued_at: float
     attempts: int = 0
     failures: int = 0
@@ -97,13 +104,6 @@ class Delivery(msgspec.Struct, kw_only=True):
     def id(self) -> str:
         """The name by which the HTTP interface knows it."""
         return f"dlv_{self.seq}"
-
-
-Position = NewType("Position", int)
-"""A delivery's place in its lane. A later place is greater; nothing else can be told from it."""
-
-FIRST = Position(0)
-"""Before the first position of every lane."""
 
 
 class Page(NamedTuple):
@@ -168,7 +168,10 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot of a lane.
 
     Attributes:
-        lane: its key.
+        lane: its key; see :mod:`hookgw.models.lanes`.
+        registration: the id of the registration that it belongs to.
+        partition: which of the registration's lanes it is; ``None`` if there is one.
+        url: of the registration, without user and password; ``None`` if the registration was deleted.
         state: what it is doing.
         backlog: how many deliveries are pending in it, on disk or in memory.
         head: the sequence number of the delivery at its head, if it has one.
@@ -179,6 +182,9 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     lane: str
+    registration: str
+    partition: str | None
+    url: str | None
     state: LaneState
     backlog: int
     head: int | None = None

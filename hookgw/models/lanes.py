@@ -37,25 +37,26 @@ class LaneRule(msgspec.Struct, frozen=True):
 
     @property
     def generation_prefix(self) -> str:
-        """The key of the only lane, and what the keys of partitions begin with."""
+        """The key of the registration's only lane, or what the keys of its partitions begin with."""
         return f"{self.registration}:{self.generation}"
 
     def lane(self, event: Event) -> str:
         """Return the key of the lane in which an event goes to the registration."""
-        prefix = f"{self.registration}:{self.generation}"
+        lane = self.generation_prefix
         if self.ordering is Ordering.URL:
-            return prefix
+            return lane
         if self.ordering is Ordering.INSTANCE:
-            return f"{prefix}:{event.instance}"
+            return f"{lane}:{event.instance}"
         if self.concurrency <= 1:
-            return prefix
+            return lane
+        # A chat keeps its partition whatever instance hears it: the order of a chat on each instance
+        # follows from that.
         key = event.id if self.ordering is Ordering.NONE else chat_of(event)
-        return f"{prefix}:{zlib.crc32(key.encode()) % self.concurrency}"
+        return f"{lane}:{zlib.crc32(key.encode()) % self.concurrency}"
 
     def is_current(self, lane: str) -> bool:
         """Whether a lane belongs to this generation, so that its deliveries are where they should be."""
-        prefix = self.generation_prefix
-        return lane == prefix or lane.startswith(f"{prefix}:")
+        return lane.split(":", 2)[:2] == [self.registration, str(self.generation)]
 
 
 def lane_rule(registration: Registration) -> LaneRule:

@@ -6,7 +6,6 @@ The dialects in which callers write them are read in :mod:`hookgw.parsing`.
 from __future__ import annotations
 
 import secrets
-import zlib
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -131,8 +130,32 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The URL without user and password: what names its lanes, and what others may see."""
+        """The URL without user and password, which others may see."""
         return without_user(self.url)
+
+    @property
+    def partitioning(self) -> tuple[Ordering, int]:
+        """What divides its deliveries among lanes: equal for registrations with equally divided lanes.
+
+        One partition is the order of ``url``, and ``instance`` has as many lanes as there are instances,
+        whatever its concurrency.
+        """
+        if self.ordering is Ordering.INSTANCE:
+            return Ordering.INSTANCE, 0
+        if self.ordering is Ordering.URL or self.concurrency <= 1:
+            return Ordering.URL, 1
+        return self.ordering, self.concurrency
+
+    def has_target_of(self, other: Registration) -> bool:
+        """Return whether both send the same requests to the same receiver, so that a failure of one is a
+        failure of the other."""
+        return (self.url, self.by_events, self.headers, self.secrets, self.timeout) == (
+            other.url,
+            other.by_events,
+            other.headers,
+            other.secrets,
+            other.timeout,
+        )
 
     @property
     def signature(self) -> Signature:
@@ -151,26 +174,6 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 def new_registration_id() -> str:
     """A fresh registration id."""
     return "reg_" + secrets.token_hex(12)
-
-
-def lane_of(registration: Registration, event: Event) -> str:
-    """The key of the lane in which an event goes to a registration.
-
-    It is the URL without user and password, so that registrations of one URL share their order; a
-    partition of it (``url#3``) where the registration trades order for parallelism. A URL has no
-    fragment, so the two cannot be confused.
-    """
-    if registration.ordering is Ordering.URL or registration.concurrency <= 1:
-        return registration.address
-    spread_by = event.id if registration.ordering is Ordering.NONE else chat_of(event)
-    return f"{registration.address}#{zlib.crc32(spread_by.encode()) % registration.concurrency}"
-
-
-def lanes_of(registration: Registration) -> tuple[str, ...]:
-    """Every lane that events of a registration can be in."""
-    if registration.ordering is Ordering.URL or registration.concurrency <= 1:
-        return (registration.address,)
-    return tuple(f"{registration.address}#{number}" for number in range(registration.concurrency))
 
 
 def chat_of(event: Event) -> str:
@@ -224,7 +227,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
         base = old or Registration(
             id=new_registration_id(), instance=instance, label=label, url=self.url, created_at=now
         )
-        return msgspec.structs.replace(
+        new = msgspec.structs.replace(
             base,
             url=self.url,
             enabled=self.enabled,
@@ -234,6 +237,9 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
             updated_at=now,
             **given,
         )
+        # Deliveries in the former lanes are found by their generation, and moved.
+        is_redivided = old is not None and new.partitioning != old.partitioning
+        return msgspec.structs.replace(new, generation=new.generation + 1) if is_redivided else new
 
     def _secrets(self, old: Registration | None, now: float) -> tuple[Secret, ...]:
         """The new secrets; none where the stored ones stay. Another way to sign is a rotation."""

@@ -108,8 +108,8 @@ class Outbox(Protocol):
     async def flush(self) -> None:
         """Wait until everything requested before is on disk, however long the storage refuses."""
 
-    async def pending_lanes(self) -> list[LaneBacklog]:
-        """Return every lane with pending deliveries, and how many it has."""
+    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
+        """Return the lanes with pending deliveries, and how many each has: of one registration, or all."""
 
     async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
         """Return the count and payload bytes of pending deliveries, by registration id."""

@@ -11,7 +11,8 @@ import trio
 from hookgw.api.app import Application, create_app
 from hookgw.api.server.serve import serve
 from hookgw.config.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from tests.api.server.wire import Running
 from tests.support.contract import Contract
 

@@ -30,7 +30,7 @@ def shape_of(response: httpx.Response) -> list[str]:
 
 
 async def test_an_instance_key_reaches_its_own(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    _, key = await gateway.create_instance("loja1")
+    _, key, _ = await gateway.instances.create("loja1")
     response = await client.get("/webhook/find/loja1", headers={"apikey": key})
     assert (response.status_code, response.json()) == (200, None)
 
@@ -39,7 +39,7 @@ async def test_an_instance_key_reaches_its_own(client: httpx.AsyncClient, gatewa
 async def test_some_routes_need_the_global_key(
     path: str, client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
-    _, key = await gateway.create_instance("loja1")
+    _, key, _ = await gateway.instances.create("loja1")
     response = await client.get(path, headers={"apikey": key})
     assert response.status_code == 403
     assert shape_of(response) == ["Only a global key may do this."]
@@ -54,7 +54,7 @@ async def test_a_bearer_token_is_a_key(client: httpx.AsyncClient) -> None:
 
 
 async def test_the_order_of_checks(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    _, key = await gateway.create_instance("loja1")
+    _, key, _ = await gateway.instances.create("loja1")
     path, bad = "/message/sendText/{}", {"content": b"no json", "headers": {"content-type": "text/plain"}}
 
     async def status(instance: str, given: str) -> int:
@@ -75,7 +75,7 @@ async def test_names_that_no_instance_can_have(name: str, client: httpx.AsyncCli
 
 
 async def test_a_name_may_have_128_characters(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    await gateway.create_instance("x" * 128)
+    await gateway.instances.create("x" * 128)
     assert (await client.get(f"/webhook/find/{'x' * 128}")).status_code == 200
     assert (await client.get(f"/webhook/find/{'x' * 128}/{'y' * 128}")).status_code == 200
     assert (await client.get(f"/webhook/find/{'x' * 128}/{'y' * 129}")).status_code == 400

@@ -19,7 +19,8 @@ from hookgw.api.app import Application, create_app
 from hookgw.api.fast_emit import FirstHeaders
 from hookgw.api.server.serve import serve
 from hookgw.config.settings import EventsSettings, ServerSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.units import Size
 from tests.api.conftest import KEY, open_client
@@ -164,8 +165,8 @@ async def serving(settings: Settings, *, short: bool) -> AsyncIterator[tuple[Gat
     """A gateway of its own, with the short way or without, and its port."""
     Path(settings.storage.path).parent.mkdir(exist_ok=True)
     async with open_gateway(settings) as gateway, trio.open_nursery() as nursery:
-        await gateway.create_instance("loja1", token=OWN_KEY)
-        await gateway.create_instance("loja2")
+        await gateway.instances.create("loja1", token=OWN_KEY)
+        await gateway.instances.create("loja2")
         app = create_app(gateway)
         assert app.is_shortened
         if not short:
@@ -244,7 +245,7 @@ async def test_failures_are_answered_alike(
     async def fail(events: object, *, single: bool) -> None:
         raise error
 
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     monkeypatch.setattr(gateway, "accept", fail)
     seen = []
     for shortened in (True, False):
@@ -292,7 +293,7 @@ class RoutesOfAPlugin:
 async def test_plugins_that_listen_in_on_every_request_hear_of_emits(
     where: str, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     plugin = RoutesOfAPlugin(where)
     monkeypatch.setattr(gateway.hooks, "routes", plugin.routes)
     app = create_app(gateway)

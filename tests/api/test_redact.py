@@ -9,7 +9,8 @@ import trio
 
 from hookgw.api.app import create_app
 from hookgw.config.settings import Settings
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.testing import Receiver, answer
 from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
@@ -32,7 +33,7 @@ async def test_it_does_not_see_what_the_operators_receiver_answers(
         open_gateway(msgspec.structs.replace(settings, global_webhooks=configured)) as gateway,
         open_client(create_app(gateway), nursery) as client,
     ):
-        await gateway.create_instance("shop", token=TENANT)
+        await gateway.instances.create("shop", token=TENANT)
         await _deliver_in_vain(refusing, gateway, client)
         for text in await _texts(client, KEY):
             assert WORDS in text
@@ -47,7 +48,7 @@ async def test_it_sees_all_of_its_own(settings: Settings, nursery: trio.Nursery,
         open_gateway(settings) as gateway,
         open_client(create_app(gateway), nursery) as client,
     ):
-        await gateway.create_instance("shop", token=TENANT)
+        await gateway.instances.create("shop", token=TENANT)
         await client.post("/webhook/set/shop", json={"url": refusing.url}, headers={"apikey": TENANT})
         await _deliver_in_vain(refusing, gateway, client)
         for text in await _texts(client, TENANT):

@@ -22,7 +22,7 @@ GOOD = b'{"url": "https://example.com/hook"}'
 @pytest.fixture
 async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
     """With an instance to talk about."""
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     return client
 
 

@@ -31,7 +31,7 @@ def server_settings() -> ServerSettings:
 
 @pytest.fixture(params=["short", "long"])
 async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
-    await gateway.create_instance("loja1", token=OWN_KEY)
+    await gateway.instances.create("loja1", token=OWN_KEY)
     app = create_app(gateway)
     if request.param == "long":
         app.shorten(None)

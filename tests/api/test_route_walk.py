@@ -75,8 +75,8 @@ async def client(
     app: Application, nursery: trio.Nursery, gateway: Gateway
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Without a key."""
-    await gateway.create_instance("loja1", token=OWN_KEY)
-    await gateway.create_instance("loja2")
+    await gateway.instances.create("loja1", token=OWN_KEY)
+    await gateway.instances.create("loja2")
     async with open_client(app, nursery) as client:
         yield client
 

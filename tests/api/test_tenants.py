@@ -23,7 +23,7 @@ async def client(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """With the key of the nosy instance; the other has a delivery, ``dlv_1``, of its event ``order-1``."""
     for name in ("shop", "nosy"):
-        await gateway.create_instance(name, token=f"the-key-of-{name}")
+        await gateway.instances.create(name, token=f"the-key-of-{name}")
     async with open_client(app, nursery, apikey="the-key-of-nosy") as client:
         everything = {"apikey": KEY}
         await client.post("/webhook/set/shop/crm", json={"url": URL}, headers=everything)

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from hookgw.config.master_keys import MasterKeys, new_master_key, parse_master_key, read_master_keys
 from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import open_gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import StartError
 
 TEXT, OLD = new_master_key(), new_master_key()
@@ -77,11 +77,11 @@ async def test_a_gateway_seals_what_it_keeps(tmp_path: Path) -> None:
     shown: list[str] = []
     options = {"token": "planted-credential"}
     async with open_gateway(settings(master_key=TEXT), show_key=shown.append) as gateway:
-        _, key = await gateway.create_instance("shop", options=options)
+        _, key, _ = await gateway.instances.create("shop", options=options)
     async with open_gateway(settings(master_key=OLD, old_master_keys=(TEXT,))) as gateway:
         for known in (key, shown[0]):
-            assert gateway.authenticate(known) is not None
-        assert gateway.instance("shop").options == options
+            assert gateway.keys.principal_of(known) is not None
+        assert gateway.instances.get("shop").options == options
     assert b"planted" not in path.read_bytes()
     with pytest.raises(StartError, match="HOOKGW_MASTER_KEY"):
         async with open_gateway(settings()):

@@ -17,7 +17,8 @@ from hookgw.api.app import create_app
 from hookgw.config.settings import DeliverySettings, Settings, StorageSettings
 from hookgw.delivery.http.resolver import SystemResolver
 from hookgw.delivery.outbound import CHECK_PATIENCE, OutboundHttp
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
@@ -29,7 +30,7 @@ from tests.support.proxies import http_proxy, open_proxy
 async def sent_to(kit: GatewayKit, url: str) -> Attempt:
     """A test delivery to that URL."""
     await kit.register(url)
-    return await kit.gateway.test_registration("shop")
+    return await kit.gateway.registrations.test("shop")
 
 
 async def dead_letter(kit: GatewayKit, instance: str) -> DeliveryReport:
@@ -38,7 +39,7 @@ async def dead_letter(kit: GatewayKit, instance: str) -> DeliveryReport:
     for _ in range(1000):
         await kit.settled()
         if found := await kit.gateway.store.list_deliveries(query):
-            report = await kit.gateway.store.find_delivery(instance, found[0].event_id)
+            report = await kit.gateway.store.find_delivery(instance, found.deliveries[0].event_id)
             assert report is not None
             return report
     pytest.fail("nothing was given up")
@@ -69,7 +70,7 @@ async def test_operational_events_pass_the_guard(tmp_path: Path, hookgw_clock: M
 
 async def test_a_gateway_does_not_deliver_to_itself(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path) as kit:
-        kit.gateway.listens_on(["http://127.0.0.1:8080", "unix:/run/hookgw.sock"])
+        kit.gateway.outbound.listens_on(["http://127.0.0.1:8080", "unix:/run/hookgw.sock"])
         assert (await sent_to(kit, "http://127.0.0.1:8080/")).outcome is Outcome.BLOCKED
 
 
@@ -119,9 +120,9 @@ async def test_who_sets_a_url_that_is_refused_now_is_warned(
 ) -> None:
     async with open_kit(tmp_path, settings={"delivery": {"refused_ports": [8081]}}) as kit:
         change = RegistrationChange(url=url)
-        stored, warnings = await kit.gateway.set_registration("shop", "default", change, create=True)
+        stored, warnings = await kit.gateway.registrations.set("shop", "default", change, create=True)
         assert warnings == [warning]
-        assert kit.gateway.find_registration("shop") == stored
+        assert kit.gateway.registrations.find("shop") == stored
 
 
 async def resolving(**addresses: str) -> OutboundHttp:
@@ -234,8 +235,8 @@ async def test_plugins_reach_out_through_the_guard_from_wherever_they_run(
     plugin = Client()
     async with open_kit(tmp_path, plugins={"client": plugin}) as kit:
         create_app(kit.gateway)
-        await kit.gateway.create_instance("shop", integration="client")
-        await kit.gateway.connect("shop")
+        await kit.gateway.instances.create("shop", integration="client")
+        await kit.gateway.instances.connect("shop")
         await plugin.ran.wait()
         assert plugin.taken.keys() == {"run", "routes", "connector"}
         for http in plugin.taken.values():

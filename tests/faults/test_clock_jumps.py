@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
-from hookgw.gateway.gateway import open_gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.units import Duration

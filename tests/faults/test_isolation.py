@@ -76,5 +76,5 @@ async def test_registrations_with_labels_do_not_share_a_fate(
         ids = [(await hookgw_gateway.emit(KIND, {})).id for _ in range(3)]
         await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ids
-    found = {one.label: one.enabled for one in hookgw_gateway.gateway.registrations_of("shop")}
+    found = {one.label: one.enabled for one in hookgw_gateway.gateway.registrations.of_instance("shop")}
     assert found == {"crm": False, "n8n": True}

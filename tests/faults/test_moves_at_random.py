@@ -65,10 +65,10 @@ class Driver:
     async def switch(self) -> None:
         label = self._chance.choice(LABELS)
         self._enabled[label] = not self._enabled[label]
-        registration = self._kit.gateway.find_registration("shop", label)
+        registration = self._kit.gateway.registrations.find("shop", label)
         assert registration is not None
         change = RegistrationChange(url=registration.url, enabled=self._enabled[label])
-        await self._kit.gateway.set_registration("shop", label, change)
+        await self._kit.gateway.registrations.set("shop", label, change)
 
     async def change(self) -> None:
         status, wait = self._chance.choice((200, 200, 500, 503)), self._chance.choice((0.0, 1.0, 8.0))
@@ -120,7 +120,7 @@ async def test_one_attempt_at_a_time_in_order_however_often_the_url_changes(
         assert await kit.gateway.store.load_moves() == {}
         found = await reports(kit)
         for label in LABELS:
-            registration = kit.gateway.find_registration("shop", label)
+            registration = kit.gateway.registrations.find("shop", label)
             assert registration is not None
             requests = [
                 r for receiver in receivers for r in receiver.requests if r.header("x-label") == label

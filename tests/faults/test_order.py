@@ -99,7 +99,7 @@ class World:
             event_id = f"e{self.events}"
             listening = [
                 registration.label
-                for registration in self.kit.gateway.registrations_of(instance)
+                for registration in self.kit.gateway.registrations.of_instance(instance)
                 if registration.enabled
             ]
             self.ledger.queue([Key(event_id, label) for label in listening])
@@ -124,7 +124,7 @@ class World:
             chosen = self.chance.choice(finished)
             registration = self._enabled(instance)[chosen.registration]
             self.ledger.queue([Key(chosen.event_id, registration.label)])
-            await self.kit.gateway.resend(instance, chosen.id)
+            await self.kit.gateway.deliveries.resend(instance, chosen.id)
 
     async def replay(self) -> None:
         instance = self.chance.choice(["shop", "bar"])
@@ -132,16 +132,16 @@ class World:
         chosen = await self._finished(instance, dead_only=replay.state == "dead")
         labels = {id_: registration.label for id_, registration in self._enabled(instance).items()}
         self.ledger.queue([Key(one.event_id, labels[one.registration]) for one in chosen])
-        assert await self.kit.gateway.replay(instance, replay) == len(chosen)
+        assert await self.kit.gateway.deliveries.replay(instance, replay) == len(chosen)
 
     def _enabled(self, instance: str) -> dict[str, Registration]:
-        return {one.id: one for one in self.kit.gateway.registrations_of(instance) if one.enabled}
+        return {one.id: one for one in self.kit.gateway.registrations.of_instance(instance) if one.enabled}
 
     async def deliveries(self, instance: str) -> list[DeliverySummary]:
         """All of an instance, in the order of acceptance."""
         await self.kit.settled()
         found = await self.kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=10_000))
-        return found[::-1]
+        return found.deliveries[::-1]
 
     async def _finished(self, instance: str, *, dead_only: bool = False) -> list[DeliverySummary]:
         """Those that can be sent again, in the order of acceptance."""
@@ -181,7 +181,7 @@ class World:
         delivered = {(one.key, one.ticket) for one in self.ledger.arrivals if one.delivered}
         found: dict[Key, DeliveryState] = {}
         for instance in ("shop", "bar"):
-            labels = {one.id: one.label for one in self.kit.gateway.registrations_of(instance)}
+            labels = {one.id: one.label for one in self.kit.gateway.registrations.of_instance(instance)}
             for one in await self.deliveries(instance):
                 found[Key(one.event_id, labels[one.registration])] = one.state
         assert found.keys() == self.ledger.tickets.keys()

@@ -57,7 +57,7 @@ async def test_every_status_has_its_outcome_and_what_follows(
     disabled = {
         registration.label
         for instance in instances
-        for registration in hookgw_gateway.gateway.registrations_of(instance)
+        for registration in hookgw_gateway.gateway.registrations.of_instance(instance)
         if not registration.enabled
     }
     assert disabled == {"s410"}

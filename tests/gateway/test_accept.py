@@ -68,7 +68,7 @@ async def test_an_accepted_event_goes_to_everybody_who_wants_it(
     await hookgw_gateway.register(url + "calls", label="calls", events=("CALL",))
     await hookgw_gateway.register(url + "off", label="off", enabled=False)
     await hookgw_gateway.register(url + "other", instance="other")
-    receipt = await hookgw_gateway.gateway.accept([event(id="e1"), event({}, id="e2", kind="CALL")])
+    receipt = await hookgw_gateway.gateway.events.accept([event(id="e1"), event({}, id="e2", kind="CALL")])
     assert (receipt.fresh, receipt.warnings) == ([True, True], [])
     await hookgw_gateway.settled()
     arrived = sorted((r.path, r.event_id) for r in hookgw_receiver.requests)
@@ -81,7 +81,7 @@ async def test_an_event_is_accepted_once(
 ) -> None:
     for name in ("shop", "other"):
         await hookgw_gateway.register(hookgw_receiver.url, instance=name)
-    accept = hookgw_gateway.gateway.accept
+    accept = hookgw_gateway.gateway.events.accept
     assert (await accept([event(id="e1"), event(id="e2"), event(id="e1")])).fresh == [True, True, False]
     assert (await accept([event(id="e2"), event(id="e3")])).fresh == [False, True]
     assert (await accept([event(id="e1", instance="other")])).fresh == [True]
@@ -99,7 +99,7 @@ async def test_the_same_event_twice_at_once_is_accepted_once(
     fresh: list[bool] = []
 
     async def accept() -> None:
-        fresh.extend((await hookgw_gateway.gateway.accept([event(id="e1")])).fresh)
+        fresh.extend((await hookgw_gateway.gateway.events.accept([event(id="e1")])).fresh)
 
     async with trio.open_nursery() as nursery:
         for _ in range(10):
@@ -114,7 +114,7 @@ async def test_what_a_gateway_knows_is_added(
 ) -> None:
     async with open_kit(tmp_path, settings={"server": {"public_url": "https://hooks.example"}}) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(), event(server_url="https://first.example", sender="a@b")])
+        await kit.gateway.events.accept([event(), event(server_url="https://first.example", sender="a@b")])
         await kit.settled()
     first, second = hookgw_receiver.events()
     assert first["server_url"] == "https://hooks.example"
@@ -148,7 +148,7 @@ async def test_one_bad_event_and_none_is_taken(
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     with pytest.raises(Invalid) as caught:
-        await hookgw_gateway.gateway.accept([event(), event(**wrong), event()])
+        await hookgw_gateway.gateway.events.accept([event(), event(**wrong), event()])
     [message] = caught.value.messages
     assert message.startswith(sentence)
     await hookgw_gateway.settled()
@@ -161,7 +161,7 @@ async def test_what_is_just_inside_the_limits(
     async with open_kit(tmp_path, settings={"events": {"max_data": "1KiB", "validate": "off"}}) as kit:
         await kit.register(hookgw_receiver.url)
         latest = event("x" * 1022, id="A-z_9" * 51, time=253402300799.0)
-        await kit.gateway.accept([latest, event(17, time=0.0), event({"n": 2**70})])
+        await kit.gateway.events.accept([latest, event(17, time=0.0), event({"n": 2**70})])
         await kit.settled()
     one, two, three = hookgw_receiver.events()
     assert (len(one["data"]), one["date_time"]) == (1022, "9999-12-31T23:59:59.000Z")
@@ -172,25 +172,25 @@ async def test_what_is_just_inside_the_limits(
 async def test_every_bad_event_is_named_up_to_a_hundred(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:
-    await hookgw_gateway.gateway.create_instance("shop")
+    await hookgw_gateway.gateway.instances.create("shop")
     batch = [event(id="bad.id") if n % 2 else event() for n in range(200)]
     with pytest.raises(Invalid) as caught:
-        await hookgw_gateway.gateway.accept(batch)
+        await hookgw_gateway.gateway.events.accept(batch)
     indexes = [message.partition(":")[0] for message in caught.value.messages]
     assert indexes == [f"events[{n}]" for n in range(1, 200, 2)]
     with pytest.raises(Invalid) as caught:
-        await hookgw_gateway.gateway.accept([event(id="bad.id")] * 1101)
+        await hookgw_gateway.gateway.events.accept([event(id="bad.id")] * 1101)
     assert len(caught.value.messages) == 101
     assert caught.value.messages[-1] == "And 1,001 more."
 
 
 async def test_an_unknown_instance_is_not_found(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     with pytest.raises(NotFound, match="'nowhere'"):
-        await hookgw_gateway.gateway.accept([event(instance="nowhere")])
+        await hookgw_gateway.gateway.events.accept([event(instance="nowhere")])
 
 
 async def test_nothing_is_accepted_of_nothing(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
-    receipt = await hookgw_gateway.gateway.accept([])
+    receipt = await hookgw_gateway.gateway.events.accept([])
     assert (receipt.fresh, receipt.warnings) == ([], [])
 
 
@@ -204,7 +204,7 @@ async def test_warn_takes_them_and_says_so(
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
     with capture_logs() as logs:
-        receipt = await hookgw_gateway.gateway.accept(BAD)
+        receipt = await hookgw_gateway.gateway.events.accept(BAD)
     assert receipt.fresh == [True, True, True]
     assert receipt.warnings[-1].startswith('events[1].data: [1] is not of type "object"')
     assert {warning.partition(".")[0] for warning in receipt.warnings} == {"events[0]", "events[1]"}
@@ -220,14 +220,14 @@ async def test_strict_refuses_them_all(
     async with open_kit(tmp_path, settings={"events": {"validate": "strict"}}) as kit:
         await kit.register(hookgw_receiver.url)
         with pytest.raises(Invalid) as caught:
-            await kit.gateway.accept([*BAD, event(id="no.id")])
+            await kit.gateway.events.accept([*BAD, event(id="no.id")])
         messages = caught.value.messages
         assert {message[:9] for message in messages} == {"events[0]", "events[1]", "events[3]"}
         with pytest.raises(Invalid) as caught:
-            await kit.gateway.accept(BAD[1:2], single=True)
+            await kit.gateway.events.accept(BAD[1:2], single=True)
         assert caught.value.messages == ('data: [1] is not of type "object"',)
         big = {**DATA, "messageTimestamp": 123456789012345678901234567890}
-        assert (await kit.gateway.accept([event(big)])).fresh == [True]
+        assert (await kit.gateway.events.accept([event(big)])).fresh == [True]
         await kit.settled()
     assert [e["data"] for e in hookgw_receiver.events()] == [big]
 
@@ -237,13 +237,13 @@ async def test_off_looks_at_nothing(
 ) -> None:
     async with open_kit(tmp_path, settings={"events": {"validate": "off"}}) as kit:
         await kit.register(hookgw_receiver.url)
-        receipt = await kit.gateway.accept(BAD)
+        receipt = await kit.gateway.events.accept(BAD)
         assert (receipt.fresh, receipt.warnings) == ([True] * 3, [])
 
 
 async def test_many_warnings_are_cut(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
-    await hookgw_gateway.gateway.create_instance("shop")
-    receipt = await hookgw_gateway.gateway.accept([event([1]) for _ in range(150)])
+    await hookgw_gateway.gateway.instances.create("shop")
+    receipt = await hookgw_gateway.gateway.events.accept([event([1]) for _ in range(150)])
     assert receipt.fresh == [True] * 150
     assert (len(receipt.warnings), receipt.warnings[-1]) == (101, "And 50 more.")
 
@@ -263,7 +263,7 @@ async def test_a_failing_observer_changes_nothing(
 
     observer.does = fail
     await hookgw_gateway.register(hookgw_receiver.url)
-    assert (await hookgw_gateway.gateway.accept([event(), event()])).fresh == [True, True]
+    assert (await hookgw_gateway.gateway.events.accept([event(), event()])).fresh == [True, True]
     await hookgw_gateway.settled()
     assert len(hookgw_receiver.requests) == 2
     assert [failure.plugin for failure in hookgw_gateway.plugin_failures] == ["observer"] * 2
@@ -279,9 +279,9 @@ async def test_an_observer_that_hangs_holds_nobody_up_for_ever(
         with capture_logs() as logs:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(
-                    kit.gateway.accept, [event({"state": "open"}, id="e0", kind="CONNECTION_UPDATE")]
+                    kit.gateway.events.accept, [event({"state": "open"}, id="e0", kind="CONNECTION_UPDATE")]
                 )
-                nursery.start_soon(kit.gateway.accept, [event(id=f"e{n}") for n in range(1, 6)])
+                nursery.start_soon(kit.gateway.events.accept, [event(id=f"e{n}") for n in range(1, 6)])
                 await hookgw_receiver.wait_for(6)
                 while len(observer.heard) < 2:
                     await trio.lowlevel.checkpoint()
@@ -301,10 +301,10 @@ async def test_what_is_on_disk_is_told_and_counted_though_the_caller_has_gone(
     update = event({"instance": "shop", "state": "open"}, id="e2", kind="CONNECTION_UPDATE")
     with trio.CancelScope() as scope:
         scope.cancel()
-        await hookgw_gateway.gateway.accept([event(id="e1"), update])
+        await hookgw_gateway.gateway.events.accept([event(id="e1"), update])
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == observer.heard == ["e1", "e2"]
-    assert hookgw_gateway.gateway.connection_state("shop") is ConnectionState.OPEN
+    assert hookgw_gateway.gateway.instances.connection_state("shop") is ConnectionState.OPEN
     accepted = counted(hookgw_gateway, "hookgw_events_accepted_total")
     assert accepted == ["1.0", "1.0"]
 
@@ -312,9 +312,9 @@ async def test_what_is_on_disk_is_told_and_counted_though_the_caller_has_gone(
 async def test_the_connection_of_a_duplicate_is_not_told_again(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:
-    await hookgw_gateway.gateway.create_instance("shop")
+    await hookgw_gateway.gateway.instances.create("shop")
     told = [("e1", "open"), ("e2", "close"), ("e1", "open")]
     for event_id, state in told:
         data = {"instance": "shop", "state": state}
         await hookgw_gateway.emit("CONNECTION_UPDATE", data, event_id=event_id)
-    assert hookgw_gateway.gateway.connection_state("shop") is ConnectionState.CLOSE
+    assert hookgw_gateway.gateway.instances.connection_state("shop") is ConnectionState.CLOSE

@@ -13,11 +13,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway.backlog import BacklogFull
-from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
 from hookgw.models.events import Event, new_event_id
+from hookgw.models.lanes import partition_of
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import Replay
 from hookgw.store import DeliveryQuery
@@ -34,7 +35,7 @@ def event(number: int = 0, *, instance: str = "shop", event_id: str | None = Non
 async def deliveries(kit: GatewayKit, state: DeliveryState) -> list[tuple[str, str | None]]:
     """Ids and reasons of those in a state, the oldest first."""
     found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", state=state, limit=1000))
-    return [(delivery.event_id, delivery.reason) for delivery in reversed(found)]
+    return [(delivery.event_id, delivery.reason) for delivery in reversed(found.deliveries)]
 
 
 async def pending(kit: GatewayKit) -> list[str]:
@@ -73,12 +74,12 @@ async def test_nothing_of_a_refused_batch_is_kept(
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 5}}) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(3)])
+        await kit.gateway.events.accept([event(n) for n in range(3)])
         refused = [event(n, event_id=f"again{n}") for n in range(3)]
         with pytest.raises(BacklogFull):
-            await kit.gateway.accept(refused)
+            await kit.gateway.events.accept(refused)
         assert len(await pending(kit)) == 3
-        receipt = await kit.gateway.accept(refused[:2])
+        receipt = await kit.gateway.events.accept(refused[:2])
         assert receipt.fresh == [True, True]
 
 
@@ -121,7 +122,7 @@ async def test_a_batch_that_alone_is_over_a_limit_never_passes(
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 2, "on_full": "drop_oldest"}}) as kit:
         await kit.register(hookgw_receiver.url)
         with pytest.raises(TooLarge, match=r"limits\.deliveries"):
-            await kit.gateway.accept([event(n) for n in range(3)])
+            await kit.gateway.events.accept([event(n) for n in range(3)])
 
 
 async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
@@ -131,20 +132,20 @@ async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
     async with open_kit(tmp_path, settings={"limits": {"deliveries": 3}}) as kit:
         await kit.register(hookgw_receiver.url)
         first = event(event_id="same")
-        receipt = await kit.gateway.accept([first, first])
+        receipt = await kit.gateway.events.accept([first, first])
         assert receipt.fresh == [True, False]
-        await kit.gateway.accept([first, event()])
+        await kit.gateway.events.accept([first, event()])
 
         async def refuse(appends: Any) -> list[bool]:
             raise StorageUnavailable("The disk is full.")
 
         monkeypatch.setattr(kit.gateway.store, "append", refuse)
         with pytest.raises(StorageUnavailable):
-            await kit.gateway.accept([event()])
+            await kit.gateway.events.accept([event()])
         monkeypatch.undo()
-        await kit.gateway.accept([event()])
+        await kit.gateway.events.accept([event()])
         with pytest.raises(BacklogFull):
-            await kit.gateway.accept([event()])
+            await kit.gateway.events.accept([event()])
         assert len(await pending(kit)) == 3
 
 
@@ -155,7 +156,7 @@ async def test_what_is_pending_at_the_start_counts(
     settings = {"limits": {"deliveries": 3}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(2)])
+        await kit.gateway.events.accept([event(n) for n in range(2)])
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.emit(KIND, {})
         with pytest.raises(BacklogFull):
@@ -172,8 +173,10 @@ async def test_a_connector_is_held_back(
     ):
         await kit.register(hookgw_receiver.url)
         unused: Any = None
-        instance = kit.gateway.instance("shop")
-        session = ConnectorSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
+        instance = kit.gateway.instances.get("shop")
+        session = ConnectorSession(
+            instance, unused, kit.gateway.events.accept, kit.gateway.clock, kit.gateway.http
+        )
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))
         await trio.testing.wait_all_tasks_blocked()
@@ -196,7 +199,7 @@ async def test_the_oldest_make_room_where_they_may(
         await kit.settled()
         ids += [(await kit.emit(KIND, {})).id for _ in range(2)]
         batch = [event(n) for n in range(2)]
-        await kit.gateway.accept(batch)
+        await kit.gateway.events.accept(batch)
         ids += [one.id for one in batch]
         dead = await deliveries(kit, DeliveryState.DEAD)
         assert [event_id for event_id, _ in dead] == ids[:4]
@@ -216,10 +219,10 @@ async def test_room_is_made_in_steps_where_one_is_not_enough(
     settings = {"limits": {"deliveries": 10, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(10)])
+        await kit.gateway.events.accept([event(n) for n in range(10)])
         await kit.settled()
         batch = [event(n) for n in range(8)]
-        await kit.gateway.accept(batch)
+        await kit.gateway.events.accept(batch)
         assert (await pending(kit))[2:] == [one.id for one in batch]
         assert len(await pending(kit)) == 10
 
@@ -246,13 +249,13 @@ async def test_for_a_limit_in_all_the_largest_backlog_makes_room(
         dead.default = answer(503)
         await kit.register(dead.url, instance="large")
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event()])
-        await kit.gateway.accept([event(n, instance="large") for n in range(4)])
+        await kit.gateway.events.accept([event()])
+        await kit.gateway.events.accept([event(n, instance="large") for n in range(4)])
         await kit.settled()
-        await kit.gateway.accept([event()])
+        await kit.gateway.events.accept([event()])
         assert len(await pending(kit)) == 2
         found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="large"))
-        assert [one.state for one in reversed(found)] == ["dead", "pending", "pending", "pending"]
+        assert [one.state for one in reversed(found.deliveries)] == ["dead", "pending", "pending", "pending"]
 
 
 async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
@@ -278,31 +281,31 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
 async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While room is made its URL changes, and all that is pending has moved before the event goes in."""
+    """While room is made its lanes change, and all that is pending has moved before the event goes in."""
     making, made = trio.Event(), trio.Event()
-    drop = LimitedOutbox._drop_some
+    drop = PendingDeliveries.drop_oldest
 
-    async def slowly(self: LimitedOutbox, full: BacklogFull) -> int:
-        dropped = await drop(self, full)
+    async def slowly(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+        dropped = await drop(self, *given, **named)
         making.set()
         await made.wait()
         return dropped
 
-    monkeypatch.setattr(LimitedOutbox, "_drop_some", slowly)
+    monkeypatch.setattr(PendingDeliveries, "drop_oldest", slowly)
     settings = {"limits": {"registration_deliveries": 2, "on_full": "drop_oldest"}}
     async with open_receiver() as old, open_kit(tmp_path, settings=settings) as kit:
         old.default = hookgw_receiver.default = answer(503)
         await kit.register(old.url)
-        await kit.gateway.accept([event(n) for n in range(2)])
+        await kit.gateway.events.accept([event(n) for n in range(2)])
         await kit.settled()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(kit.gateway.accept, [event(event_id="late")])
+            nursery.start_soon(kit.gateway.events.accept, [event(event_id="late")])
             await making.wait()
-            await kit.register(hookgw_receiver.url)
+            await kit.register(hookgw_receiver.url, ordering="chat", concurrency=2)
             await kit.settled()
             made.set()
-        backlog = await kit.gateway.store.backlog()
-        assert [(lane.lane, lane.count) for lane in backlog] == [(hookgw_receiver.url, 2)]
+        backlog = await kit.gateway.store.pending_lanes()
+        assert [(partition_of(lane.lane) is None, lane.count) for lane in backlog] == [(False, 2)]
 
 
 async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_meanwhile(
@@ -311,14 +314,14 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
-        drop = LimitedOutbox._drop_some
+        drop = PendingDeliveries.drop_oldest
 
-        async def deleting(self: LimitedOutbox, full: BacklogFull) -> int:
-            dropped = await drop(self, full)
-            await kit.gateway.delete_instance("shop")
+        async def deleting(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+            dropped = await drop(self, *given, **named)
+            await kit.gateway.instances.delete("shop")
             return dropped
 
-        monkeypatch.setattr(LimitedOutbox, "_drop_some", deleting)
+        monkeypatch.setattr(PendingDeliveries, "drop_oldest", deleting)
         await kit.register(hookgw_receiver.url)
         await kit.emit(KIND, {})
         await kit.settled()
@@ -335,11 +338,11 @@ async def test_producers_that_come_at_once_keep_the_limit_together(
     settings = {"limits": {"registration_deliveries": 10, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.accept([event(n) for n in range(10)])
+        await kit.gateway.events.accept([event(n) for n in range(10)])
         await kit.settled()
         async with trio.open_nursery() as nursery:
             for number in range(20):
-                nursery.start_soon(kit.gateway.accept, [event(number)])
+                nursery.start_soon(kit.gateway.events.accept, [event(number)])
         assert len(await pending(kit)) == 10
         assert len(await deliveries(kit, DeliveryState.DEAD)) == 20
 
@@ -352,10 +355,10 @@ async def test_deliveries_that_are_replayed_count_and_are_not_refused(
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
         for _ in range(2):
-            await kit.gateway.accept([event(n) for n in range(3)])
+            await kit.gateway.events.accept([event(n) for n in range(3)])
             await kit.settled()
         hookgw_receiver.default = answer(503)
-        assert await kit.gateway.replay("shop", Replay(since=0.0)) == 6
+        assert await kit.gateway.deliveries.replay("shop", Replay(since=0.0)) == 6
         with pytest.raises(BacklogFull):
             await kit.emit(KIND, {})
 
@@ -388,7 +391,7 @@ class Script:
 
     async def emit(self) -> None:
         known = [event(n, event_id=f"id{self.chance.randrange(60)}") for n in range(self.chance.randrange(4))]
-        await self.kit.gateway.accept([*known, event()])
+        await self.kit.gateway.events.accept([*known, event()])
 
     async def register(self) -> None:
         chosen = self.chance.choice(self.receivers)
@@ -401,13 +404,15 @@ class Script:
         )
 
     async def delete(self) -> None:
-        await self.kit.gateway.delete_registration("shop", self.chance.choice("ab"))
+        await self.kit.gateway.registrations.delete("shop", self.chance.choice("ab"))
 
     async def replay(self) -> None:
-        await self.kit.gateway.replay("shop", Replay(since=0.0, state=self.chance.choice(["dead", "all"])))
+        await self.kit.gateway.deliveries.replay(
+            "shop", Replay(since=0.0, state=self.chance.choice(["dead", "all"]))
+        )
 
     async def resend(self) -> None:
-        await self.kit.gateway.resend("shop", f"dlv_{self.chance.randrange(1, 50)}")
+        await self.kit.gateway.deliveries.resend("shop", f"dlv_{self.chance.randrange(1, 50)}")
 
     async def turn(self) -> None:
         statuses = [200, 200, 422, 500, 503, 410]
@@ -431,10 +436,10 @@ async def test_the_figures_are_those_of_the_disk_after_anything(
         for _ in range(4):
             await script.run(25)
             await kit.settled()
-            await kit.gateway._operations._to_url.wait_empty()  # what is on its way to the disk
+            await kit.gateway.operational._to_url.wait_empty()  # what is on its way to the disk
             await kit.settled()
             on_disk = await kit.gateway.store.pending_by_registration()
-            backlog = kit.gateway._backlog
+            backlog = kit.gateway.events._outbox._backlog
             assert {name: backlog.of(name) for name in on_disk} == on_disk
             assert backlog.count == sum(count for count, _ in on_disk.values())
             assert backlog.size == sum(size for _, size in on_disk.values())

@@ -26,7 +26,7 @@ async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> l
 async def states(kit: GatewayKit, *, instance: str = "shop") -> dict[str, DeliveryState]:
     await kit.gateway.store.flush()
     found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
-    return {delivery.event_id: delivery.state for delivery in found}
+    return {delivery.event_id: delivery.state for delivery in found.deliveries}
 
 
 def first_arrivals(receiver: Receiver) -> list[str | None]:
@@ -163,7 +163,7 @@ async def test_what_is_pending_for_a_registration_that_goes_is_parked(
     ids = await emit_many(hookgw_gateway, 3)
     await hookgw_gateway.settled()
     if how == "delete":
-        await hookgw_gateway.gateway.delete_registration("shop")
+        await hookgw_gateway.gateway.registrations.delete("shop")
     else:
         await hookgw_gateway.register("vazio", enabled=False)
     await hookgw_gateway.advance(1000)
@@ -179,7 +179,7 @@ async def test_a_delivery_on_the_wire_survives_the_end_of_its_registration(
     await hookgw_gateway.register(hookgw_receiver.url)
     ids = await emit_many(hookgw_gateway, 2)
     await hookgw_receiver.wait_for(1)
-    await hookgw_gateway.gateway.delete_registration("shop")
+    await hookgw_gateway.gateway.registrations.delete("shop")
     await hookgw_gateway.gateway.store.flush()
     hookgw_clock.jump(5)
     await hookgw_gateway.settled()
@@ -193,7 +193,7 @@ async def test_gone_disables_the_registration_and_says_why(
     await hookgw_gateway.register(hookgw_receiver.url)
     ids = await emit_many(hookgw_gateway, 3)
     await hookgw_gateway.settled()
-    registration = hookgw_gateway.gateway.find_registration("shop")
+    registration = hookgw_gateway.gateway.registrations.find("shop")
     assert registration is not None
     assert not registration.enabled
     assert "410" in (registration.disabled_reason or "")
@@ -216,13 +216,13 @@ async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_re
         await kit.settled()
         for _ in range(3):
             await kit.advance(660)
-        registration = kit.gateway.find_registration("shop")
+        registration = kit.gateway.registrations.find("shop")
         assert registration is not None
         assert registration.failing_since is not None
     async with open_kit(tmp_path, settings=settings) as kit:
         for _ in range(4):
             await kit.advance(660)
-        registration = kit.gateway.find_registration("shop")
+        registration = kit.gateway.registrations.find("shop")
         assert registration is not None
         assert not registration.enabled
         assert "failed for" in (registration.disabled_reason or "")
@@ -236,11 +236,11 @@ async def test_one_success_ends_a_row_of_failures(
     await hookgw_gateway.emit(KIND, {})
     for _ in range(4):
         await hookgw_gateway.advance(140)
-    failing = hookgw_gateway.gateway.find_registration("shop")
+    failing = hookgw_gateway.gateway.registrations.find("shop")
     assert failing is not None
     assert failing.failing_since is not None
     await hookgw_gateway.advance(140)
-    working = hookgw_gateway.gateway.find_registration("shop")
+    working = hookgw_gateway.gateway.registrations.find("shop")
     assert working is not None
     assert working.failing_since is None
 
@@ -265,11 +265,11 @@ async def test_resume_tries_now(
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
-    [lane] = hookgw_gateway.gateway.resume("shop")
+    [lane] = hookgw_gateway.gateway.registrations.resume("shop")
     assert lane.state is LaneState.WAITING
     await hookgw_receiver.wait_for(2)
     with pytest.raises(NotFound):
-        hookgw_gateway.gateway.resume("shop", "other")
+        hookgw_gateway.gateway.registrations.resume("shop", "other")
 
 
 async def test_resume_tells_nothing_of_another_instance_with_the_same_url(
@@ -282,11 +282,11 @@ async def test_resume_tells_nothing_of_another_instance_with_the_same_url(
     for _ in range(3):
         await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
-    assert gateway.resume("nosy") == []
+    assert gateway.registrations.resume("nosy") == []
     await hookgw_gateway.emit(KIND, {}, instance="nosy")
     await hookgw_gateway.settled()
     assert len(hookgw_receiver.requests) == 1
-    assert [lane.backlog for lane in gateway.resume("nosy")] == [1]
+    assert [lane.backlog for lane in gateway.registrations.resume("nosy")] == [1]
     assert [lane.backlog for lane in gateway.lanes()] == [4]
 
 
@@ -346,7 +346,7 @@ async def test_what_does_not_end_within_the_grace_is_sent_again(
 
 
 async def _jump_when_draining(kit: GatewayKit, clock: MockClock, seconds: float) -> None:
-    while kit.gateway.is_running:
+    while kit.gateway.dispatcher.is_running:
         await trio.testing.wait_all_tasks_blocked()
     clock.jump(seconds)
 
@@ -368,18 +368,18 @@ async def test_two_first_sets_of_an_instance_at_once_both_succeed(
     async with trio.open_nursery() as nursery:
         for label in ("a", "b"):
             nursery.start_soon(partial(hookgw_gateway.register, hookgw_receiver.url, label=label))
-    assert len(hookgw_gateway.gateway.registrations_of("shop")) == 2
+    assert len(hookgw_gateway.gateway.registrations.of_instance("shop")) == 2
 
 
 async def test_a_change_is_finished_where_its_caller_is_gone(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
-    await hookgw_gateway.gateway.create_instance("shop")
+    await hookgw_gateway.gateway.instances.create("shop")
     change = RegistrationChange(url=hookgw_receiver.url)
     with trio.CancelScope() as scope:
         scope.cancel()
-        await hookgw_gateway.gateway.set_registration("shop", "default", change)
-    assert hookgw_gateway.gateway.find_registration("shop") is not None
+        await hookgw_gateway.gateway.registrations.set("shop", "default", change)
+    assert hookgw_gateway.gateway.registrations.find("shop") is not None
 
 
 async def test_a_bug_in_a_lane_ends_the_gateway(
@@ -437,7 +437,7 @@ async def test_global_webhooks_hear_every_instance(
     settings = {"global_webhooks": [{"url": hookgw_receiver.url, "events": [KIND]}]}
     async with open_kit(tmp_path, settings=settings) as kit:
         for name in ("a", "b"):
-            await kit.gateway.create_instance(name)
+            await kit.gateway.instances.create(name)
             await kit.emit(KIND, {}, instance=name)
         await hookgw_receiver.wait_for(2)
     assert [event["instance"] for event in hookgw_receiver.events()] == ["a", "b"]
@@ -462,6 +462,6 @@ async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothin
         for _ in range(4):
             await hookgw_gateway.advance(140)
     assert await states(hookgw_gateway) == {first.id: DeliveryState.DEAD, second.id: DeliveryState.DELIVERED}
-    registration = hookgw_gateway.gateway.find_registration("shop")
+    registration = hookgw_gateway.gateway.registrations.find("shop")
     assert registration is not None
     assert registration.enabled

@@ -66,11 +66,11 @@ async def test_a_created_instance_has_a_key_of_its_own(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    shop, key = await gateway.create_instance("shop", integration="fake", options={"a": [1]})
-    _, other_key = await gateway.create_instance("bar")
-    assert gateway.authenticate(key) == Principal("shop")
-    assert gateway.authenticate(other_key) == Principal("bar")
-    assert gateway.instance("shop") == shop
+    shop, key, _ = await gateway.instances.create("shop", integration="fake", options={"a": [1]})
+    _, other_key, _ = await gateway.instances.create("bar")
+    assert gateway.keys.principal_of(key) == Principal("shop")
+    assert gateway.keys.principal_of(other_key) == Principal("bar")
+    assert gateway.instances.get("shop") == shop
     assert (shop.integration, shop.options, shop.connected) == ("fake", {"a": [1]}, False)
     assert shop.created_at == gateway.clock.wall()
     assert key not in repr(shop)
@@ -91,57 +91,57 @@ async def test_tokens_that_cannot_be_keys(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str, error: type[HookgwError]
 ) -> None:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", token="shop-token")
+    await gateway.instances.create("shop", token="shop-token")
     with pytest.raises(error, match="token"):
-        await gateway.create_instance("bar", token=token)
-    assert gateway.find_instance("bar") is None
-    assert gateway.authenticate("shop-token") == Principal("shop")
+        await gateway.instances.create("bar", token=token)
+    assert gateway.instances.find("bar") is None
+    assert gateway.keys.principal_of("shop-token") == Principal("shop")
 
 
 @pytest.mark.parametrize("token", ["12345678", "x" * 256, "with space"])
 async def test_tokens_at_the_edge(hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str) -> None:
-    _, key = await hookgw_gateway.gateway.create_instance("shop", token=token)
+    _, key, _ = await hookgw_gateway.gateway.instances.create("shop", token=token)
     assert key == token
-    assert hookgw_gateway.gateway.authenticate(token) == Principal("shop")
+    assert hookgw_gateway.gateway.keys.principal_of(token) == Principal("shop")
 
 
 @pytest.mark.parametrize("token", [None, ""])
 async def test_without_a_token_a_key_is_made(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock, token: str | None
 ) -> None:
-    _, key = await hookgw_gateway.gateway.create_instance("shop", token=token)
+    _, key, _ = await hookgw_gateway.gateway.instances.create("shop", token=token)
     assert len(key) == 32
 
 
 async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(Invalid, match="instanceName"):
-        await gateway.create_instance("a b")
+        await gateway.instances.create("a b")
     with pytest.raises(Invalid, match=r"no connector 'telegram'; known ones: fake, simulator\."):
-        await gateway.create_instance("shop", integration="telegram")
-    await gateway.create_instance("shop")
+        await gateway.instances.create("shop", integration="telegram")
+    await gateway.instances.create("shop")
     with pytest.raises(Forbidden, match="'shop' is taken"):
-        await gateway.create_instance("shop")
-    assert [i.name for i in gateway.instances()] == ["shop"]
+        await gateway.instances.create("shop")
+    assert [i.name for i in gateway.instances.all()] == ["shop"]
 
 
 async def test_one_name_is_created_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     gateway = hookgw_gateway.gateway
-    results = await together(*[partial(gateway.create_instance, "shop")] * 5)
+    results = await together(*[partial(gateway.instances.create, "shop")] * 5)
     created = [result for result in results if not isinstance(result, HookgwError)]
     assert len(created) == 1
     assert all(isinstance(r, Forbidden) for r in results if r is not created[0])
-    assert gateway.authenticate(created[0][1]) == Principal("shop")
+    assert gateway.keys.principal_of(created[0][1]) == Principal("shop")
 
 
 async def test_one_token_is_given_once(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     gateway = hookgw_gateway.gateway
     names = [f"shop{n}" for n in range(5)]
-    results = await together(*[partial(gateway.create_instance, n, token="same-token") for n in names])
+    results = await together(*[partial(gateway.instances.create, n, token="same-token") for n in names])
     created = [result[0].name for result in results if not isinstance(result, HookgwError)]
-    assert [i.name for i in gateway.instances()] == created
+    assert [i.name for i in gateway.instances.all()] == created
     assert len(created) == 1
-    assert gateway.authenticate("same-token") == Principal(created[0])
+    assert gateway.keys.principal_of("same-token") == Principal(created[0])
 
 
 async def test_a_caller_that_goes_away_leaves_nothing_half_made(
@@ -150,21 +150,21 @@ async def test_a_caller_that_goes_away_leaves_nothing_half_made(
     gateway = hookgw_gateway.gateway
     with trio.CancelScope() as scope:
         scope.cancel()
-        await gateway.create_instance("shop", token="shop-token")
-    assert gateway.authenticate("shop-token") == Principal("shop")
+        await gateway.instances.create("shop", token="shop-token")
+    assert gateway.keys.principal_of("shop-token") == Principal("shop")
     with trio.CancelScope() as scope:
         scope.cancel()
-        await gateway.delete_instance("shop")
-    assert gateway.find_instance("shop") is None
-    assert gateway.authenticate("shop-token") is None
+        await gateway.instances.delete("shop")
+    assert gateway.instances.find("shop") is None
+    assert gateway.keys.principal_of("shop-token") is None
 
 
 async def test_keys_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path) as kit:
-        _, key = await kit.gateway.create_instance("shop")
+        _, key, _ = await kit.gateway.instances.create("shop")
     async with open_kit(tmp_path) as kit:
-        assert kit.gateway.authenticate(key) == Principal("shop")
-        assert kit.gateway.authenticate(kit.key) == Principal()
+        assert kit.gateway.keys.principal_of(key) == Principal("shop")
+        assert kit.gateway.keys.principal_of(kit.key) == Principal()
     assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
 
 
@@ -177,20 +177,20 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
     """Neither its key, nor its registrations, nor what was pending, nor the ids of its events."""
     gateway, receiver = hookgw_gateway.gateway, hookgw_receiver
     receiver.will(answer(200), answer(503))
-    _, key = await gateway.create_instance("shop")
+    _, key, _ = await gateway.instances.create("shop")
     await hookgw_gateway.register(receiver.url)
     for event_id in ("e1", "e2", "e3"):
         await hookgw_gateway.emit("MESSAGES_UPSERT", {"of": "old"}, event_id=event_id)
     await hookgw_gateway.emit("CONNECTION_UPDATE", {"state": "open"})
     await hookgw_gateway.settled()
-    await gateway.delete_instance("shop")
-    assert gateway.authenticate(key) is None
+    await gateway.instances.delete("shop")
+    assert gateway.keys.principal_of(key) is None
 
-    await gateway.create_instance("shop")
-    assert gateway.authenticate(key) is None
-    assert gateway.registrations_of("shop") == []
-    assert gateway.connection_state("shop") is ConnectionState.CLOSE
-    assert await gateway.store.list_deliveries(DeliveryQuery(instance="shop")) == []
+    await gateway.instances.create("shop")
+    assert gateway.keys.principal_of(key) is None
+    assert gateway.registrations.of_instance("shop") == []
+    assert gateway.instances.connection_state("shop") is ConnectionState.CLOSE
+    assert (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries == []
     assert await gateway.store.find_delivery("shop", "e1") is None
     assert await gateway.store.find_delivery("shop", "dlv_1") is None
 
@@ -198,7 +198,7 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
     await hookgw_gateway.emit("MESSAGES_UPSERT", {"of": "new"}, event_id="e1")
     await hookgw_gateway.advance(30)
     assert [request.json["data"]["of"] for request in receiver.requests] == ["old", "old", "new"]
-    [delivery] = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
+    [delivery] = (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries
     assert (delivery.event_id, delivery.instance) == ("e1", "shop")
 
 
@@ -210,8 +210,8 @@ async def test_an_instance_may_be_called_like_a_kind_and_be_deleted(
         await hookgw_gateway.register(hookgw_receiver.url, instance=name)
         await hookgw_gateway.emit("MESSAGES_UPSERT", DATA, instance=name)
     await hookgw_gateway.settled()
-    await gateway.delete_instance("MESSAGES_UPSERT")
-    [delivery] = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
+    await gateway.instances.delete("MESSAGES_UPSERT")
+    [delivery] = (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries
     assert (delivery.kind, delivery.state) == ("MESSAGES_UPSERT", DeliveryState.DELIVERED)
     await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
     await hookgw_gateway.settled()
@@ -225,7 +225,7 @@ async def test_what_is_on_the_wire_ends_in_peace_when_its_instance_is_deleted(
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
     await hookgw_receiver.wait_for(1)
-    await hookgw_gateway.gateway.delete_instance("shop")
+    await hookgw_gateway.gateway.instances.delete("shop")
     await hookgw_gateway.register(hookgw_receiver.url)
     hookgw_clock.jump(15)
     await hookgw_gateway.advance(3600)
@@ -238,15 +238,15 @@ async def test_what_was_deleted_stays_away_after_a_restart(
 ) -> None:
     hookgw_receiver.default = answer(503)
     async with open_kit(tmp_path) as kit:
-        _, key = await kit.gateway.create_instance("shop")
+        _, key, _ = await kit.gateway.instances.create("shop")
         await kit.register(hookgw_receiver.url)
         await kit.emit("MESSAGES_UPSERT", DATA, event_id="e1")
         await kit.settled()
-        await kit.gateway.delete_instance("shop")
+        await kit.gateway.instances.delete("shop")
     async with open_kit(tmp_path) as kit:
-        assert kit.gateway.instances() == []
-        await kit.gateway.create_instance("shop")
-        assert kit.gateway.authenticate(key) is None
+        assert kit.gateway.instances.all() == []
+        await kit.gateway.instances.create("shop")
+        assert kit.gateway.keys.principal_of(key) is None
         assert await kit.gateway.store.find_delivery("shop", "e1") is None
         await kit.advance(3600)
         assert len(hookgw_receiver.requests) == 1
@@ -254,26 +254,26 @@ async def test_what_was_deleted_stays_away_after_a_restart(
 
 async def test_deleting_what_does_not_exist(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     with pytest.raises(NotFound):
-        await hookgw_gateway.gateway.delete_instance("shop")
+        await hookgw_gateway.gateway.instances.delete("shop")
 
 
 async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    _, key = await gateway.create_instance("shop")
+    _, key, _ = await gateway.instances.create("shop")
     results = await together(
-        partial(gateway.delete_instance, "shop"),
-        partial(gateway.create_instance, "shop"),
-        partial(gateway.delete_instance, "shop"),
-        partial(gateway.delete_instance, "shop"),
+        partial(gateway.instances.delete, "shop"),
+        partial(gateway.instances.create, "shop"),
+        partial(gateway.instances.delete, "shop"),
+        partial(gateway.instances.delete, "shop"),
     )
-    alive = gateway.find_instance("shop")
+    alive = gateway.instances.find("shop")
     good = [one.hash for one in alive.keys] if alive else []
     for one in [key, *(result[1] for result in results if isinstance(result, tuple))]:
-        owner = Principal("shop") if gateway._keyring.hash(one) in good else None
-        assert gateway.authenticate(one) == owner
-    assert gateway.authenticate(key) is None
+        owner = Principal("shop") if gateway.keys._keyring.hash(one) in good else None
+        assert gateway.keys.principal_of(one) == owner
+    assert gateway.keys.principal_of(key) is None
     assert any(isinstance(result, NotFound) for result in results)
 
 
@@ -286,12 +286,12 @@ async def test_connected_instances_are_connected_again_after_a_restart(
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         for name in ("on", "off", "never"):
-            await kit.gateway.create_instance(name, integration="fake", options={"n": name})
-        await kit.gateway.create_instance("by-http")
+            await kit.gateway.instances.create(name, integration="fake", options={"n": name})
+        await kit.gateway.instances.create("by-http")
         for name in ("on", "off"):
-            assert await kit.gateway.connect(name) is None
-        await kit.gateway.logout("off")
-        assert kit.gateway.connection_state("off") is ConnectionState.CLOSE
+            assert await kit.gateway.instances.connect(name) is None
+        await kit.gateway.instances.logout("off")
+        assert kit.gateway.instances.connection_state("off") is ConnectionState.CLOSE
     again = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": again}) as kit:
         await kit.settled()
@@ -301,19 +301,19 @@ async def test_connected_instances_are_connected_again_after_a_restart(
 
 async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path, plugins={"fake": FakeConnector()}) as kit:
-        await kit.gateway.create_instance("shop", integration="fake")
-        await kit.gateway.connect("shop")
+        await kit.gateway.instances.create("shop", integration="fake")
+        await kit.gateway.instances.connect("shop")
     async with open_kit(tmp_path) as kit:
-        assert kit.gateway.connection_state("shop") is ConnectionState.CLOSE
+        assert kit.gateway.instances.connection_state("shop") is ConnectionState.CLOSE
         with pytest.raises(Conflict, match="there is no connector 'fake'"):
-            await kit.gateway.connect("shop")
+            await kit.gateway.instances.connect("shop")
         with pytest.raises(Conflict, match="not connected"):
-            await kit.gateway.send_text("shop", "55", "hi")
+            await kit.gateway.instances.send_text("shop", "55", "hi")
     back = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": back}) as kit:
         await kit.settled()
         assert back.runs == 1
-        await kit.gateway.delete_instance("shop")
+        await kit.gateway.instances.delete("shop")
 
 
 @pytest.mark.parametrize("call", ["connect", "logout"])
@@ -323,7 +323,7 @@ async def test_what_has_no_connector_is_not_connected(
     gateway = hookgw_gateway.gateway
     with pytest.raises(NotFound):
         await getattr(gateway, call)("shop")
-    await gateway.create_instance("shop")
+    await gateway.instances.create("shop")
     with pytest.raises(Conflict, match="by HTTP alone"):
         await getattr(gateway, call)("shop")
 
@@ -333,10 +333,10 @@ async def test_an_account_logged_out_on_the_phone_is_not_connected_again(
 ) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
-        await kit.gateway.create_instance("shop", integration="fake")
-        await kit.gateway.connect("shop")
+        await kit.gateway.instances.create("shop", integration="fake")
+        await kit.gateway.instances.connect("shop")
         connector.log_out("shop")
-        while kit.gateway.instance("shop").connected:
+        while kit.gateway.instances.get("shop").connected:
             await kit.settled()
     again = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": again}) as kit:
@@ -355,32 +355,32 @@ async def test_a_logout_that_the_disk_refuses_to_keep_is_logged(
         raise StorageUnavailable("disk full")
 
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", integration="fake")
-    await gateway.connect("shop")
-    monkeypatch.setattr(gateway._registry, "put_instance", refuse)
+    await gateway.instances.create("shop", integration="fake")
+    await gateway.instances.connect("shop")
+    monkeypatch.setattr(gateway.registrations._registry, "put_instance", refuse)
     with capture_logs() as logs:
         connector.log_out("shop")
         while not any(line["event"] == "logout not kept" for line in logs):
             await hookgw_gateway.settled()
-    assert gateway.instance("shop").connected
-    assert gateway.connection_state("shop") is ConnectionState.CLOSE
+    assert gateway.instances.get("shop").connected
+    assert gateway.instances.connection_state("shop") is ConnectionState.CLOSE
 
 
 async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
     hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", integration="fake")
-    await gateway.connect("shop")
-    async with gateway._registry.changing("shop"):
+    await gateway.instances.create("shop", integration="fake")
+    await gateway.instances.connect("shop")
+    async with gateway.registrations._registry.changing("shop"):
         connector.log_out("shop")
-        while gateway._connections.is_running("shop"):
+        while gateway.instances._connectors.is_running("shop"):
             await trio.lowlevel.checkpoint()
         await hookgw_gateway.settled()
-        gateway._connections.start(gateway.instance("shop"))
+        gateway.instances._connectors.start(gateway.instances.get("shop"))
     await hookgw_gateway.settled()
-    async with gateway._registry.changing("shop"):
-        assert gateway.instance("shop").connected
+    async with gateway.registrations._registry.changing("shop"):
+        assert gateway.instances.get("shop").connected
     assert connector.runs == 2
 
 
@@ -389,12 +389,12 @@ async def test_connecting_and_logging_out_at_once_agree(
 ) -> None:
     """Whichever comes last, what runs is what is on disk."""
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", integration="fake")
-    connect, logout = partial(gateway.connect, "shop"), partial(gateway.logout, "shop")
+    await gateway.instances.create("shop", integration="fake")
+    connect, logout = partial(gateway.instances.connect, "shop"), partial(gateway.instances.logout, "shop")
     for calls in ((connect, logout), (logout, connect), (connect, logout, connect), (connect, connect)):
         await together(*calls)
         is_running = "shop" in connector._running
-        assert gateway.instance("shop").connected is is_running
+        assert gateway.instances.get("shop").connected is is_running
         assert (await gateway.store.load_instances())["shop"].connected is is_running
 
 
@@ -402,23 +402,23 @@ async def test_a_connect_whose_caller_goes_away_is_whole(
     hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", integration="fake")
+    await gateway.instances.create("shop", integration="fake")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(gateway.connect, "shop")
+        nursery.start_soon(gateway.instances.connect, "shop")
         await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     await hookgw_gateway.settled()
-    assert gateway.instance("shop").connected is ("shop" in connector._running)
+    assert gateway.instances.get("shop").connected is ("shop" in connector._running)
 
 
 async def test_a_deleted_instance_is_disconnected_for_good(
     hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", integration="fake")
-    await gateway.connect("shop")
+    await gateway.instances.create("shop", integration="fake")
+    await gateway.instances.connect("shop")
     session = connector.session("shop")
-    await together(partial(gateway.connect, "shop"), partial(gateway.delete_instance, "shop"))
+    await together(partial(gateway.instances.connect, "shop"), partial(gateway.instances.delete, "shop"))
     assert connector._running == {}
 
     await hookgw_gateway.register(hookgw_receiver.url)
@@ -432,9 +432,9 @@ async def test_the_account_is_the_sender_of_its_events(
     hookgw_gateway: GatewayKit, connector: FakeConnector, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", integration="fake")
+    await gateway.instances.create("shop", integration="fake")
     await hookgw_gateway.register(hookgw_receiver.url)
-    await gateway.connect("shop")
+    await gateway.instances.connect("shop")
     await connector.session("shop").emit("MESSAGES_UPSERT", DATA)
     await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
     await hookgw_gateway.settled()
@@ -451,11 +451,11 @@ async def test_the_state_of_an_instance_whose_events_come_by_http(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop")
+    await gateway.instances.create("shop")
     await hookgw_gateway.emit("CONNECTION_UPDATE", {"instance": "shop", "state": "open"})
-    assert gateway.connection_state("shop") is ConnectionState.OPEN
+    assert gateway.instances.connection_state("shop") is ConnectionState.OPEN
     await hookgw_gateway.emit("CONNECTION_UPDATE", {"instance": "shop", "state": "refused"})
-    assert gateway.connection_state("shop") is ConnectionState.CLOSE
+    assert gateway.instances.connection_state("shop") is ConnectionState.CLOSE
 
 
 async def test_a_failing_connector_ends_neither_the_gateway_nor_other_instances(
@@ -469,8 +469,8 @@ async def test_a_failing_connector_ends_neither_the_gateway_nor_other_instances(
     connector = FakeConnector(script=script)
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         for name in ("bad", "good"):
-            await kit.gateway.create_instance(name, integration="fake")
-            await kit.gateway.connect(name)
-        await kit.gateway.send_text("good", "55", "hi")
+            await kit.gateway.instances.create(name, integration="fake")
+            await kit.gateway.instances.connect(name)
+        await kit.gateway.instances.send_text("good", "55", "hi")
         assert connector.sent[0].instance == "good"
-        await kit.gateway.delete_instance("bad")
+        await kit.gateway.instances.delete("bad")

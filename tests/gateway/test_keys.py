@@ -16,8 +16,9 @@ from trio.testing import MockClock
 
 from hookgw.auth.keyring import KeyHolder
 from hookgw.config.settings import Settings, StorageSettings
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.keys import MAX_KEYS
+from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
 from hookgw.models.instances import Instance
 from hookgw.testing import GatewayKit, open_kit
@@ -28,12 +29,12 @@ DAY = 86_400.0
 @pytest.fixture
 async def gateway(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> Gateway:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop", token="shop-default-key")
+    await gateway.instances.create("shop", token="shop-default-key")
     return gateway
 
 
 def holder(gateway: Gateway, key: str) -> KeyHolder:
-    found = gateway.admit(key, None)
+    found = gateway.authenticator.authenticate(key, None)
     assert found is not None
     return found
 
@@ -44,12 +45,12 @@ def everything(gateway: Gateway) -> KeyHolder:
 
 async def make(gateway: Gateway, scope: str | None, name: str, maker: str, life: float | None = None) -> str:
     expires_at = None if life is None else gateway.clock.steady() + life
-    _, key = await gateway.create_key(scope, name, expires_at=expires_at, maker=holder(gateway, maker))
+    _, key = await gateway.keys.create(scope, name, expires_at=expires_at, maker=holder(gateway, maker))
     return key
 
 
 def names(gateway: Gateway, scope: str | None) -> list[str]:
-    return [key.name for key in gateway.keys(scope)]
+    return [key.name for key in gateway.keys.list(scope)]
 
 
 async def test_an_instance_has_several_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
@@ -64,25 +65,25 @@ async def test_global_keys(gateway: Gateway, hookgw_clock: MockClock) -> None:
     key = await make(gateway, None, "ops", GatewayKit.key)
     assert holder(gateway, key).principal.is_global
     assert names(gateway, None) == ["configuration", "ops"]
-    await gateway.revoke_key(None, "ops", by=holder(gateway, key))
-    assert gateway.authenticate(key) is None
+    await gateway.keys.revoke(None, "ops", by=holder(gateway, key))
+    assert gateway.keys.principal_of(key) is None
 
 
 async def test_a_revoked_key_opens_nothing_at_once(gateway: Gateway, hookgw_clock: MockClock) -> None:
     key = await make(gateway, "shop", "crm", GatewayKit.key)
-    await gateway.revoke_key("shop", "crm", by=everything(gateway))
-    assert gateway.authenticate(key) is None
+    await gateway.keys.revoke("shop", "crm", by=everything(gateway))
+    assert gateway.keys.principal_of(key) is None
     assert names(gateway, "shop") == ["default"]
     with pytest.raises(NotFound, match="no key 'crm'"):
-        await gateway.revoke_key("shop", "crm", by=everything(gateway))
+        await gateway.keys.revoke("shop", "crm", by=everything(gateway))
 
 
 async def test_an_expired_key_opens_nothing_at_once(gateway: Gateway, hookgw_clock: MockClock) -> None:
     key = await make(gateway, "shop", "crm", GatewayKit.key, life=DAY)
     hookgw_clock.jump(DAY - 1)
-    assert gateway.authenticate(key) is not None
+    assert gateway.keys.principal_of(key) is not None
     hookgw_clock.jump(1)
-    assert gateway.authenticate(key) is None
+    assert gateway.keys.principal_of(key) is None
     assert names(gateway, "shop") == ["default", "crm"]
 
 
@@ -96,21 +97,21 @@ async def test_the_name_of_an_expired_key_is_free(gateway: Gateway, hookgw_clock
 
 async def test_changes_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path) as kit:
-        await kit.gateway.create_instance("shop")
+        await kit.gateway.instances.create("shop")
         kept = [await make(kit.gateway, scope, "kept", kit.key) for scope in ("shop", None)]
         gone = [await make(kit.gateway, scope, "gone", kit.key) for scope in ("shop", None)]
         for scope in ("shop", None):
-            await kit.gateway.revoke_key(scope, "gone", by=everything(kit.gateway))
+            await kit.gateway.keys.revoke(scope, "gone", by=everything(kit.gateway))
     async with open_kit(tmp_path) as kit:
-        assert all(kit.gateway.authenticate(key) for key in kept)
-        assert not any(kit.gateway.authenticate(key) for key in gone)
+        assert all(kit.gateway.keys.principal_of(key) for key in kept)
+        assert not any(kit.gateway.keys.principal_of(key) for key in gone)
     data = (tmp_path / "hookgw.db").read_bytes()
     assert not [key for key in kept + gone if key.encode() in data]
 
 
 async def test_a_data_file_of_old_opens(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path) as kit:
-        shop, key = await kit.gateway.create_instance("shop")
+        shop, key, _ = await kit.gateway.instances.create("shop")
         old: Any = msgspec.to_builtins(shop)
         del old["keys"]
         old["key_hashes"] = [shop.keys[0].hash]
@@ -120,9 +121,9 @@ async def test_a_data_file_of_old_opens(tmp_path: Path, hookgw_clock: MockClock)
         more = await make(kit.gateway, "shop", "more", key)
     async with open_kit(tmp_path) as kit:
         assert names(kit.gateway, "shop") == ["default", "more"]
-        assert kit.gateway.authenticate(key) == kit.gateway.authenticate(more) != None  # noqa: E711
-        await kit.gateway.delete_instance("shop")
-        assert kit.gateway.authenticate(key) is kit.gateway.authenticate(more) is None
+        assert kit.gateway.keys.principal_of(key) == kit.gateway.keys.principal_of(more) != None  # noqa: E711
+        await kit.gateway.instances.delete("shop")
+        assert kit.gateway.keys.principal_of(key) is kit.gateway.keys.principal_of(more) is None
 
 
 @pytest.mark.parametrize("scope", ["shop", None])
@@ -162,11 +163,11 @@ async def test_a_key_that_would_have_expired_already(gateway: Gateway, hookgw_cl
 @pytest.mark.parametrize("scope", ["nobody", "*"])
 async def test_unknown_instances(scope: str, gateway: Gateway, hookgw_clock: MockClock) -> None:
     with pytest.raises(NotFound):
-        gateway.keys(scope)
+        gateway.keys.list(scope)
     with pytest.raises(NotFound):
         await make(gateway, scope, "crm", GatewayKit.key)
     with pytest.raises(NotFound):
-        await gateway.revoke_key(scope, "default", by=everything(gateway))
+        await gateway.keys.revoke(scope, "default", by=everything(gateway))
 
 
 # A key does not buy more than it is worth
@@ -188,9 +189,9 @@ async def test_a_key_revokes_none_that_outlives_it(gateway: Gateway, hookgw_cloc
     guest = holder(gateway, await make(gateway, "shop", "guest", GatewayKit.key, life=DAY))
     await make(gateway, "shop", "sooner", GatewayKit.key, life=DAY / 2)
     with pytest.raises(Forbidden, match="it revokes none that outlives it"):
-        await gateway.revoke_key("shop", "default", by=guest)
-    await gateway.revoke_key("shop", "sooner", by=guest)
-    await gateway.revoke_key("shop", "guest", by=guest)
+        await gateway.keys.revoke("shop", "default", by=guest)
+    await gateway.keys.revoke("shop", "sooner", by=guest)
+    await gateway.keys.revoke("shop", "guest", by=guest)
     assert names(gateway, "shop") == ["default"]
 
 
@@ -201,14 +202,14 @@ async def test_an_instance_key_does_not_revoke_the_last_one(
     await make(gateway, "shop", "expired", GatewayKit.key, life=1)
     hookgw_clock.jump(1)
     with pytest.raises(Forbidden, match="last key of the instance"):
-        await gateway.revoke_key("shop", "default", by=own)
-    await gateway.revoke_key("shop", "default", by=everything(gateway))
-    assert gateway.authenticate("shop-default-key") is None
+        await gateway.keys.revoke("shop", "default", by=own)
+    await gateway.keys.revoke("shop", "default", by=everything(gateway))
+    assert gateway.keys.principal_of("shop-default-key") is None
 
 
 async def test_an_instance_key_gives_way_to_another(gateway: Gateway, hookgw_clock: MockClock) -> None:
     fresh = await make(gateway, "shop", "fresh", "shop-default-key")
-    await gateway.revoke_key("shop", "default", by=holder(gateway, fresh))
+    await gateway.keys.revoke("shop", "default", by=holder(gateway, fresh))
     assert names(gateway, "shop") == ["fresh"]
 
 
@@ -218,10 +219,10 @@ async def test_a_key_that_was_revoked_while_its_request_was_read_does_nothing(
 ) -> None:
     leaked = await make(gateway, "shop", "leaked", GatewayKit.key)
     found = holder(gateway, leaked)
-    await gateway.revoke_key("shop", "leaked", by=everything(gateway))
+    await gateway.keys.revoke("shop", "leaked", by=everything(gateway))
     acts: dict[str, Callable[[], Awaitable[object]]] = {
-        "make": partial(gateway.create_key, "shop", "more", expires_at=None, maker=found),
-        "revoke": partial(gateway.revoke_key, "shop", "default", by=found),
+        "make": partial(gateway.keys.create, "shop", "more", expires_at=None, maker=found),
+        "revoke": partial(gateway.keys.revoke, "shop", "default", by=found),
     }
     with pytest.raises(Unauthorized, match="no longer valid"):
         await acts[change]()
@@ -234,7 +235,7 @@ async def test_where_a_key_comes_from(gateway: Gateway, hookgw_clock: MockClock)
     await make(gateway, "shop", "apart", GatewayKit.key)
     ops = await make(gateway, None, "ops", GatewayKit.key)
     await make(gateway, None, "more-ops", ops)
-    found = {key.name: key.origin for key in [*gateway.keys("shop"), *gateway.keys(None)]}
+    found = {key.name: key.origin for key in [*gateway.keys.list("shop"), *gateway.keys.list(None)]}
     assert found == {
         "default": "",
         "first": "default",
@@ -249,7 +250,7 @@ async def test_where_a_key_comes_from(gateway: Gateway, hookgw_clock: MockClock)
 async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_clock: MockClock) -> None:
     with capture_logs() as logs:
         key = await make(gateway, "shop", "crm", "shop-default-key", life=DAY)
-        await gateway.revoke_key("shop", "crm", by=everything(gateway))
+        await gateway.keys.revoke("shop", "crm", by=everything(gateway))
     assert [(log["event"], log["instance"], log["name"]) for log in logs] == [
         ("key made", "shop", "crm"),
         ("key revoked", "shop", "crm"),
@@ -264,9 +265,9 @@ async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_cl
 
 async def test_the_key_of_the_settings_cannot_be_revoked(gateway: Gateway, hookgw_clock: MockClock) -> None:
     with pytest.raises(Conflict, match=r"auth\.global_key of the configuration"):
-        await gateway.revoke_key(None, "configuration", by=everything(gateway))
+        await gateway.keys.revoke(None, "configuration", by=everything(gateway))
     with pytest.raises(NotFound):
-        await gateway.revoke_key("shop", "configuration", by=everything(gateway))
+        await gateway.keys.revoke("shop", "configuration", by=everything(gateway))
 
 
 async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock: MockClock) -> None:
@@ -277,11 +278,11 @@ async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock
         assert names(gateway, None) == ["lasting"]
         await make(gateway, None, "for-a-day", lasting, life=DAY)
         with pytest.raises(Conflict, match="last global key that never expires"):
-            await gateway.revoke_key(None, "lasting", by=holder(gateway, lasting))
+            await gateway.keys.revoke(None, "lasting", by=holder(gateway, lasting))
         other = await make(gateway, None, "other", lasting)
-        await gateway.revoke_key(None, "lasting", by=holder(gateway, lasting))
-        assert gateway.authenticate(lasting) is None
-        assert gateway.authenticate(other) is not None
+        await gateway.keys.revoke(None, "lasting", by=holder(gateway, lasting))
+        assert gateway.keys.principal_of(lasting) is None
+        assert gateway.keys.principal_of(other) is not None
 
 
 async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw_clock: MockClock) -> None:
@@ -292,10 +293,14 @@ async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw
         [lost] = made
     async with open_kit(tmp_path) as kit:
         assert names(kit.gateway, None) == ["configuration", "default"]
-        await kit.gateway.revoke_key(None, "default", by=everything(kit.gateway))
+        await kit.gateway.keys.revoke(None, "default", by=everything(kit.gateway))
         ops = await make(kit.gateway, None, "ops", kit.key)
     async with open_gateway(without, base=tmp_path, show_key=made.append) as gateway:
-        assert [gateway.authenticate(key) is not None for key in (lost, kit.key, ops)] == [False, False, True]
+        assert [gateway.keys.principal_of(key) is not None for key in (lost, kit.key, ops)] == [
+            False,
+            False,
+            True,
+        ]
     assert made == [lost]
 
 
@@ -317,9 +322,9 @@ async def test_what_the_disk_refuses_did_not_happen(
     with pytest.raises(StorageUnavailable):
         await make(gateway, scope, "more", GatewayKit.key)
     with pytest.raises(StorageUnavailable):
-        await gateway.revoke_key(scope, "crm", by=everything(gateway))
+        await gateway.keys.revoke(scope, "crm", by=everything(gateway))
     assert names(gateway, scope) == before
-    assert gateway.authenticate(key) is not None
+    assert gateway.keys.principal_of(key) is not None
 
 
 async def test_a_change_is_finished_for_those_who_went_away(
@@ -328,8 +333,8 @@ async def test_a_change_is_finished_for_those_who_went_away(
     key = await make(gateway, None, "ops", GatewayKit.key)
     with trio.CancelScope() as scope:
         scope.cancel()
-        await gateway.revoke_key(None, "ops", by=everything(gateway))
-    assert gateway.authenticate(key) is None
+        await gateway.keys.revoke(None, "ops", by=everything(gateway))
+    assert gateway.keys.principal_of(key) is None
     assert names(gateway, None) == ["configuration"]
 
 

@@ -80,21 +80,21 @@ async def test_setting_again_keeps_what_is_left_out(
     kept = ("id", "instance", "label", "headers", "plugins", "secrets", "created_at")
     assert [getattr(new, name) for name in kept] == [getattr(old, name) for name in kept]
     assert (new.url, new.events, new.updated_at - old.updated_at) == ("http://r.example/b", (), 5)
-    assert hookgw_gateway.gateway.find_registration("shop") == new
+    assert hookgw_gateway.gateway.registrations.find("shop") == new
 
 
 async def test_the_same_label_set_at_once_is_one_registration(
     tmp_path: Path, hookgw_clock: MockClock
 ) -> None:
     async with open_kit(tmp_path) as kit:
-        await kit.gateway.create_instance("shop")
+        await kit.gateway.instances.create("shop")
         async with trio.open_nursery() as nursery:
             for number in range(8):
                 nursery.start_soon(kit.register, f"http://r.example/{number}")
-        [only] = kit.gateway.registrations_of("shop")
+        [only] = kit.gateway.registrations.of_instance("shop")
         assert list(await kit.gateway.store.load_registrations()) == [only.id]
     async with open_kit(tmp_path) as kit:
-        assert kit.gateway.registrations_of("shop") == [only]
+        assert kit.gateway.registrations.of_instance("shop") == [only]
 
 
 async def test_an_instance_has_sixteen_registrations_at_most(
@@ -108,15 +108,15 @@ async def test_an_instance_has_sixteen_registrations_at_most(
         except Invalid as error:
             refused.append(error)
 
-    await hookgw_gateway.gateway.create_instance("shop")
+    await hookgw_gateway.gateway.instances.create("shop")
     async with trio.open_nursery() as nursery:
         for number in range(MOST_REGISTRATIONS + 3):
             nursery.start_soon(register, f"label-{number}")
-    labels = [r.label for r in hookgw_gateway.gateway.registrations_of("shop")]
+    labels = [r.label for r in hookgw_gateway.gateway.registrations.of_instance("shop")]
     assert (MOST_REGISTRATIONS, len(labels), len(refused)) == (16, 16, 3)
     assert "at most 16 registrations" in str(refused[0])
     await hookgw_gateway.register("http://r.example/changed", label=labels[0])
-    await hookgw_gateway.gateway.delete_registration("shop", labels[1])
+    await hookgw_gateway.gateway.registrations.delete("shop", labels[1])
     await hookgw_gateway.register("http://r.example/", label="fits-again")
     await hookgw_gateway.register("http://r.example/", instance="other")
 
@@ -126,11 +126,11 @@ async def test_what_a_plugin_refuses_is_not_stored(
 ) -> None:
     with pytest.raises(Invalid, match=r"webhook\.plugins\.picky.*level is missing"):
         await hookgw_gateway.register("http://r.example/", plugins={"picky": {}})
-    assert hookgw_gateway.gateway.instances() == []
+    assert hookgw_gateway.gateway.instances.all() == []
     stored = await hookgw_gateway.register("http://r.example/", plugins={"picky": {"level": 1}})
     with pytest.raises(Invalid):
         await hookgw_gateway.register("http://other.example/", plugins={"picky": {}})
-    assert hookgw_gateway.gateway.find_registration("shop") == stored
+    assert hookgw_gateway.gateway.registrations.find("shop") == stored
 
 
 async def test_there_must_be_an_instance(tmp_path: Path, hookgw_clock: MockClock) -> None:
@@ -138,8 +138,8 @@ async def test_there_must_be_an_instance(tmp_path: Path, hookgw_clock: MockClock
     async with open_kit(tmp_path, settings={"instances": {"auto_create": False}}) as kit:
         for create in (False, True):
             with pytest.raises(NotFound, match="instance 'shop'"):
-                await kit.gateway.set_registration("shop", "default", change, create=create)
-        assert kit.gateway.instances() == []
+                await kit.gateway.registrations.set("shop", "default", change, create=create)
+        assert kit.gateway.instances.all() == []
 
 
 async def test_deleting_parks_what_is_pending(
@@ -151,11 +151,13 @@ async def test_deleting_parks_what_is_pending(
     for _ in range(3):
         await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
     await hookgw_gateway.settled()
-    await gateway.delete_registration("shop")
+    await gateway.registrations.delete("shop")
     listed = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
-    assert {(d.state, d.reason) for d in listed} == {(DeliveryState.DEAD, "The registration was deleted.")}
+    assert {(d.state, d.reason) for d in listed.deliveries} == {
+        (DeliveryState.DEAD, "The registration was deleted.")
+    }
     with pytest.raises(NotFound, match="'shop' has no webhook 'default'"):
-        await gateway.delete_registration("shop")
+        await gateway.registrations.delete("shop")
     await hookgw_gateway.advance(3600)
     assert len(hookgw_receiver.requests) == 1
 
@@ -164,18 +166,18 @@ async def test_a_change_is_made_whole_where_the_caller_goes_away(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     gateway = hookgw_gateway.gateway
-    await gateway.create_instance("shop")
+    await gateway.instances.create("shop")
     calls: list[partial[Any]] = [
-        partial(gateway.set_registration, "shop", "default", RegistrationChange(url=hookgw_receiver.url)),
-        partial(gateway.rotate_secret, "shop", "default", 60),
-        partial(gateway.delete_registration, "shop", "default"),
+        partial(gateway.registrations.set, "shop", "default", RegistrationChange(url=hookgw_receiver.url)),
+        partial(gateway.registrations.rotate_secret, "shop", "default", 60),
+        partial(gateway.registrations.delete, "shop", "default"),
     ]
     seen: list[Registration | None] = []
     for call in calls:
         with trio.CancelScope() as scope:
             scope.cancel()
             await call()
-        seen.append(gateway.find_registration("shop"))
+        seen.append(gateway.registrations.find("shop"))
         assert list((await gateway.store.load_registrations()).values()) == [r for r in seen[-1:] if r]
     assert [len(registration.secrets) if registration else 0 for registration in seen] == [1, 2, 0]
 
@@ -187,9 +189,9 @@ async def test_both_secrets_sign_during_the_grace_and_the_new_one_alone_after_it
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     first = (await hookgw_gateway.register(hookgw_receiver.url)).secrets[0]
-    rotated = await hookgw_gateway.gateway.rotate_secret("shop", "default", 60)
+    rotated = await hookgw_gateway.gateway.registrations.rotate_secret("shop", "default", 60)
     second = rotated.secrets[0]
-    assert hookgw_gateway.gateway.find_registration("shop") == rotated
+    assert hookgw_gateway.gateway.registrations.find("shop") == rotated
     for seconds in (0, 58, 3):
         await hookgw_gateway.advance(seconds)
         await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
@@ -203,8 +205,8 @@ async def test_without_grace_the_old_secrets_end_at_once(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url)
-    await hookgw_gateway.gateway.rotate_secret("shop", "default", DAY)
-    rotated = await hookgw_gateway.gateway.rotate_secret("shop", "default", 0)
+    await hookgw_gateway.gateway.registrations.rotate_secret("shop", "default", DAY)
+    rotated = await hookgw_gateway.gateway.registrations.rotate_secret("shop", "default", 0)
     assert len(rotated.secrets) == 1
     await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
     [request] = await hookgw_receiver.wait_for(1)
@@ -216,13 +218,13 @@ async def test_rotating_again_cuts_no_promised_grace_short_nor_prolongs_it(
 ) -> None:
     gateway = hookgw_gateway.gateway
     first = (await hookgw_gateway.register("http://r.example/")).secrets[0]
-    second = (await gateway.rotate_secret("shop", "default", 100)).secrets[0]
+    second = (await gateway.registrations.rotate_secret("shop", "default", 100)).secrets[0]
     start = gateway.clock.wall()
     await hookgw_gateway.advance(40)
-    rotated = await gateway.rotate_secret("shop", "default", 100)
+    rotated = await gateway.registrations.rotate_secret("shop", "default", 100)
     ends = [(s.value, s.expires_at) for s in rotated.secrets[1:]]
     assert ends == [(second.value, start + 140), (first.value, start + 100)]
-    again = await gateway.rotate_secret("shop", "default", 10)
+    again = await gateway.registrations.rotate_secret("shop", "default", 10)
     assert [s.expires_at for s in again.secrets] == [None, start + 50, start + 50, start + 50]
 
 
@@ -230,7 +232,7 @@ async def test_the_kept_secrets_are_bounded(hookgw_gateway: GatewayKit, hookgw_c
     await hookgw_gateway.register("http://r.example/")
     made: list[str] = []
     for _ in range(10):
-        rotated = await hookgw_gateway.gateway.rotate_secret("shop", "default", DAY)
+        rotated = await hookgw_gateway.gateway.registrations.rotate_secret("shop", "default", DAY)
         made.insert(0, rotated.secrets[0].value)
     assert [s.value for s in rotated.secrets] == made[: registrations.MOST_OLD_SECRETS + 1]
 
@@ -241,20 +243,20 @@ async def test_rotating_at_once_loses_no_secret(hookgw_gateway: GatewayKit, hook
     given: list[str] = []
 
     async def rotate() -> None:
-        given.append((await gateway.rotate_secret("shop", "default", DAY)).secrets[0].value)
+        given.append((await gateway.registrations.rotate_secret("shop", "default", DAY)).secrets[0].value)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(rotate)
         nursery.start_soon(rotate)
-    now = gateway.find_registration("shop")
+    now = gateway.registrations.find("shop")
     assert now is not None
     assert {s.value for s in now.secrets} == {old.secrets[0].value, *given}
 
 
 async def test_there_is_no_secret_to_rotate(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
-    await hookgw_gateway.gateway.create_instance("shop")
+    await hookgw_gateway.gateway.instances.create("shop")
     with pytest.raises(NotFound, match="'crm'"):
-        await hookgw_gateway.gateway.rotate_secret("shop", "crm", 60)
+        await hookgw_gateway.gateway.registrations.rotate_secret("shop", "crm", 60)
 
 
 # Trying out
@@ -269,7 +271,7 @@ async def test_a_test_event_is_sent_now_beside_a_lane_that_waits(
     )
     await hookgw_gateway.emit("CONNECTION_UPDATE", {"state": "open"})
     await hookgw_gateway.settled()
-    attempt = await hookgw_gateway.gateway.test_registration("shop")
+    attempt = await hookgw_gateway.gateway.registrations.test("shop")
     assert (attempt.number, attempt.outcome, attempt.status) == (1, Outcome.DELIVERED, 201)
     assert (attempt.error, attempt.answer) == (None, "thanks")
     request = hookgw_receiver.requests[1]
@@ -284,7 +286,7 @@ async def test_a_test_sends_a_message_where_no_kind_is_named(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, events: tuple[str, ...]
 ) -> None:
     await hookgw_gateway.register(hookgw_receiver.url, events=events)
-    assert (await hookgw_gateway.gateway.test_registration("shop")).outcome is Outcome.DELIVERED
+    assert (await hookgw_gateway.gateway.registrations.test("shop")).outcome is Outcome.DELIVERED
     assert hookgw_receiver.events()[0]["event"] == "MESSAGES_UPSERT"
 
 
@@ -294,13 +296,13 @@ async def test_a_test_tells_what_went_wrong_and_changes_nothing(
     gateway, receiver = hookgw_gateway.gateway, hookgw_receiver
     stored = await hookgw_gateway.register(receiver.url)
     receiver.will(answer(410), answer(500, "broken"))
-    gone, failed = await gateway.test_registration("shop"), await gateway.test_registration("shop")
+    gone, failed = await gateway.registrations.test("shop"), await gateway.registrations.test("shop")
     assert (gone.outcome, failed.outcome, failed.answer) == (Outcome.GONE, Outcome.FAILED, "broken")
     picky.fails = True
-    plugin = await gateway.test_registration("shop")
+    plugin = await gateway.registrations.test("shop")
     assert (plugin.outcome, plugin.status) == (Outcome.FAILED, None)
     assert "Plugin 'picky' failed in hookgw_transform: RuntimeError: out of order" in str(plugin.error)
-    assert gateway.find_registration("shop") == stored
+    assert gateway.registrations.find("shop") == stored
     assert len(receiver.requests) == 2
 
 
@@ -309,10 +311,10 @@ async def test_a_test_of_a_receiver_that_is_not_there(
 ) -> None:
     await hookgw_receiver.stop_listening()
     await hookgw_gateway.register(hookgw_receiver.url)
-    attempt = await hookgw_gateway.gateway.test_registration("shop")
+    attempt = await hookgw_gateway.gateway.registrations.test("shop")
     assert (attempt.outcome, attempt.status) == (Outcome.UNREACHABLE, None)
     await hookgw_gateway.register("http://10.255.255.1/")
-    assert (await hookgw_gateway.gateway.test_registration("shop")).outcome is Outcome.BLOCKED
+    assert (await hookgw_gateway.gateway.registrations.test("shop")).outcome is Outcome.BLOCKED
 
 
 async def test_a_test_ends_at_the_registrations_own_deadline(
@@ -323,7 +325,7 @@ async def test_a_test_ends_at_the_registrations_own_deadline(
     found: list[Any] = []
 
     async def test() -> None:
-        found.append(await hookgw_gateway.gateway.test_registration("shop"))
+        found.append(await hookgw_gateway.gateway.registrations.test("shop"))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(test)
@@ -338,18 +340,18 @@ async def test_a_test_that_a_plugin_filters_out(
     picky.lets_pass = False
     await hookgw_gateway.register(hookgw_receiver.url)
     with pytest.raises(Conflict, match="filters the test event out"):
-        await hookgw_gateway.gateway.test_registration("shop")
+        await hookgw_gateway.gateway.registrations.test("shop")
     assert hookgw_receiver.requests == []
 
 
 async def test_nothing_to_test(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     await hookgw_gateway.register("vazio", enabled=False)
     with pytest.raises(Conflict, match="disabled"):
-        await hookgw_gateway.gateway.test_registration("shop")
+        await hookgw_gateway.gateway.registrations.test("shop")
     with pytest.raises(NotFound, match="'crm'"):
-        await hookgw_gateway.gateway.test_registration("shop", "crm")
+        await hookgw_gateway.gateway.registrations.test("shop", "crm")
     with pytest.raises(NotFound):
-        await hookgw_gateway.gateway.test_registration("nowhere")
+        await hookgw_gateway.gateway.registrations.test("nowhere")
 
 
 async def test_a_test_that_is_cancelled_closes_its_connection(
@@ -358,12 +360,12 @@ async def test_a_test_that_is_cancelled_closes_its_connection(
     hookgw_receiver.default = hang()
     await hookgw_gateway.register(hookgw_receiver.url)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hookgw_gateway.gateway.test_registration, "shop")
+        nursery.start_soon(hookgw_gateway.gateway.registrations.test, "shop")
         await hookgw_receiver.wait_for(1)
         nursery.cancel_scope.cancel()
     await hookgw_gateway.settled()
     hookgw_receiver.default = answer(200)
-    assert (await hookgw_gateway.gateway.test_registration("shop")).outcome is Outcome.DELIVERED
+    assert (await hookgw_gateway.gateway.registrations.test("shop")).outcome is Outcome.DELIVERED
     assert [request.connection for request in hookgw_receiver.requests] == [1, 2]
 
 
@@ -372,9 +374,9 @@ async def test_registrations_outlive_a_restart(
 ) -> None:
     async with open_kit(tmp_path) as kit:
         stored = await kit.register(hookgw_receiver.url, headers={"x-a": "b"}, events=("MESSAGES_UPSERT",))
-        rotated = await kit.gateway.rotate_secret("shop", "default", DAY)
+        rotated = await kit.gateway.registrations.rotate_secret("shop", "default", DAY)
     async with open_kit(tmp_path) as kit:
-        assert kit.gateway.find_registration("shop") == rotated
+        assert kit.gateway.registrations.find("shop") == rotated
         assert (
             msgspec.structs.replace(rotated, secrets=stored.secrets, updated_at=stored.updated_at) == stored
         )
@@ -393,7 +395,7 @@ async def test_an_instance_and_its_first_registration_are_one_commit(
     change = RegistrationChange(url="http://r.example/")
     commits = gateway.store.statistics().commits
     await hookgw_gateway.register("http://r.example/", instance="made", label="crm")
-    await gateway.create_instance("created", webhook=change)
+    await gateway.instances.create("created", webhook=change)
     assert gateway.store.statistics().commits == commits + 2
     connection = gateway.store._committer._writer._connection  # type: ignore[attr-defined]
     connection.execute("PRAGMA query_only = 1")
@@ -403,8 +405,10 @@ async def test_an_instance_and_its_first_registration_are_one_commit(
     hookgw_clock.jump(10)
     while gateway.store.statistics().failing is not None:
         await trio.lowlevel.checkpoint()
-    assert [instance.name for instance in gateway.instances()] == ["created", "made"]
+    assert [instance.name for instance in gateway.instances.all()] == ["created", "made"]
     assert set(await gateway.store.load_instances()) == {"created", "made"}
     stored = await gateway.store.load_registrations()
     assert {(one.instance, one.label) for one in stored.values()} == {("made", "crm"), ("created", "default")}
-    assert stored.keys() == {one.id for name in ("made", "created") for one in gateway.registrations_of(name)}
+    assert stored.keys() == {
+        one.id for name in ("made", "created") for one in gateway.registrations.of_instance(name)
+    }

@@ -25,7 +25,7 @@ async def states(kit: GatewayKit) -> list[DeliveryState]:
     """Of all deliveries, the newest first."""
     await kit.gateway.store.flush()
     found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", limit=1000))
-    return [delivery.state for delivery in found]
+    return [delivery.state for delivery in found.deliveries]
 
 
 async def dead_letters(kit: GatewayKit, receiver: Receiver, count: int) -> list[str]:
@@ -50,7 +50,7 @@ async def test_a_dead_letter_is_sent_again_with_its_id_and_bytes(
     hookgw_receiver.will(answer(400))
     event = await hookgw_gateway.emit(KIND, {"n": 1})
     await hookgw_gateway.settled()
-    summary = await hookgw_gateway.gateway.resend("shop", event.id)
+    summary = await hookgw_gateway.gateway.deliveries.resend("shop", event.id)
     assert summary.event_id == event.id
     await hookgw_gateway.settled()
     first, second = hookgw_receiver.requests
@@ -68,7 +68,7 @@ async def test_a_delivered_one_is_sent_again_behind_what_waits(
     hookgw_receiver.will(answer(503))
     waiting = await hookgw_gateway.emit(KIND, {"n": 2})
     await hookgw_gateway.settled()
-    summary = await hookgw_gateway.gateway.resend("shop", "dlv_1")
+    summary = await hookgw_gateway.gateway.deliveries.resend("shop", "dlv_1")
     assert (summary.id, summary.state) == ("dlv_1", DeliveryState.PENDING)
     later = await hookgw_gateway.emit(KIND, {"n": 3})
     await hookgw_gateway.advance(5)
@@ -83,7 +83,7 @@ async def test_what_is_pending_is_not_sent_twice(
     event = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
     with pytest.raises(Conflict, match="still pending"):
-        await hookgw_gateway.gateway.resend("shop", event.id)
+        await hookgw_gateway.gateway.deliveries.resend("shop", event.id)
     await hookgw_gateway.advance(5)
     assert len(hookgw_receiver.requests) == 2
 
@@ -95,12 +95,12 @@ async def test_where_there_is_nowhere_to_send_it(
     gateway = hookgw_gateway.gateway
     await hookgw_gateway.register(hookgw_receiver.url, enabled=False)
     with pytest.raises(Conflict, match="is disabled; set it with enabled true"):
-        await gateway.resend("shop", event_id)
-    assert await gateway.replay("shop", ALL) == 0
-    await gateway.delete_registration("shop")
+        await gateway.deliveries.resend("shop", event_id)
+    assert await gateway.deliveries.replay("shop", ALL) == 0
+    await gateway.registrations.delete("shop")
     with pytest.raises(Conflict, match="was deleted"):
-        await gateway.resend("shop", event_id)
-    assert await gateway.replay("shop", ALL) == 0
+        await gateway.deliveries.resend("shop", event_id)
+    assert await gateway.deliveries.replay("shop", ALL) == 0
     assert await states(hookgw_gateway) == [DeliveryState.DEAD]
 
 
@@ -109,9 +109,9 @@ async def test_it_goes_to_where_the_registration_points_now(
 ) -> None:
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 2)
     await hookgw_gateway.register(f"{hookgw_receiver.url}new")
-    await hookgw_gateway.gateway.resend("shop", ids[1])
+    await hookgw_gateway.gateway.deliveries.resend("shop", ids[1])
     await hookgw_gateway.settled()
-    assert await hookgw_gateway.gateway.replay("shop", EVER) == 1
+    assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 1
     await hookgw_gateway.settled()
     assert [(request.target, request.event_id) for request in hookgw_receiver.requests] == [
         ("/new", ids[1]),
@@ -123,14 +123,14 @@ async def test_it_goes_to_where_the_registration_points_now(
 async def test_what_does_not_exist(name: str, hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(NotFound, match="instance 'shop' does not exist"):
-        await gateway.resend("shop", name)
+        await gateway.deliveries.resend("shop", name)
     with pytest.raises(NotFound, match="instance 'shop' does not exist"):
-        await gateway.replay("shop", EVER)
-    await gateway.create_instance("shop")
+        await gateway.deliveries.replay("shop", EVER)
+    await gateway.instances.create("shop")
     with pytest.raises(NotFound, match=f"no delivery '{name}'"):
-        await gateway.resend("shop", name)
+        await gateway.deliveries.resend("shop", name)
     with pytest.raises(NotFound, match="no webhook 'crm'"):
-        await gateway.replay("shop", Replay(since=0.0, label="crm"))
+        await gateway.deliveries.replay("shop", Replay(since=0.0, label="crm"))
 
 
 # Many
@@ -147,14 +147,14 @@ async def test_dead_letters_come_in_their_original_order(
     last = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
     with structlog.testing.capture_logs() as logs:
-        assert await hookgw_gateway.gateway.replay("shop", EVER) == 10
+        assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 10
     assert [log for log in logs if log["event"] == "replayed"] == [
         {"event": "replayed", "log_level": "info", "instance": "shop", "count": 10}
     ]
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [last.id, *ids]
-    assert await hookgw_gateway.gateway.replay("shop", EVER) == 0
-    assert await hookgw_gateway.gateway.replay("shop", ALL) == 11
+    assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 0
+    assert await hookgw_gateway.gateway.deliveries.replay("shop", ALL) == 11
 
 
 async def test_the_choice_of_deliveries(
@@ -177,7 +177,7 @@ async def test_the_choice_of_deliveries(
         EVER: 0,
     }
     for choice, count in choices.items():
-        assert await hookgw_gateway.gateway.replay("shop", choice) == count, choice
+        assert await hookgw_gateway.gateway.deliveries.replay("shop", choice) == count, choice
         await hookgw_gateway.settled()
 
 
@@ -189,9 +189,11 @@ async def test_global_webhooks_take_part_unless_a_label_is_named(
         await kit.register(f"{hookgw_receiver.url}own")
         await kit.emit(KIND, {})
         await kit.settled()
-        assert await kit.gateway.replay("shop", ALL) == 2
+        assert await kit.gateway.deliveries.replay("shop", ALL) == 2
         await kit.settled()
-        assert await kit.gateway.replay("shop", Replay(since=0.0, state="all", label="default")) == 1
+        assert (
+            await kit.gateway.deliveries.replay("shop", Replay(since=0.0, state="all", label="default")) == 1
+        )
         await kit.settled()
     assert sorted(request.target for request in hookgw_receiver.requests) == [
         "/",
@@ -229,17 +231,17 @@ async def test_who_goes_away_does_not_stop_it(
     steps = Steps(monkeypatch, hookgw_gateway)
     gateway = hookgw_gateway.gateway
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(gateway.replay, "shop", EVER)
+        nursery.start_soon(gateway.deliveries.replay, "shop", EVER)
         await steps.reached.wait()
         await hookgw_receiver.wait_for(2)
         with pytest.raises(Conflict, match="under way, 2 so far"):
-            await gateway.replay("shop", EVER)
+            await gateway.deliveries.replay("shop", EVER)
         nursery.cancel_scope.cancel()
     steps.go_on.set()
     await hookgw_receiver.wait_for(5)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ids
-    assert await gateway.replay("shop", EVER) == 0
+    assert await gateway.deliveries.replay("shop", EVER) == 0
 
 
 async def test_a_gateway_that_closes_says_how_far_it_came(
@@ -249,7 +251,7 @@ async def test_a_gateway_that_closes_says_how_far_it_came(
 
     async def replay(kit: GatewayKit) -> None:
         with pytest.raises(Unavailable) as caught:
-            await kit.gateway.replay("shop", EVER)
+            await kit.gateway.deliveries.replay("shop", EVER)
         said.extend(caught.value.messages)
 
     async with trio.open_nursery() as nursery:
@@ -267,7 +269,7 @@ async def test_a_gateway_that_closes_says_how_far_it_came(
     assert [log["count"] for log in logs if log["event"] == "replay cut off"] == [2]
     monkeypatch.undo()
     async with open_kit(tmp_path) as kit:
-        assert await kit.gateway.replay("shop", EVER) == 3
+        assert await kit.gateway.deliveries.replay("shop", EVER) == 3
 
 
 async def test_a_disk_that_refuses_ends_it(
@@ -286,8 +288,8 @@ async def test_a_disk_that_refuses_ends_it(
 
     monkeypatch.setattr(hookgw_gateway.gateway.store, "_requeue", refuse)
     with pytest.raises(Unavailable, match=r"The disk is full\. 2 deliveries") as caught:
-        await hookgw_gateway.gateway.replay("shop", EVER)
+        await hookgw_gateway.gateway.deliveries.replay("shop", EVER)
     assert caught.value.retry_after == 7
     monkeypatch.undo()
     await hookgw_gateway.settled()
-    assert await hookgw_gateway.gateway.replay("shop", EVER) == 1
+    assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 1

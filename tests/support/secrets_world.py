@@ -21,7 +21,8 @@ from hookgw.api.server.serve import serve
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.config.load import load_settings
 from hookgw.config.master_keys import new_master_key
-from hookgw.gateway.gateway import Gateway, open_gateway
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.signing_keys import Signature, make_secret
 from hookgw.testing import Receiver
 from hookgw.testing.answers import Answer, answer

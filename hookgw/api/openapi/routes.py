@@ -85,7 +85,7 @@ class ContractRoutes:
         return Names(
             kinds=spellings[False],
             operational=spellings[True],
-            connectors=self._gateway.connectors,
+            connectors=self._gateway.instances.connectors,
             plugins=[one.name for one in checkers],
         )
 

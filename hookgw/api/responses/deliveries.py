@@ -115,10 +115,15 @@ class Replayed(Struct, frozen=True, kw_only=True):
 
 
 class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The queue of one URL.
+    """The in-order queue of a registration, or of one of its partitions.
 
     Attributes:
-        lane: the URL, or a partition of it.
+        lane: the lane's key.
+        registration: the id of the registration that it belongs to.
+        instance: the registration's instance; `*` for one of the configuration, `null` if it was deleted.
+        label: the registration's label; `null` if it was deleted.
+        partition: a number, or with ordering `instance` an instance's name; `null` for the only lane.
+        url: the registration's URL, without user and password; `null` if it was deleted.
         state: what it is doing.
         backlog: how many deliveries are pending in it.
         head_age: of the oldest of them, in seconds.
@@ -128,6 +133,11 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     lane: str
+    registration: str
+    instance: str | None
+    label: str | None
+    partition: str | None
+    url: str | None
     state: LaneState
     backlog: Count
     head_age: float | None

@@ -16,7 +16,7 @@ from hookgw.api.present import present_delivery, present_lane, present_report
 from hookgw.api.redact import redact, redact_report
 from hookgw.api.request_body import json_response, read_json
 from hookgw.models.clock import parse_rfc3339
-from hookgw.models.deliveries import DeliveryState, parse_delivery_id
+from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid, NotFound
 from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_replay
@@ -78,14 +78,14 @@ class DeliveryRoutes:
     @describes(TAG, {200: answers.DeliveryPage}, query=QUERY)
     async def list_deliveries(self, instance: str) -> Response:
         """A page of an instance's deliveries, the newest first."""
-        self._gateway.instance(instance)
+        self._gateway.instances.get(instance)
         query = self._query(instance)
         found = await self._gateway.store.list_deliveries(query)
         known = self._registrations(instance)
         return json_response(
             answers.DeliveryPage(
-                deliveries=[self._present(one, known) for one in found],
-                cursor=found[-1].id if len(found) == query.limit else None,
+                deliveries=[self._present(one, known) for one in found.deliveries],
+                cursor=found.cursor,
             )
         )
 
@@ -96,7 +96,7 @@ class DeliveryRoutes:
             kind=_argument("kind", self._kind),
             since=_argument("since", _moment),
             until=_argument("until", _moment),
-            cursor=_argument("cursor", _cursor),
+            cursor=_argument("cursor", str),
             limit=_argument("limit", _limit) or DEFAULT_PAGE,
         )
 
@@ -106,7 +106,7 @@ class DeliveryRoutes:
     @describes(TAG, {200: answers.Report})
     async def find(self, instance: str, name: str) -> Response:
         """One delivery with every attempt, by its own id or its event's."""
-        instance_id = self._gateway.instance(instance).id
+        instance_id = self._gateway.instances.get(instance).id
         report = await self._gateway.store.find_delivery(instance, name)
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
@@ -118,7 +118,7 @@ class DeliveryRoutes:
     @describes(TAG, {202: answers.Delivery}, errors=(409,))
     async def resend(self, instance: str, name: str) -> Response:
         """Send one again, at the end of its lane."""
-        summary = await self._gateway.resend(instance, name)
+        summary = await self._gateway.deliveries.resend(instance, name)
         return json_response(self._present(summary, self._registrations(instance)), 202)
 
     @describes(TAG, {202: answers.Replayed}, body=REPLAY_BODY, errors=(409,))
@@ -127,10 +127,10 @@ class DeliveryRoutes:
 
         It goes on to the end also where the client does not wait for it.
         """
-        self._gateway.instance(instance)
+        self._gateway.instances.get(instance)
         body = await read_json(self._limit)
         asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
-        replayed = await self._gateway.replay(instance, asked)
+        replayed = await self._gateway.deliveries.replay(instance, asked)
         return json_response(answers.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
 
     @staticmethod
@@ -139,13 +139,15 @@ class DeliveryRoutes:
         return present_delivery(seen, known.get(summary.registration))
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
-        return {one.id: one for one in self._gateway.registrations_of(instance)}
+        return {one.id: one for one in self._gateway.registrations.of_instance(instance)}
 
     @describes("Lanes", {200: list[answers.Lane]})
     async def lanes(self) -> Response:
         """All lanes that have something to do, or had a while ago."""
         now = self._gateway.clock.steady()
-        return json_response([present_lane(lane, now) for lane in self._gateway.lanes()])
+        by_id = self._gateway.registrations.by_id
+        lanes = self._gateway.lanes()
+        return json_response([present_lane(lane, by_id(lane.registration), now) for lane in lanes])
 
 
 def _argument(name: str, read: Callable[[str], T]) -> T | None:
@@ -166,13 +168,6 @@ def _moment(text: str) -> float:
         return parse_rfc3339(text.replace(" ", "+"))
     except (ValueError, OverflowError):
         raise Invalid(f"{text[:64]!r} is no RFC 3339 time such as 2026-11-20T12:00:00Z.") from None
-
-
-def _cursor(text: str) -> int:
-    seq = parse_delivery_id(text)
-    if seq is None:
-        raise Invalid("cursor must be the cursor of the page before.")
-    return seq
 
 
 def _limit(text: str) -> int:

@@ -53,11 +53,11 @@ class Emitter:
         Raises:
             HookgwError: the answer is an error.
         """
-        self._gateway.instance(instance)
+        self._gateway.instances.get(instance)
         lines = content_type(headers, JSON, LINES) == LINES
         body = await read_body(headers, chunks, self._limit)
         batch = await self._parse(body, instance, lines, headers.get("idempotency-key"))
-        receipt = await self._gateway.accept(batch.events, single=batch.is_single)
+        receipt = await self._gateway.events.accept(batch.events, single=batch.is_single)
         accepted = sum(receipt.fresh)
         emitted = Emitted(
             accepted=accepted,

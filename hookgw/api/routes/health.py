@@ -11,7 +11,7 @@ from hookgw.api import responses as answers
 from hookgw.api.openapi.describe import Other, describes
 from hookgw.api.present import present_secret
 from hookgw.api.request_body import json_response
-from hookgw.models.errors import Unavailable
+from hookgw.models.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -57,4 +57,7 @@ class HealthRoutes:
     @describes(TAG, {200: answers.Secret}, errors=(404,))
     async def operations_secret(self) -> Response:
         """What signs operational events."""
-        return json_response(present_secret(self._gateway.operations_registration()))
+        registration = self._gateway.operational.registration
+        if registration is None:
+            raise NotFound("operations.url is not set in the configuration; set it first.")
+        return json_response(present_secret(registration))

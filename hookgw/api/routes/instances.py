@@ -63,7 +63,7 @@ class InstanceRoutes:
         The instance's key is shown only now. Where the registration is refused, no instance is made.
         """
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
-        instance, key = await self._gateway.create_instance(
+        instance, key, _ = await self._gateway.instances.create(
             asked.name,
             integration=asked.integration,
             token=asked.token,
@@ -71,9 +71,9 @@ class InstanceRoutes:
             webhook=asked.webhook,
         )
         made = answers.CreatedInstance(instance=self._present(instance), hash=key)
-        stored = self._gateway.find_registration(instance.name)
+        stored = self._gateway.registrations.find(instance.name)
         if asked.webhook is not None and stored is not None:
-            warnings = [*asked.warnings, *await self._gateway.warnings(stored)]
+            warnings = [*asked.warnings, *await self._gateway.registrations.warnings(stored)]
             made.webhook = present_registration(stored, instance.id, self._gateway.catalog, warnings)
         elif asked.warnings:
             made.warnings = asked.warnings
@@ -83,7 +83,7 @@ class InstanceRoutes:
     async def fetch_instances(self) -> Response:
         """The instances that the key may see."""
         may, name = principal_here().may, request.args.get("instanceName")
-        seen = (one for one in self._gateway.instances() if may(one.name) and name in (None, one.name))
+        seen = (one for one in self._gateway.instances.all() if may(one.name) and name in (None, one.name))
         return json_response([present_listed_instance(one, self._state(one.name)) for one in seen])
 
     @describes(TAG, {200: answers.Connection})
@@ -94,26 +94,26 @@ class InstanceRoutes:
     @describes(TAG, {200: answers.Connection}, errors=(409,))
     async def connect(self, instance: str) -> Response:
         """Start the connector; a QR code where there is one."""
-        self._gateway.instance(instance)
-        code = await self._gateway.connect(instance)
+        self._gateway.instances.get(instance)
+        code = await self._gateway.instances.connect(instance)
         return json_response(present_connection(instance, self._state(instance), code))
 
     @describes(TAG, {200: answers.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
-        self._gateway.instance(instance)
-        await self._gateway.logout(instance)
+        self._gateway.instances.get(instance)
+        await self._gateway.instances.logout(instance)
         return json_response(present_done("Instance logged out"))
 
     @describes(TAG, {200: answers.Done})
     async def delete(self, instance: str) -> Response:
         """Delete the instance with its registrations; what is pending becomes dead letters."""
-        self._gateway.instance(instance)
-        await self._gateway.delete_instance(instance)
+        self._gateway.instances.get(instance)
+        await self._gateway.instances.delete(instance)
         return json_response(present_done("Instance deleted"))
 
     def _state(self, instance: str) -> Any:
-        return self._gateway.connection_state(instance)
+        return self._gateway.instances.connection_state(instance)
 
     def _present(self, instance: Instance) -> answers.Instance:
         return present_instance(instance, self._state(instance.name))

@@ -52,7 +52,7 @@ class KeyRoutes:
 
         A key that expires makes none that outlives it.
         """
-        self._gateway.instance(instance)
+        self._gateway.instances.get(instance)
         return await self._create(instance)
 
     @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409,))
@@ -64,7 +64,7 @@ class KeyRoutes:
         now = self._gateway.clock.steady()
         asked, warnings = parse_key_request(await read_json(self._limit), now=now)
         name = check_name(asked.name, "name")
-        stored, key = await self._gateway.create_key(
+        stored, key = await self._gateway.keys.create(
             scope, name, expires_at=asked.expires_at, maker=holder_here()
         )
         shown = msgspec.structs.asdict(present_key(stored, scope, current=holder_here().key, now=now))
@@ -83,7 +83,7 @@ class KeyRoutes:
 
     def _show(self, scope: str | None) -> Response:
         now, current = self._gateway.clock.steady(), holder_here().key
-        keys = self._gateway.keys(scope)
+        keys = self._gateway.keys.list(scope)
         return json_response([present_key(key, scope, current=current, now=now) for key in keys])
 
     @describes(TAG, {200: answers.Done}, errors=(409,))
@@ -93,7 +93,7 @@ class KeyRoutes:
         A key that expires revokes none that outlives it, and the last key of an instance takes a global one.
         """
         check_name(key_name, "The name of the key")
-        await self._gateway.revoke_key(instance, key_name, by=holder_here())
+        await self._gateway.keys.revoke(instance, key_name, by=holder_here())
         return json_response(present_done("Key deleted"))
 
     @describes(TAG, {200: answers.Done}, errors=(404, 409))
@@ -103,5 +103,5 @@ class KeyRoutes:
         One that never expires remains, so that nobody is locked out.
         """
         check_name(key_name, "The name of the key")
-        await self._gateway.revoke_key(None, key_name, by=holder_here())
+        await self._gateway.keys.revoke(None, key_name, by=holder_here())
         return json_response(present_done("Key deleted"))

@@ -38,6 +38,6 @@ class MessageRoutes:
     @describes("Messages", {201: SENT}, body=TEXT_BODY, errors=(409, 502))
     async def send_text(self, instance: str) -> Response:
         """Send a text message through the instance's connector."""
-        self._gateway.instance(instance)
+        self._gateway.instances.get(instance)
         number, text = parse_text_message(await read_json(self._limit))
-        return json_response(await self._gateway.send_text(instance, number, text), 201)
+        return json_response(await self._gateway.instances.send_text(instance, number, text), 201)

@@ -80,14 +80,14 @@ class WebhookRoutes:
         """
         creates = principal_here().is_global and self._gateway.settings.instances.auto_create
         if not creates:
-            self._gateway.instance(instance)
+            self._gateway.instances.get(instance)
         change, warnings = parse_registration(await read_json(self._limit), self._gateway.catalog)
         change = self._unmasked(change, instance, label)
-        stored, more = await self._gateway.set_registration(instance, label, change, create=creates)
+        stored, more = await self._gateway.registrations.set(instance, label, change, create=creates)
         return json_response(self._present(stored, [*warnings, *more]), 201)
 
     def _unmasked(self, change: RegistrationChange, instance: str, label: str) -> RegistrationChange:
-        stored = self._gateway.find_registration(instance, label)
+        stored = self._gateway.registrations.find(instance, label)
         change = msgspec.structs.replace(change, url=unmask_url(change.url, stored.url if stored else None))
         if change.headers is msgspec.UNSET:
             return change
@@ -97,15 +97,15 @@ class WebhookRoutes:
     @describes(TAG, {200: answers.Registration | None})
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """The stored registration, or `null` where none is set."""
-        self._gateway.instance(instance)
-        stored = self._gateway.find_registration(instance, label)
+        self._gateway.instances.get(instance)
+        stored = self._gateway.registrations.find(instance, label)
         return json_response(None if stored is None else self._present(stored, []))
 
     @describes(TAG, {200: answers.Done})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration."""
-        self._gateway.instance(instance)
-        await self._gateway.delete_registration(instance, label)
+        self._gateway.instances.get(instance)
+        await self._gateway.registrations.delete(instance, label)
         return json_response(present_done("Webhook deleted"))
 
     @describes(TAG, {200: answers.Secret})
@@ -128,29 +128,32 @@ class WebhookRoutes:
         """Make a new signing secret; the old one goes on signing beside it for a while."""
         self._stored(instance, label)
         grace, _ = parse_grace(await read_optional_json(self._limit))
-        return json_response(present_secret(await self._gateway.rotate_secret(instance, label, grace)))
+        return json_response(
+            present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
+        )
 
     @describes(TAG, {200: answers.Attempt}, errors=(409,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an example event now, outside the lane."""
         self._stored(instance, label)
-        return json_response(present_attempt(await self._gateway.test_registration(instance, label)))
+        return json_response(present_attempt(await self._gateway.registrations.test(instance, label)))
 
     @describes(TAG, {200: list[answers.Lane]})
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Let the registration's lanes try again now."""
         self._stored(instance, label)
         now = self._gateway.clock.steady()
-        lanes = self._gateway.resume(instance, label)
-        return json_response([present_lane(lane, now) for lane in lanes])
+        lanes = self._gateway.registrations.resume(instance, label)
+        registration = self._gateway.registrations.find(instance, label)
+        return json_response([present_lane(lane, registration, now) for lane in lanes])
 
     def _stored(self, instance: str, label: str) -> Registration:
-        self._gateway.instance(instance)
-        stored = self._gateway.find_registration(instance, label)
+        self._gateway.instances.get(instance)
+        stored = self._gateway.registrations.find(instance, label)
         if stored is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
         return stored
 
     def _present(self, stored: Registration, warnings: list[str]) -> answers.Registration:
-        instance = self._gateway.instance(stored.instance)
+        instance = self._gateway.instances.get(stored.instance)
         return present_registration(stored, instance.id, self._gateway.catalog, warnings)

@@ -1,7 +1,7 @@
-"""The connections of instances to their networks: one task and one session each.
+"""Runs connectors: one task and one session for each connected instance.
 
-A connector's failure is its instance's own: it is logged, the state becomes ``close``, and the
-connector is started again after a wait that grows.
+A connector's failure concerns its instance alone: it is logged, the state becomes ``close``, and the
+connector is restarted after a growing wait.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import structlog
@@ -17,20 +17,27 @@ import trio
 
 from hookgw.gateway.connectors.sending import OutgoingMessage
 from hookgw.gateway.connectors.session import Accept, ConnectorSession
+from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, Connector, QRCode
 from hookgw.models.errors import Conflict, HookgwError, Invalid, Unavailable
-from hookgw.models.events import Event
 from hookgw.models.instances import Instance
 from hookgw.plugins.supervise import restart_on_failure
 
 logger = structlog.get_logger("hookgw.connector")
 
-_CODE_PATIENCE = 10.0
-"""How long ``connect`` waits for a code or an open connection, in seconds."""
-_STOP_PATIENCE = 5.0
-"""How long a connector that is cancelled may take to clean up before it is left alone."""
-_TOLD_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
+_CODE_TIMEOUT = 10.0
+"""Seconds that ``connect`` waits for a QR code or an open connection."""
+_STOP_TIMEOUT = 5.0
+"""Seconds that a cancelled connector may take to clean up. After that, nobody waits for it."""
+
+
+class _Running(NamedTuple):
+    """What connectors need only while they run."""
+
+    nursery: trio.Nursery
+    accept: Accept
+    logged_out: Callable[[str], Awaitable[None]]
 
 
 class Connectors:
@@ -38,140 +45,123 @@ class Connectors:
 
     Args:
         connectors: by name, from the plugins.
-        accept: takes the events that sessions raise.
-        clock: for the events' time.
-        http: the connectors' client; it is only handed on.
-
-    Attributes:
-        on_logged_out: called with the name of an instance whose connector ended by itself.
+        states: the sessions of running connectors are registered there.
+        clock: for the time of events.
+        http: the client of connectors; whoever made it closes it.
     """
 
     def __init__(
         self,
         connectors: Mapping[str, Connector],
-        accept: Accept,
+        states: ConnectionStates,
         clock: Clock,
         http: httpx.AsyncClient,
     ) -> None:
-        self.on_logged_out: Callable[[str], Awaitable[None]] | None = None
         self._connectors = connectors
-        self._accept = accept
+        self._states = states
         self._clock = clock
         self._http = http
-        self._sessions: dict[str, ConnectorSession] = {}
-        self._told_states: dict[str, ConnectionState] = {}
-        self._nursery: trio.Nursery | None = None
+        self._sessions = states.sessions
+        self._running: _Running | None = None
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Own the connectors' tasks until cancelled, or told to end by :meth:`stop_all`."""
-        async with trio.open_nursery() as self._nursery:
+    async def run(
+        self,
+        accept: Accept,
+        logged_out: Callable[[str], Awaitable[None]],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Own the tasks of connectors until cancelled, or :meth:`stop_all`.
+
+        Args:
+            accept: takes the events that sessions raise.
+            logged_out: called with the name of an instance whose connector ended by itself.
+        """
+        async with trio.open_nursery() as nursery:
+            self._running = _Running(nursery, accept, logged_out)
             task_status.started()
             await trio.sleep_forever()
 
     def names(self) -> list[str]:
-        """The names of the connectors that there are."""
+        """Return the names of all connectors."""
         return sorted(self._connectors)
 
     def check_integration(self, name: str) -> None:
         """Raise :class:`Invalid` unless the name is empty or a connector's."""
         if name and name not in self._connectors:
             known = ", ".join(self.names()) or "none is installed"
-            raise Invalid(f"integration: there is no connector {name!r}; known ones: {known}.")
+            raise Invalid(f"integration: there is no connector {name!r}. Known connectors: {known}.")
 
     def start(self, instance: Instance) -> ConnectorSession:
-        """Start the instance's connector, unless it runs; the caller checked that there is one.
+        """Start an instance's connector, unless it runs; the caller has checked that there is one.
 
         Raises:
-            Unavailable: the gateway is stopping.
+            Unavailable: hookgw is shutting down.
         """
         session = self._sessions.get(instance.name)
         if session is None:
             connector = self._connectors[instance.integration]
-            session = ConnectorSession(instance, connector, self._accept, self._clock, self._http)
-            self._running().start_soon(self._keep_running, session, name=f"connector {instance.name}")
+            running = self._require_running()
+            session = ConnectorSession(instance, connector, running.accept, self._clock, self._http)
+            running.nursery.start_soon(
+                self._keep_running, session, running.logged_out, name=f"connector {instance.name}"
+            )
             self._sessions[instance.name] = session
         return session
 
     def is_running(self, name: str) -> bool:
-        """Whether the instance's connector runs."""
+        """Return whether an instance's connector runs."""
         return name in self._sessions
 
     async def wait_for_code(self, session: ConnectorSession) -> QRCode | None:
-        """Wait a moment for a connector's code.
+        """Wait a moment for a connector's QR code.
 
         Returns:
-            The code to scan; ``None`` where the connection is open, needs none, or has ended.
+            The code to scan; ``None`` if the connection is open, needs no code, or has ended.
         """
-        with trio.move_on_after(_CODE_PATIENCE):
+        with trio.move_on_after(_CODE_TIMEOUT):
             while session.qr_code is None and not _is_settled(session):
                 await session.changed.wait()
         return session.qr_code
 
     async def stop(self, name: str) -> None:
-        """End the instance's connector, if it runs, and tell of the closed connection."""
+        """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection."""
         session = self._sessions.pop(name, None)
         if session is not None:
             session.scope.cancel()
-            with trio.move_on_after(_STOP_PATIENCE):
+            with trio.move_on_after(_STOP_TIMEOUT):
                 await session.ended.wait()
             await self._close(session)
 
-    def forget(self, name: str) -> None:
-        """Forget what events told of an instance that is deleted."""
-        self._told_states.pop(name, None)
-
     def stop_all(self) -> None:
-        """End every connector, without telling of it: they are started again with the gateway."""
-        if self._nursery is not None:
-            self._nursery.cancel_scope.cancel()
-            self._nursery = None
-
-    def state(self, name: str) -> ConnectionState:
-        """The state of the instance's connection; for one without a connector, what events told of it."""
-        session = self._sessions.get(name)
-        return session.state if session else self._told_states.get(name, ConnectionState.CLOSE)
-
-    def sender(self, name: str) -> str | None:
-        """The account that the instance is connected as, where it is known."""
-        session = self._sessions.get(name)
-        return session.sender if session else None
-
-    def note(self, event: Event) -> None:
-        """Learn the state of an instance whose events come by HTTP from its CONNECTION_UPDATE.
-
-        Of one whose connector runs, the connector knows better.
-        """
-        told = event.data.get("state") if isinstance(event.data, dict) else None
-        state = _TOLD_STATES.get(told) if isinstance(told, str) else None
-        if state is not None and event.instance not in self._sessions:
-            self._told_states[event.instance] = state
+        """End every connector without raising events: they start again with the gateway."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.nursery.cancel_scope.cancel()
 
     async def send_text(self, instance: Instance, number: str, text: str) -> dict[str, Any]:
-        """Send a text through the instance's connector and raise SEND_MESSAGE.
-
-        It goes on where the caller is cancelled: what reached the network is told of.
-
-        Raises:
-            Conflict: the instance has no connector, or is not connected.
-            NetworkRefused: the network said no, or did not answer.
-            Invalid: the connector cannot send this.
-            Unavailable: the gateway is stopping.
-        """
+        """Send a text through an instance's connector; see ``InstanceService.send_text``."""
         session = self._sessions.get(instance.name)
         if not instance.integration:
-            raise Conflict(f"The instance {instance.name!r} has no connector: its events come by HTTP alone.")
+            raise Conflict(
+                f"The instance {instance.name!r} has no connector: its events come only over HTTP."
+            )
         if session is None or session.state is not ConnectionState.OPEN:
             raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
+        # A task of the gateway's: if the caller goes away, the message that reached the network still raises
+        # its event.
         sending = OutgoingMessage(session, number, text)
-        self._running().start_soon(sending.run, name=f"sending for {instance.name}")
+        self._require_running().nursery.start_soon(sending.run, name=f"sending for {instance.name}")
         return await sending.result()
 
-    def _running(self) -> trio.Nursery:
-        if self._nursery is None:
-            raise Unavailable("Connectors run only while hookgw does, and it is stopping.")
-        return self._nursery
+    def _require_running(self) -> _Running:
+        if self._running is None:
+            raise Unavailable("hookgw is shutting down.")
+        return self._running
 
-    async def _keep_running(self, session: ConnectorSession) -> None:
+    async def _keep_running(
+        self, session: ConnectorSession, logged_out: Callable[[str], Awaitable[None]]
+    ) -> None:
         try:
             with session.scope:
                 await restart_on_failure(partial(session.connector.run, session), partial(_failed, session))
@@ -181,29 +171,27 @@ class Connectors:
         if self._sessions.get(session.instance) is session:
             del self._sessions[session.instance]
             await self._close(session)
-            if self.on_logged_out is not None:
-                await self.on_logged_out(session.instance)
+            await logged_out(session.instance)
 
     async def _close(self, session: ConnectorSession) -> None:
-        with _forgiving(session):
+        with _logging_refusals(session):
             await session.close()
 
 
 async def _failed(session: ConnectorSession, error: BaseException) -> None:
-    """Tell of a connector's failure, before it is started again."""
     connector = session.connector.name
     logger.error("connector failed", instance=session.instance, connector=connector, exc_info=error)
-    with _forgiving(session):
+    with _logging_refusals(session):
         await session.set_state(ConnectionState.CLOSE, 500)
 
 
 @contextmanager
-def _forgiving(session: ConnectorSession) -> Iterator[None]:
-    """An event that the gateway itself raises and that is not taken (its instance is gone) is logged."""
+def _logging_refusals(session: ConnectorSession) -> Iterator[None]:
+    """Log an event that the gateway itself raises and cannot store, because its instance was deleted."""
     try:
         yield
     except HookgwError as error:
-        logger.warning("state not told", instance=session.instance, reason=str(error))
+        logger.warning("connection state not reported", instance=session.instance, reason=str(error))
 
 
 def _is_settled(session: ConnectorSession) -> bool:

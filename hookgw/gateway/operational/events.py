@@ -1,14 +1,15 @@
-"""Operational events: what hookgw tells those who operate it.
+"""Operational events: what hookgw reports to its operators.
 
-They are raised from within lanes and commits, so raising one never waits: it is queued, and tasks of
-their own hand it to plugins and put it into the outbox, addressed to the registration of
-``operations.url`` alone. From there it goes the way of every event, in a lane of its own. Nothing is
-raised about that lane or that registration, or there would be no end of it; the log tells of them.
+They are raised inside lanes and commits, so raising one never waits: it is queued. Separate tasks pass it
+to plugins and store it in the outbox, addressed to the registration of ``operations.url`` alone. From there
+it takes the path of every event, in a lane of its own. No event is raised about that lane or registration,
+because each would raise the next; the log reports them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -20,41 +21,48 @@ from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.digest import DeadLetterDigest, DeadLetterSummary
 from hookgw.gateway.operational.lane_health import LaneHealth
 from hookgw.gateway.operational.queue import EventQueue
-from hookgw.gateway.operational.registration import operations_lane, wanted_kinds
 from hookgw.gateway.registry import Registry
 from hookgw.models import operational_kinds as kinds
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.deliveries import Attempt, Delivery, LaneState
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event, new_event_id
-from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.models.lanes import lane_rule, partition_of
+from hookgw.models.operational_kinds import OPERATIONAL_CATALOG, OPERATIONAL_KINDS, OPERATIONS_ID
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append
 
 MOST_PENDING = 10_000
-"""Deliveries to ``operations.url`` that wait at most; what comes on top of that is lost, and logged."""
+"""The most pending deliveries to ``operations.url``. Further events are lost, and logged."""
 
 logger = structlog.get_logger("hookgw.operations")
 
 
 class OperationalEvents:
-    """Raises operational events; the arguments are the gateway's own parts.
+    """Raises operational events.
+
+    Args:
+        settings, registry, hooks, metrics, clock: the gateway's.
+        registration: the events go there, beside plugins; ``None`` if ``operations.url`` is not set.
 
     Attributes:
-        registration: where they go, beside plugins; ``None`` for nowhere. Set before :meth:`run`.
-        append: puts them into the outbox, over any limit. Set before :meth:`run`.
-        pending: how many deliveries wait for ``registration``. Set before :meth:`run`.
+        registration: as given.
     """
 
     def __init__(
-        self, settings: OperationsSettings, registry: Registry, hooks: Hooks, metrics: Metrics, clock: Clock
+        self,
+        settings: OperationsSettings,
+        registration: Registration | None,
+        registry: Registry,
+        hooks: Hooks,
+        metrics: Metrics,
+        clock: Clock,
     ) -> None:
-        self.registration: Registration | None = None
-        self.append: Callable[[Sequence[Append]], Awaitable[object]]
-        self.pending: Callable[[], int]
+        self.registration = registration
+        named = (OPERATIONAL_CATALOG.resolve(name, "operations.events").name for name in settings.events)
+        self._wanted = frozenset(named) or frozenset(kind.name for kind in OPERATIONAL_KINDS)
         self._threshold = settings.backlog_threshold
-        self._wanted = wanted_kinds(settings)
         self._registry = registry
         self._hooks = hooks
         self._metrics = metrics
@@ -63,50 +71,64 @@ class OperationalEvents:
         self._dead = DeadLetterDigest()
         self._held_back = trio.Event()
         self._closing = trio.Event()
-        self._to_plugins = EventQueue("plugins", self._notify)
-        self._to_url = EventQueue("operations.url", self._deliver)
+        self._to_plugins = EventQueue("plugins")
+        self._to_url = EventQueue("operations.url")
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hand on what is raised, until cancelled."""
+    async def run(
+        self,
+        append: Callable[[Sequence[Append]], Awaitable[object]],
+        pending: Callable[[], int],
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Pass on the events that are raised, until cancelled.
+
+        Args:
+            append: stores events in the outbox, beyond any limit.
+            pending: returns how many deliveries wait for :attr:`registration`.
+        """
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._to_plugins.run)
-            nursery.start_soon(self._to_url.run)
-            nursery.start_soon(self._tell_of_what_was_held_back)
+            nursery.start_soon(self._to_plugins.run, self._notify)
+            nursery.start_soon(self._to_url.run, partial(self._deliver, append, pending))
+            nursery.start_soon(self._raise_held_back)
             task_status.started()
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all that was raised was handed on; what is held back for a while does not count."""
+        """Whether all raised events were passed on, except for those held back by the digest."""
         return self._to_plugins.is_empty and self._to_url.is_empty
 
     async def drain(self) -> None:
-        """Hand on what was raised so far, and what is held back; for the end of the gateway.
+        """Pass on everything raised so far, including what the digest holds back; for the shutdown.
 
-        Where the disk refuses, or plugins take their time, what is left is lost: give it a deadline.
+        Set a deadline: plugins may be slow. If the disk refuses, the remaining events are lost.
         """
         self._closing.set()
         for letters in self._dead.due(float("inf")):
-            self._tell_of_dead(letters, self._registry.registration(letters.registration))
+            self._raise_dead(letters, self._registry.registration(letters.registration))
         await self._to_url.wait_empty()
         await self._to_plugins.wait_empty()
 
-    # What is observed. None of it waits.
+    # Reports. None of them waits.
 
     def registration_disabled(self, registration: Registration, reason: str) -> None:
-        """hookgw disabled a registration; the reason is a sentence."""
+        """Report that hookgw disabled a registration; the reason is a sentence."""
         self._raise(kinds.REGISTRATION_DISABLED, registration.id, registration, reason=reason)
 
     def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        """An attempt was made."""
         ended = self._lanes.attempted(delivery.lane, registration.id, attempt)
         if ended is not None:
             seconds = round(max(0.0, self._clock.wall() - ended.since), 3)
             since = rfc3339(ended.since)
-            more: dict[str, Any] = {"lane": delivery.lane, "since": since, "seconds": seconds}
+            more: dict[str, Any] = {
+                "lane": delivery.lane,
+                "partition": partition_of(delivery.lane),
+                "since": since,
+                "seconds": seconds,
+            }
             self._raise(kinds.LANE_RECOVERED, registration.id, registration, **more)
 
     def lane_changed(self, lane: str, state: LaneState) -> None:
-        """A lane began to wait, or to deliver again, or ended."""
         if state is LaneState.IDLE:
             self._lanes.ended(lane)
         elif state is LaneState.WAITING and (failing := self._lanes.waits(lane)) is not None:
@@ -115,6 +137,7 @@ class OperationalEvents:
                 failing.registration,
                 self._registry.registration(failing.registration),
                 lane=lane,
+                partition=partition_of(lane),
                 since=rfc3339(failing.since),
                 outcome=failing.last.outcome.value,
                 status=failing.last.status,
@@ -122,7 +145,7 @@ class OperationalEvents:
             )
 
     def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
-        """A registration's backlog has become high, or normal again."""
+        """Report that a registration's backlog has become high, or normal again."""
         self._raise(
             kinds.BACKLOG_HIGH if tally.is_high else kinds.BACKLOG_NORMAL,
             registration_id,
@@ -141,27 +164,26 @@ class OperationalEvents:
         count: int = 1,
         delivery: Delivery | None = None,
     ) -> None:
-        """Deliveries of a registration were given up.
+        """Report dead letters of a registration.
 
         Args:
-            registration_id, registration: whose they are; the second is ``None`` where it is deleted.
+            registration_id: of the registration.
+            registration: ``None`` if it was deleted.
             reason: a sentence.
             count: how many.
-            delivery: which one, where it is one.
+            delivery: the dead letter, if it is one.
         """
         if not count:
             return
         letters = DeadLetterSummary(
             registration=registration_id, count=count, reason=reason, delivery=delivery
         )
-        told = self._dead.add(letters, trio.current_time())
-        if told is not None:
-            self._tell_of_dead(told, registration)
+        due = self._dead.add(letters, trio.current_time())
+        if due is not None:
+            self._raise_dead(due, registration)
         self._held_back.set()
 
-    # How it is told.
-
-    def _tell_of_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
+    def _raise_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
         delivery = letters.delivery
         self._raise(
             kinds.DELIVERY_DEAD,
@@ -203,17 +225,22 @@ class OperationalEvents:
         for event in events:
             await self._hooks.notify("hookgw_operational_event", event=event)
 
-    async def _deliver(self, events: list[Event]) -> None:
-        """Put events into the outbox, however long the disk refuses."""
+    async def _deliver(
+        self,
+        append: Callable[[Sequence[Append]], Awaitable[object]],
+        pending: Callable[[], int],
+        events: list[Event],
+    ) -> None:
+        """Store events in the outbox, however long the disk refuses."""
         registration = self.registration
-        if registration is None or self.pending() >= MOST_PENDING:
+        if registration is None or pending() >= MOST_PENDING:
             logger.error("operational events lost: too many are pending", count=len(events))
             return
-        target = (registration.id, operations_lane(registration))
-        appends = [Append(event, (target,)) for event in events]
+        rule = lane_rule(registration)
+        appends = [Append(event, ((registration.id, rule.lane(event)),)) for event in events]
         while True:
             try:
-                await self.append(appends)
+                await append(appends)
             except StorageUnavailable as error:
                 if self._closing.is_set():
                     logger.warning("operational events lost", count=len(events), reason=str(error))
@@ -223,11 +250,11 @@ class OperationalEvents:
             else:
                 return
 
-    async def _tell_of_what_was_held_back(self) -> None:
+    async def _raise_held_back(self) -> None:
         while True:
             await self._held_back.wait()
             self._held_back = trio.Event()
             while (due := self._dead.next_due) < float("inf"):
                 await trio.sleep_until(due)
                 for letters in self._dead.due(trio.current_time()):
-                    self._tell_of_dead(letters, self._registry.registration(letters.registration))
+                    self._raise_dead(letters, self._registry.registration(letters.registration))

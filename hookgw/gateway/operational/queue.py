@@ -1,4 +1,4 @@
-"""Operational events on their way to one place, in order, without holding up whoever raised them."""
+"""A queue between the code that raises operational events and one place that they go to."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ import trio
 from hookgw.models.events import Event
 
 MOST_WAITING = 10_000
-"""How many events wait in memory for one place; what comes on top of that is lost, and logged."""
+"""The most events that wait in memory for one place. Further events are lost, and logged."""
 BATCH = 100
-"""How many are sent together at most."""
+"""The most events that are sent together."""
 
 logger = structlog.get_logger("hookgw.operations")
 
 
 class EventQueue:
-    """A queue that one task works off.
+    """A queue with one consumer, :meth:`run`.
 
     Args:
-        place: what the events go to, for the log.
-        send: takes them, a few at a time.
+        place: where the events go, for the log.
     """
 
-    def __init__(self, place: str, send: Callable[[list[Event]], Awaitable[None]]) -> None:
+    def __init__(self, place: str) -> None:
         self._place = place
-        self._send = send
         self._waiting: deque[Event] = deque()
         self._arrived = trio.Event()
         self._empty = trio.Event()
@@ -38,30 +36,30 @@ class EventQueue:
     def put(self, event: Event) -> None:
         """Queue an event. Never waits."""
         if len(self._waiting) >= MOST_WAITING:
-            logger.error("operational event lost: too many wait", place=self._place, kind=event.kind)
+            logger.error("operational event lost: too many are queued", place=self._place, kind=event.kind)
             return
         self._waiting.append(event)
         if self._empty.is_set():
             self._empty = trio.Event()
         self._arrived.set()
 
-    async def run(self) -> None:
-        """Send what is queued, until cancelled."""
+    async def run(self, send: Callable[[list[Event]], Awaitable[None]]) -> None:
+        """Send queued events in batches, until cancelled."""
         while True:
             await self._arrived.wait()
             self._arrived = trio.Event()
             while self._waiting:
                 batch = list(islice(self._waiting, BATCH))
-                await self._send(batch)
+                await send(batch)
                 for _ in batch:
                     self._waiting.popleft()
             self._empty.set()
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that was queued is sent."""
+        """Whether everything queued has been sent."""
         return self._empty.is_set()
 
     async def wait_empty(self) -> None:
-        """Wait until everything that was queued is sent."""
+        """Wait until everything queued has been sent."""
         await self._empty.wait()

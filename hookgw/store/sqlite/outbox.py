@@ -63,12 +63,14 @@ _BACKLOGS = """
 SELECT json_group_array(json_array(n.name, waiting.count, d.queued_at))
 FROM (
     SELECT registration, lane, count(*) AS count, min(position) AS first
-    FROM deliveries INDEXED BY outbox WHERE state = 'pending' GROUP BY registration, lane
+    FROM deliveries INDEXED BY outbox WHERE state = 'pending' {only} GROUP BY registration, lane
 ) waiting
 CROSS JOIN deliveries d INDEXED BY outbox ON d.state = 'pending'
     AND d.registration = waiting.registration AND d.lane = waiting.lane AND d.position = waiting.first
 CROSS JOIN names n ON n.number = waiting.lane
 """
+_ALL_BACKLOGS = _BACKLOGS.format(only="")
+_BACKLOGS_OF_ONE = _BACKLOGS.format(only="AND registration = (SELECT number FROM names WHERE name = ?)")
 _BY_REGISTRATION = """
 SELECT json_group_array(json_array(n.name, waiting.count, waiting.bytes))
 FROM (
@@ -210,8 +212,8 @@ class SqliteOutbox:
     async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
         return await self._reader.run(partial(read_lane, lane=lane, after=after, limit=limit))
 
-    async def pending_lanes(self) -> list[LaneBacklog]:
-        return await self._reader.run(pending_lanes)
+    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
+        return await self._reader.run(partial(pending_lanes, registration=registration))
 
     async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
         return await self._reader.run(pending_by_registration)
@@ -264,9 +266,13 @@ def _deliveries(
         )
 
 
-def pending_lanes(connection: sqlite3.Connection) -> list[LaneBacklog]:
-    """Return every lane with pending deliveries: one walk through the index of the outbox."""
-    found = _counts_of(connection.execute(_BACKLOGS).fetchone()[0])
+def pending_lanes(connection: sqlite3.Connection, registration: str | None = None) -> list[LaneBacklog]:
+    """Return the lanes with pending deliveries: one walk through the index of the outbox, or a part of it."""
+    if registration is None:
+        rows = connection.execute(_ALL_BACKLOGS)
+    else:
+        rows = connection.execute(_BACKLOGS_OF_ONE, (registration,))
+    found = _counts_of(rows.fetchone()[0])
     return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in found]
 
 

@@ -125,10 +125,10 @@ async def test_every_example_works(
     async with open_client(app, nursery) as stranger:
         for call in (call for group in groups_of(document) for call in group.calls):
             for example in call.examples:
-                if call.anchor == "instanceCreate" and gateway.find_instance("loja1"):
-                    await gateway.delete_instance("loja1")
+                if call.anchor == "instanceCreate" and gateway.instances.find("loja1"):
+                    await gateway.instances.delete("loja1")
                 elif call.anchor != "instanceCreate":
-                    await gateway.set_registration("loja1", "default", change, create=True)
+                    await gateway.registrations.set("loja1", "default", change, create=True)
                 response = await stranger.request(**sent(example))
                 status = refused.get(call.anchor)
                 assert response.status_code == status or (status is None and response.is_success), example

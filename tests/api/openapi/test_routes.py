@@ -105,10 +105,10 @@ async def test_every_example_is_taken(app: Application, client: httpx.AsyncClien
     for path, method, operation in operations(document):
         for media, content in operation.get("requestBody", {}).get("content", {}).items():
             for title, example in content.get("examples", {}).items():
-                await gateway.set_registration("loja1", "crm", _change(), create=True)
-                await gateway.set_registration("loja1", "default", _change())
+                await gateway.registrations.set("loja1", "crm", _change(), create=True)
+                await gateway.registrations.set("loja1", "default", _change())
                 if operation["operationId"] == "instanceCreate":
-                    await gateway.delete_instance("loja1")
+                    await gateway.instances.delete("loja1")
                 url = path.replace("{instance}", "loja1").replace("{label}", "crm")
                 response = await client.request(
                     method, url, json=example["value"], headers={"content-type": media}
@@ -185,7 +185,7 @@ async def test_the_gateways_own_names_are_there(document: dict[str, Any], gatewa
     for kind in gateway.catalog:
         assert (kind.name in schemas["KindName"]["enum"]) != kind.operational
         assert kind.dotted_name in schemas["AnyKindName"]["enum"]
-    assert schemas["ConnectorName"]["enum"] == gateway.connectors
+    assert schemas["ConnectorName"]["enum"] == gateway.instances.connectors
 
 
 async def test_drift_would_be_noticed(app: Application, client: httpx.AsyncClient) -> None:

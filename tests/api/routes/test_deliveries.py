@@ -86,7 +86,7 @@ async def test_filters(
     ],
 )
 async def test_bad_filters(query: str, client: httpx.AsyncClient, gateway: Gateway) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     response = await client.get(f"/delivery/list/loja1?{query}")
     assert response.status_code == 400
     assert shape_of(response)
@@ -119,7 +119,7 @@ async def test_deliveries_of_another_instance_are_not_found(
     client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
     await emit_to(client, gateway, hookgw_receiver, 1)
-    await gateway.create_instance("loja2")
+    await gateway.instances.create("loja2")
     for name in ("e-0", (await page(client))["deliveries"][0]["id"], "dlv_999"):
         response = await client.get(f"/delivery/find/loja2/{name}")
         assert response.status_code == 404
@@ -196,7 +196,7 @@ class TestSendingAgain:
     async def test_many_that_cannot_be(
         self, instance: str, body: Any, status: int, client: httpx.AsyncClient, gateway: Gateway
     ) -> None:
-        await gateway.create_instance("loja1")
+        await gateway.instances.create("loja1")
         response = await client.post(f"/delivery/replay/{instance}", json=body)
         assert response.status_code == status
         assert shape_of(response)

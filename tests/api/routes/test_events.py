@@ -32,7 +32,7 @@ def one(**changes: Any) -> dict[str, Any]:
 @pytest.fixture
 async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
     """With an instance to talk about."""
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     return client
 
 
@@ -89,7 +89,7 @@ async def test_a_long_body_is_read_in_a_thread(
 
 
 async def test_the_path_alone_names_the_instance(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    await gateway.create_instance("loja2")
+    await gateway.instances.create("loja2")
     response = await client.post(EMIT, json=one(id="a", instance="loja2"))
     assert response.json()["warnings"] == ["instance was ignored: the path names it, loja1."]
     assert (await client.post("/event/emit/loja2", json=one(id="a"))).json()["duplicates"] == 0

@@ -69,7 +69,7 @@ async def test_without_a_url_there_is_no_secret_of_operational_events(client: ht
 async def test_an_instance_key_does_not_see_the_secret_of_operational_events(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
-    _, key = await gateway.create_instance("shop")
+    _, key, _ = await gateway.instances.create("shop")
     response = await client.get("/operations/secret", headers={"apikey": key})
     assert response.status_code == 403
 
@@ -85,5 +85,5 @@ class TestWithOperations:
     ) -> None:
         response = await client.get("/operations/secret", headers={"apikey": KEY})
         assert response.status_code == 200
-        assert response.json() == {"secret": gateway.operations_registration().secrets[0].value}
+        assert response.json() == {"secret": gateway.operational.registration.secrets[0].value}
         assert response.json()["secret"].startswith("whsec_")

@@ -69,18 +69,18 @@ async def test_a_bad_create_leaves_nothing(
     response = await client.post("/instance/create", json={"instanceName": "loja1"} | fields)
     assert response.status_code == 400
     assert shape_of(response)
-    assert gateway.instances() == []
+    assert gateway.instances.all() == []
 
 
 async def test_only_the_global_key_creates(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    _, key = await gateway.create_instance("loja1")
+    _, key, _ = await gateway.instances.create("loja1")
     response = await client.post("/instance/create", json={"instanceName": "b"}, headers={"apikey": key})
     assert response.status_code == 403
 
 
 async def test_the_list_shows_what_the_key_may_see(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    _, key = await gateway.create_instance("loja1")
-    await gateway.create_instance("loja2")
+    _, key, _ = await gateway.instances.create("loja1")
+    await gateway.instances.create("loja2")
 
     async def names(query: str = "", **headers: str) -> list[str]:
         return [
@@ -97,7 +97,7 @@ async def test_the_list_shows_what_the_key_may_see(client: httpx.AsyncClient, ga
 async def test_the_list_has_what_older_and_newer_clients_read(
     client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
-    instance, _ = await gateway.create_instance("loja1", integration="simulator")
+    instance, _, _ = await gateway.instances.create("loja1", integration="simulator")
     (shown,) = (await client.get("/instance/fetchInstances")).json()
     assert (shown["id"], shown["connectionStatus"]) == (instance.id, "close")
     assert shown["instance"]["instanceId"] == instance.id
@@ -105,7 +105,7 @@ async def test_the_list_has_what_older_and_newer_clients_read(
 
 
 async def test_an_instance_without_a_connector(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     state = (await client.get("/instance/connectionState/loja1")).json()
     assert state == {"instance": {"instanceName": "loja1", "state": "close"}}
     assert (await client.get("/instance/connect/loja1")).status_code == 409
@@ -126,14 +126,14 @@ async def test_a_connected_instance(client: httpx.AsyncClient) -> None:
 
 
 async def test_bad_messages_are_refused_first(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     response = await client.post("/message/sendText/loja1", json={"number": 5})
     assert response.status_code == 400
     assert shape_of(response) == ["text is missing."]
 
 
 async def test_delete(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    _, key = await gateway.create_instance("loja1")
+    _, key, _ = await gateway.instances.create("loja1")
     await client.post("/webhook/set/loja1", json={"url": URL})
     response = await client.delete("/instance/delete/loja1")
     assert response.json()["response"] == {"message": "Instance deleted"}

@@ -15,7 +15,7 @@ from tests.api.test_app import shape_of
 @pytest.fixture
 async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
     """With an instance to talk about."""
-    await gateway.create_instance("loja1", token="the-key-of-loja1")
+    await gateway.instances.create("loja1", token="the-key-of-loja1")
     return client
 
 

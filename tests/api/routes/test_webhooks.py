@@ -43,7 +43,7 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
     ]
     assert answer["events"] == ["MESSAGES_UPSERT"]
     assert answer["headers"] == {"Authorization": MASK}
-    assert answer["instanceId"] == gateway.instance("loja1").id
+    assert answer["instanceId"] == gateway.instances.get("loja1").id
     assert (answer["state"], answer["stateReason"]) == ("active", None)
     assert answer["warnings"] == ["odd is no field that hookgw knows; it was ignored."]
     assert answer["createdAt"].endswith("Z")
@@ -78,7 +78,7 @@ async def test_what_find_gives_can_be_sent_back(client: httpx.AsyncClient, gatew
     found = (await client.get("/webhook/find/loja1")).json()
     again = (await client.post("/webhook/set/loja1", json=found)).json()
     assert again | {"updatedAt": ""} == found | {"updatedAt": ""}
-    stored = gateway.find_registration("loja1")
+    stored = gateway.registrations.find("loja1")
     assert stored is not None
     assert stored.headers == {"Authorization": "Bearer x"}
 
@@ -129,11 +129,11 @@ async def test_bad_fields_are_named_and_nothing_is_stored(
     first, second = shape_of(response)
     assert first.startswith("webhook.url: ")
     assert second.startswith("webhook.events[1]: ")
-    assert gateway.find_instance("loja1") is None
+    assert gateway.instances.find("loja1") is None
 
 
 async def test_find_without_a_registration_is_null(client: httpx.AsyncClient, gateway: Gateway) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     response = await client.get("/webhook/find/loja1")
     assert (response.status_code, response.text) == (200, "null")
 
@@ -164,7 +164,7 @@ async def test_unknown_instances(method: str, call: str, client: httpx.AsyncClie
 async def test_without_a_registration(
     method: str, call: str, client: httpx.AsyncClient, gateway: Gateway
 ) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     response = await client.request(method, f"/webhook/{call}/loja1/crm")
     assert response.status_code == 404
     assert "'crm'" in shape_of(response)[0]
@@ -204,7 +204,7 @@ async def test_the_secret_is_shown_and_renewed(client: httpx.AsyncClient, gatewa
     assert old.startswith("whsec_")
     assert new != old
     assert (await client.get("/webhook/secret/loja1")).json() == {"secret": new}
-    stored = gateway.find_registration("loja1")
+    stored = gateway.registrations.find("loja1")
     assert stored is not None
     assert [secret.value for secret in stored.secrets_in_force(gateway.clock.wall() + 3500)] == [new, old]
     assert [secret.value for secret in stored.secrets_in_force(gateway.clock.wall() + 3700)] == [new]
@@ -215,7 +215,7 @@ async def test_the_old_secret_goes_on_for_a_day_unless_told(
 ) -> None:
     await set_webhook(client)
     await client.post("/webhook/rotateSecret/loja1")
-    stored = gateway.find_registration("loja1")
+    stored = gateway.registrations.find("loja1")
     assert stored is not None
     assert len(stored.secrets_in_force(gateway.clock.wall() + 86_000)) == 2
     assert len(stored.secrets_in_force(gateway.clock.wall() + 86_500)) == 1
@@ -251,7 +251,7 @@ async def test_user_and_password_of_the_url_are_masked_and_can_be_sent_back(
     assert answer["url"] == "https://********@example.com/hook"
     again = await set_webhook(client, url=answer["url"], events=["MESSAGES_UPSERT"])
     assert again["url"] == answer["url"]
-    stored = gateway.find_registration("loja1")
+    stored = gateway.registrations.find("loja1")
     assert stored is not None
     assert (stored.url, stored.address) == (url, "https://example.com/hook")
     other = await client.post("/webhook/set/loja1", json={"url": "https://********@other.test/"})

@@ -47,7 +47,7 @@ async def test_no_type_is_guessed_and_nothing_is_kept(
     async def fails() -> str:
         raise RuntimeError("a bug")
 
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     async with await server.connect() as stream:
         await stream.send_all(sent)
         answered, headers, _ = await read_answer(stream)

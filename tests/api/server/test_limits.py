@@ -36,8 +36,8 @@ async def client(
     app: Application, nursery: trio.Nursery, gateway: Gateway
 ) -> AsyncIterator[httpx.AsyncClient]:
     """Without a key."""
-    await gateway.create_instance("loja1", token=OWN_KEY)
-    await gateway.create_instance("loja2")
+    await gateway.instances.create("loja1", token=OWN_KEY)
+    await gateway.instances.create("loja2")
     async with open_client(app, nursery) as client:
         yield client
 
@@ -110,7 +110,7 @@ class TestRates:
 
 def drain(gateway: Gateway, key: str) -> None:
     """Take all that a key's bucket has, and a good while's worth of what comes back."""
-    holder = gateway.admit(key, None)
+    holder = gateway.authenticator.authenticate(key, None)
     assert holder is not None
     assert holder.bucket is not None
     holder.bucket._tokens = -50.0

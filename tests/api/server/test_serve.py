@@ -103,7 +103,7 @@ def head(path: str, *lines: str) -> bytes:
 async def test_a_body_of_20_mb_is_refused_and_its_sender_hears_it(
     path: str, sized: bool, server: Running, gateway: Gateway
 ) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     chunk = b"x" * 65_536
     framed = chunk if sized else b"%x\r\n%s\r\n" % (len(chunk), chunk)
     length = f"content-length: {320 * len(chunk)}" if sized else "transfer-encoding: chunked"
@@ -121,7 +121,7 @@ async def test_a_body_of_20_mb_is_refused_and_its_sender_hears_it(
 
 
 async def test_a_body_of_20_mb_is_refused_while_it_is_sent(server: Running, gateway: Gateway) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     async with await server.connect() as stream:
         await stream.send_all(head("/webhook/set/loja1", "content-length: 20000000"))
         status, _, _ = await read_answer(stream)
@@ -132,7 +132,7 @@ async def test_a_body_without_end_is_cut_off(
     server: Running, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hookgw.api.server.exchange.LINGER", 0.05)
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
     async with await server.connect() as stream:
         await stream.send_all(head("/webhook/set/loja1", "transfer-encoding: chunked"))
@@ -198,7 +198,7 @@ async def test_a_client_that_goes_away_kills_nothing(
 async def test_an_event_told_as_accepted_is_on_disk_though_its_client_goes_away(
     server: Running, gateway: Gateway
 ) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
     body = json.dumps({"event": "MESSAGES_UPSERT", "data": {}, "id": "once"}).encode()
     async with await server.connect() as stream:
         await stream.send_all(head("/event/emit/loja1", f"content-length: {len(body)}") + body)

@@ -43,7 +43,7 @@ def server_settings() -> ServerSettings:
 
 @pytest.fixture
 async def instance(gateway: Gateway) -> None:
-    await gateway.create_instance("loja1")
+    await gateway.instances.create("loja1")
 
 
 async def settle() -> None:

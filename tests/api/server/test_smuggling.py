@@ -96,7 +96,7 @@ async def refused(server: Running, request: bytes) -> tuple[int, dict[str, str],
 @pytest.fixture
 async def seen(app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries of the requests that were answered by the application."""
-    await gateway.create_instance("loja1")  # without it, emits would be answered by their head alone
+    await gateway.instances.create("loja1")  # without it, emits would be answered by their head alone
     queries: list[str] = []
     monkeypatch.setattr(app, "_count", lambda scope, status: queries.append(scope["query_string"].decode()))
     return queries

@@ -107,7 +107,7 @@ async def test_they_are_signed(
     await kit.register(hookgw_receiver.url)
     await kit.emit(KIND, {})
     [request] = await ops.wait_for(1)
-    ops.verify(request, kit.gateway.operations_registration().secrets[0].value)
+    ops.verify(request, kit.gateway.operational.registration.secrets[0].value)
 
 
 async def test_a_lane_that_fails_and_recovers_is_told_of_once_each(
@@ -176,7 +176,7 @@ async def test_what_a_deleted_registration_leaves_is_told_of(
     for _ in range(3):
         await kit.emit(KIND, {})
     await hookgw_receiver.wait_for(1)
-    await kit.gateway.delete_registration("shop")
+    await kit.gateway.registrations.delete("shop")
     [request] = await ops.wait_for(1)
     assert (told(request)[1]["count"], told(request)[1]["instance"]) == (2, "shop")
     hookgw_clock.jump(15)
@@ -186,7 +186,7 @@ async def test_nothing_is_told_where_nothing_was_pending(
     kit: GatewayKit, observer: Observer, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     await kit.register(hookgw_receiver.url)
-    await kit.gateway.delete_registration("shop")
+    await kit.gateway.registrations.delete("shop")
     await kit.settled()
     assert observer.heard == []
 
@@ -275,7 +275,7 @@ async def test_nothing_is_raised_about_them(
         await kit.advance(300)
     assert set(observer.kinds) == {"DELIVERY_DEAD"}
     assert {data["registration"] for data in (event.data for event in observer.heard)} != {"operations"}
-    assert kit.gateway.operations_registration().enabled
+    assert kit.gateway.operational.registration.enabled
     before = len(ops.requests)
     await kit.emit(KIND, {})
     await ops.wait_for(before + 1)
@@ -293,14 +293,14 @@ async def test_they_are_retried_in_order_and_outlive_a_restart(
         for _ in range(3):
             ids.append((await kit.emit(KIND, {})).id)
             await kit.advance(1.5)
-        secret = kit.gateway.operations_registration().secrets
+        secret = kit.gateway.operational.registration.secrets
     ops.default = answer()
     before = len(ops.requests)
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.advance(300)
         found = (await ops.wait_for(before + 3))[before:]
         assert [told(request)[1]["eventId"] for request in found] == ids
-        assert kit.gateway.operations_registration().secrets == secret
+        assert kit.gateway.operational.registration.secrets == secret
 
 
 async def test_what_is_held_back_is_told_of_at_the_end(
@@ -367,7 +367,7 @@ async def test_no_other_registration_hears_them(
 
 
 async def test_nobody_can_emit_them(kit: GatewayKit, hookgw_clock: MockClock) -> None:
-    await kit.gateway.create_instance("shop")
+    await kit.gateway.instances.create("shop")
     with pytest.raises(Invalid, match=r"events\[0\]: LANE_FAILING is an operational event: hookgw alone"):
         await kit.emit("LANE_FAILING", {})
 

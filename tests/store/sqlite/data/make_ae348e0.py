@@ -113,7 +113,7 @@ class Emitter:
         for _ in range(rounds):
             for instance in instances:
                 self._counts[instance] += 1
-                await kit.gateway.accept([self._event(kit, instance, self._counts[instance])])
+                await kit.gateway.events.accept([self._event(kit, instance, self._counts[instance])])
                 await at_rest(kit, *self.but)
 
     def _event(self, kit: GatewayKit, instance: str, number: int) -> Event:
@@ -196,7 +196,7 @@ async def gateway(folder: Path, hosts: Hosts, given: Mapping[str, Any]) -> Async
 async def at_rest(kit: GatewayKit, *but: str) -> None:
     """Wait until all lanes are empty or wait for a retry, except those of the hosts named."""
     give_up_at = time.monotonic() + 10
-    while kit.gateway.is_telling or any(_busy(kit.gateway, but)):
+    while not kit.gateway.operational.is_quiet or any(_busy(kit.gateway, but)):
         if time.monotonic() > give_up_at:
             raise TimeoutError(", ".join(_busy(kit.gateway, but)))
         await trio.to_thread.run_sync(time.sleep, 0.002)
@@ -284,15 +284,15 @@ async def plain_first(kit: GatewayKit, hosts: Hosts, emitter: Emitter) -> None:
     hosts.fail("crm", "audit", "moved", "new", "spread", "reorder", "kinds", "narrow", "off", "ops")
     hosts.fail("archive", "mirror", "retired")
     hosts.receivers["refused"].default = answer(410)
-    await kit.gateway.delete_instance("left")
+    await kit.gateway.instances.delete("left")
     await emitter.emit(kit, "shop", "desk", "bot", rounds=4)
     await kit.settled()
-    await kit.gateway.set_registration("bot", off.label, RegistrationChange(url=off.url, enabled=False))
+    await kit.gateway.registrations.set("bot", off.label, RegistrationChange(url=off.url, enabled=False))
     await emitter.emit(kit, "desk", "shop", "bot", rounds=8)
     await kit.advance(6)
     await emitter.emit(kit, "shop", "shop", "desk", "bot", rounds=8)
     for delivery in (await dead_of(kit, crm))[1:]:
-        await kit.gateway.resend("shop", delivery)
+        await kit.gateway.deliveries.resend("shop", delivery)
     await emitter.emit(kit, "shop", "desk", rounds=2)
     await kit.advance(16)
 
@@ -308,11 +308,11 @@ async def plain_last(
     await at_rest(kit, *emitter.but)
 
     async def change(instance: str, label: str, **fields: Any) -> None:
-        before = kit.gateway.find_registration(instance, label)
+        before = kit.gateway.registrations.find(instance, label)
         assert before is not None
         held.steps.setdefault(before.id, 1)
         request = RegistrationChange(**{"url": before.url, **fields})
-        await kit.gateway.set_registration(instance, label, request)
+        await kit.gateway.registrations.set(instance, label, request)
 
     await change("shop", "moving", url=url("new"))
     await emitter.emit(kit, "shop", "desk", "bot", rounds=2)
@@ -331,7 +331,7 @@ async def plain_last(
     for name, count in seen.items():
         await hosts.receivers[name].wait_for(count + 1)
     await change("shop", "hung", url="vazio", enabled=False)
-    await kit.gateway.delete_registration("desk", "dropped")
+    await kit.gateway.registrations.delete("desk", "dropped")
     await emitter.emit(kit, "shop", "desk", "bot")
 
 
@@ -384,7 +384,7 @@ async def make_encrypted(folder: Path, clock: MockClock) -> float:
             await emitter.emit(kit, "shop", "desk", rounds=12)
             await kit.advance(6)
             held.steps[moving.id] = 1
-            await kit.gateway.set_registration("desk", "moving", RegistrationChange(url=url("new")))
+            await kit.gateway.registrations.set("desk", "moving", RegistrationChange(url=url("new")))
             emitter.but = ("moved", "new")
             await emitter.emit(kit, "desk", "shop", rounds=2)
             return await image(kit, folder)

@@ -1,0 +1,121 @@
+"""Registrations that hookgw disables: the receiver answered 410, or nothing succeeded for too long."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import msgspec
+import structlog
+
+from hookgw.config.settings import DeliverySettings
+from hookgw.dispatch.retry_policy import policy_of
+from hookgw.gateway.operational.events import OperationalEvents
+from hookgw.gateway.pending import PendingDeliveries
+from hookgw.gateway.registry import Registry
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import Attempt, Outcome
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.models.registrations import Registration
+
+logger = structlog.get_logger("hookgw.delivery")
+
+STORED_AFTER = 60.0
+"""Seconds of failing before ``failing_since`` is stored: a registration that fails now and then costs no
+writes."""
+
+
+class AutoDisable:
+    """Watches how long registrations have been failing, and disables them.
+
+    What is pending for a disabled registration becomes dead letters, which can be replayed once the receiver
+    works again. The registration for operational events is exempt: only the configuration disables it.
+
+    Args:
+        registry, pending, operational, clock, settings: the gateway's.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        pending: PendingDeliveries,
+        operational: OperationalEvents,
+        clock: Clock,
+        settings: DeliverySettings,
+    ) -> None:
+        self._registry = registry
+        self._pending = pending
+        self._operational = operational
+        self._clock = clock
+        self._settings = settings
+        self._failing: dict[str, tuple[Registration, float]] = {}
+
+    async def attempted(self, attempt: Attempt, registration: Registration) -> None:
+        """Note an attempt's outcome; disable the registration if it has been failing for too long."""
+        if registration.id == OPERATIONS_ID:
+            return
+        if attempt.outcome is Outcome.DELIVERED:
+            if registration.id in self._failing or registration.failing_since is not None:
+                self._failing.pop(registration.id, None)
+                await self._store_failing_since(registration, None)
+            return
+        current = self._registry.registration(registration.id)
+        if current is None or not current.has_target_of(registration):
+            return  # the failure is a former receiver's
+        now = self._clock.steady()
+        known, since = self._failing.get(registration.id, (current, now))
+        if not current.has_target_of(known):
+            since = now
+        since = registration.failing_since or since
+        self._failing[registration.id] = current, since
+        disable_after = policy_of(registration, self._settings).disable_after
+        if now - since >= disable_after:
+            await self.disable(registration, f"It failed for {disable_after:g} s without one success.")
+        elif now - since >= STORED_AFTER:
+            await self._store_failing_since(registration, since)
+
+    async def disable(self, registration: Registration, reason: str) -> None:
+        """Disable a registration, and park what is pending for it.
+
+        Nothing happens if the registration has another target by now, because the reason was the former
+        receiver's. While the disk refuses, the registration stays enabled, and the next attempt leads here
+        again.
+
+        Args:
+            registration: as it was when the attempt was made.
+            reason: a sentence.
+        """
+        if registration.id == OPERATIONS_ID:
+            return
+        ids = {
+            "registration": registration.id,
+            "instance": registration.instance,
+            "label": registration.label,
+        }
+        async with self._registry.changing(registration.instance):
+            current = self._registry.registration(registration.id)
+            if current is None or not current.enabled or not current.has_target_of(registration):
+                return
+            disabled = msgspec.structs.replace(
+                current,
+                enabled=False,
+                disabled_reason=reason,
+                failing_since=None,
+                updated_at=self._clock.wall(),
+            )
+            try:
+                await self._pending.replace(current, disabled)
+            except StorageUnavailable as error:
+                logger.warning("registration not disabled", **ids, reason=str(error))
+                return
+            self._failing.pop(registration.id, None)
+            logger.warning("registration disabled", **ids, reason=reason)
+            self._operational.registration_disabled(disabled, reason)
+
+    async def _store_failing_since(self, registration: Registration, since: float | None) -> None:
+        async with self._registry.changing(registration.instance):
+            current = self._registry.registration(registration.id)
+            if current is None or current.failing_since == since or not current.has_target_of(registration):
+                return
+            with suppress(StorageUnavailable):  # the next attempt stores it
+                await self._registry.put(msgspec.structs.replace(current, failing_since=since))

@@ -1,0 +1,159 @@
+"""The registrations of the configuration: ``global_webhooks``, which hear every instance, and
+``operations.url``.
+
+They have no record in the store: the configuration is their record. Stored is only what must outlive a
+restart and is not in the configuration: a secret that was generated, and what the last start needed to know
+of the registration, so that what is pending follows it to another URL or to other lanes.
+
+All of that is stored by label. A block without a label gets one made of its URL, without user and password,
+so that the order of the blocks in the file means nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from hookgw.config.settings import OperationsSettings
+from hookgw.models.errors import ConfigError, Invalid
+from hookgw.models.events import Catalog
+from hookgw.models.instances import check_name
+from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.models.registrations import (
+    GLOBAL_ID_PREFIX,
+    GLOBAL_INSTANCE,
+    Ordering,
+    Registration,
+    Secret,
+    new_secret,
+)
+from hookgw.models.signing_keys import signature_of
+from hookgw.models.userinfo import without_user
+from hookgw.parsing.registrations import parse_registration
+from hookgw.store import Store
+
+DEFAULT_CONCURRENCY = 16
+"""Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is
+configured.
+"""
+
+
+class _LastStart(msgspec.Struct):
+    """What the last start with a registration stored of it."""
+
+    url: str
+    ordering: Ordering
+    concurrency: int
+    generation: int
+
+
+async def read_global_webhooks(
+    blocks: Sequence[dict[str, Any]],
+    catalog: Catalog,
+    store: Store,
+    check_options: Callable[[Registration], None] = lambda _: None,
+) -> tuple[Registration, ...]:
+    """Return the registrations that ``global_webhooks`` configures.
+
+    Args:
+        blocks: each is the body of a ``set``, with a ``label``.
+        catalog: the known event kinds.
+        store: has the generated secrets, and what the last start stored.
+        check_options: raises ``Invalid`` if a plugin refuses its options.
+
+    Raises:
+        ConfigError: a block breaks a rule; every problem is named with its place.
+        StorageUnavailable: the disk refuses.
+    """
+    found: dict[str, tuple[Registration, bool]] = {}
+    problems: list[str] = []
+    for index, block in enumerate(blocks):
+        place = f"global_webhooks[{index}]"
+        try:
+            registration, has_secret = _parse(block, catalog)
+            check_options(registration)
+        except Invalid as error:
+            problems += (f"{place}.{message}" for message in error.messages)
+            continue
+        if registration.label in found:
+            problems.append(f"{place}.label: {registration.label!r} is used twice; give each block its own.")
+        found[registration.label] = registration, has_secret
+    if problems:
+        raise ConfigError(*problems)
+    registrations = []
+    for registration, has_secret in found.values():
+        prefix = f"global_webhooks.{registration.label}"
+        if not has_secret:
+            kept = await store.get_value(f"{prefix}.secret")
+            if isinstance(kept, str) and signature_of(kept) is registration.signature:
+                registration = msgspec.structs.replace(registration, secrets=(Secret(kept),))
+            else:
+                await store.put_value(f"{prefix}.secret", registration.secrets[0].value)
+        if registration.enabled:
+            registration = await _follow(registration, f"{prefix}.last_start", store)
+        registrations.append(registration)
+    return tuple(registrations)
+
+
+async def read_operations(settings: OperationsSettings, store: Store) -> Registration | None:
+    """Return the registration for operational events; ``None`` if ``operations.url`` is not set.
+
+    It has one lane of its own, is never disabled, and no event of an instance goes to it.
+
+    Raises:
+        StorageUnavailable: the disk refuses.
+    """
+    if settings.url is None:
+        return None
+    secret = settings.secret
+    if secret is None:
+        kept = await store.get_value("operations.secret")
+        secret = kept if isinstance(kept, str) else new_secret().value
+        if secret != kept:
+            await store.put_value("operations.secret", secret)
+    registration = Registration(
+        id=OPERATIONS_ID,
+        instance=GLOBAL_INSTANCE,
+        label=OPERATIONS_ID,
+        url=settings.url,
+        headers=settings.headers,
+        secrets=(Secret(secret),),
+    )
+    return await _follow(registration, "operations.last_start", store)
+
+
+def _parse(block: dict[str, Any], catalog: Catalog) -> tuple[Registration, bool]:
+    """Return the registration of a block, and whether the block gives its secret."""
+    change, warnings = parse_registration({k: v for k, v in block.items() if k != "label"}, catalog)
+    if warnings:  # a warning for a caller of the API is an error in a file that nobody is told about
+        raise Invalid(*(f"{warning.removesuffix('; it was ignored.')}." for warning in warnings))
+    if change.ordering is msgspec.UNSET and change.concurrency is msgspec.UNSET:
+        # A refused event of one instance must not hold up the other instances.
+        change = msgspec.structs.replace(change, ordering=Ordering.INSTANCE, concurrency=DEFAULT_CONCURRENCY)
+    default = f"webhook-{zlib.crc32(without_user(change.url).encode()):08x}"
+    label = check_name(block.get("label", default), "label")
+    registration = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
+    has_secret = change.secret is not msgspec.UNSET
+    return msgspec.structs.replace(registration, id=f"{GLOBAL_ID_PREFIX}{label}"), has_secret
+
+
+async def _follow(registration: Registration, key: str, store: Store) -> Registration:
+    """Return the registration with its generation; what waits for a former URL is due at once."""
+    value = await store.get_value(key)
+    try:
+        last = None if value is None else msgspec.convert(value, _LastStart)
+    except msgspec.ValidationError:
+        last = None
+    generation = 0
+    if last is not None:
+        former = msgspec.structs.replace(registration, ordering=last.ordering, concurrency=last.concurrency)
+        generation = last.generation + (former.partitioning != registration.partitioning)
+    now = _LastStart(registration.url, registration.ordering, registration.concurrency, generation)
+    if last is not None and last.url != registration.url:
+        await store.make_due(registration.id)
+    if now != last:
+        await store.put_value(key, msgspec.to_builtins(now))
+    return msgspec.structs.replace(registration, generation=generation)

@@ -1,0 +1,43 @@
+"""The connection states of instances: a table that intake, connectors and the API share."""
+
+from __future__ import annotations
+
+from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.models.connectors import ConnectionState
+from hookgw.models.events import Event
+
+# Other gateways report "refused" for a connection that the network rejected.
+_STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
+
+
+class ConnectionStates:
+    """What is known of each instance's connection.
+
+    Attributes:
+        sessions: of the connectors that run, by instance.
+    """
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, ConnectorSession] = {}
+        self._reported: dict[str, ConnectionState] = {}
+
+    def state(self, instance: str) -> ConnectionState:
+        """Return the state of an instance's connection: its connector's, or what its events reported."""
+        session = self.sessions.get(instance)
+        return session.state if session else self._reported.get(instance, ConnectionState.CLOSE)
+
+    def sender(self, instance: str) -> str | None:
+        """Return the account that an instance is connected as, if it is known."""
+        session = self.sessions.get(instance)
+        return session.sender if session else None
+
+    def note(self, event: Event) -> None:
+        """Take the state from a CONNECTION_UPDATE, unless a connector runs, which knows better."""
+        value = event.data.get("state") if isinstance(event.data, dict) else None
+        state = _STATES.get(value) if isinstance(value, str) else None
+        if state is not None and event.instance not in self.sessions:
+            self._reported[event.instance] = state
+
+    def forget(self, instance: str) -> None:
+        """Forget an instance that was deleted."""
+        self._reported.pop(instance, None)

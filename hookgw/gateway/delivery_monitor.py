@@ -1,0 +1,101 @@
+"""What lanes report, passed on to metrics, logs, plugins and operational events."""
+
+from __future__ import annotations
+
+import structlog
+
+from hookgw.gateway.auto_disable import AutoDisable
+from hookgw.gateway.metrics import Metrics
+from hookgw.gateway.operational.events import OperationalEvents
+from hookgw.gateway.registry import Registry
+from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
+from hookgw.models.lanes import partition_of, registration_of
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
+
+logger = structlog.get_logger("hookgw.delivery")
+
+
+class DeliveryMonitor:
+    """The monitor of all lanes; see :class:`hookgw.dispatch.services.LaneMonitor`.
+
+    Args:
+        registry, hooks, metrics, operational: the gateway's.
+        auto_disable: disables registrations that keep failing.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        hooks: Hooks,
+        metrics: Metrics,
+        operational: OperationalEvents,
+        auto_disable: AutoDisable,
+    ) -> None:
+        self._registry = registry
+        self._hooks = hooks
+        self._metrics = metrics
+        self._operational = operational
+        self._auto_disable = auto_disable
+
+    async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        self._metrics.attempted(attempt.outcome)
+        if attempt.outcome is not Outcome.DELIVERED:
+            logger.info(
+                "attempt failed",
+                **_ids(delivery),
+                attempt=attempt.number,
+                outcome=attempt.outcome.value,
+                status=attempt.status,
+                error=attempt.error,
+            )
+        if self._hooks.implements("hookgw_attempt"):
+            await self._hooks.notify(
+                "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
+            )
+        self._operational.attempted(attempt, delivery, registration)
+        await self._auto_disable.attempted(attempt, registration)
+
+    async def finished(
+        self, delivery: Delivery, registration: Registration | None, settlement: Settlement
+    ) -> None:
+        if settlement.state is DeliveryState.DELIVERED:
+            self._metrics.delivered(settlement.at - delivery.queued_at)
+            if self._hooks.implements("hookgw_delivered"):
+                await self._hooks.notify("hookgw_delivered", delivery=delivery, registration=registration)
+        elif settlement.state is DeliveryState.DROPPED:
+            self._metrics.dropped()
+        else:
+            self._metrics.dead()
+            reason = settlement.reason or ""
+            logger.warning("dead letter", **_ids(delivery), reason=reason)
+            self._operational.dead(delivery.registration, registration, reason, delivery=delivery)
+            await self._hooks.notify(
+                "hookgw_dead_letter", delivery=delivery, registration=registration, reason=reason
+            )
+
+    async def gone(self, registration: Registration) -> None:
+        await self._auto_disable.disable(registration, "The receiver answered 410 Gone.")
+
+    async def lane_changed(self, lane: str, state: LaneState) -> None:
+        logger.debug("lane", lane=lane, state=state.value)
+        self._operational.lane_changed(lane, state)
+        registration = self._registry.registration(registration_of(lane))
+        await self._hooks.notify(
+            "hookgw_lane_state",
+            lane=lane,
+            state=state,
+            registration=registration_of(lane),
+            partition=partition_of(lane),
+            url=registration.address if registration else None,
+        )
+
+
+def _ids(delivery: Delivery) -> dict[str, object]:
+    return {
+        "delivery": delivery.id,
+        "event_id": delivery.event.id,
+        "instance": delivery.event.instance,
+        "registration": delivery.registration,
+        "lane": delivery.lane,
+    }

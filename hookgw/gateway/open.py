@@ -1,0 +1,213 @@
+"""The composition root: builds a gateway, runs it, and shuts it down."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from hookgw.auth.authenticator import Authenticator
+from hookgw.config.master_keys import read_master_keys
+from hookgw.config.settings import Settings
+from hookgw.delivery.http.resolver import Resolve
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.delivery.sender import DeliverySender
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.services import LaneServices
+from hookgw.gateway.accept import EventIntake
+from hookgw.gateway.auto_disable import AutoDisable
+from hookgw.gateway.backlog import Backlog
+from hookgw.gateway.backlog_limits import LimitedOutbox
+from hookgw.gateway.configured_registrations import read_global_webhooks, read_operations
+from hookgw.gateway.connectors.runner import Connectors
+from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.delivery_monitor import DeliveryMonitor
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.history_pruning import prune_history
+from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.keyring_loading import open_keyring
+from hookgw.gateway.keys import KeyService
+from hookgw.gateway.metrics import Metrics
+from hookgw.gateway.operational.events import OperationalEvents
+from hookgw.gateway.pending import PendingDeliveries
+from hookgw.gateway.registrations import RegistrationService
+from hookgw.gateway.registry import Registry
+from hookgw.gateway.replay import Replays
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import Delivery
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog
+from hookgw.models.operational_kinds import OPERATIONAL_KINDS, OPERATIONS_ID
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
+from hookgw.plugins.supervise import keep_running
+from hookgw.store import PendingChange, open_store
+
+
+class _CommitListener:
+    """Hears of every commit: what it appended or requeued is dispatched, what it changed is counted."""
+
+    def __init__(self, dispatcher: Dispatcher, backlog: Backlog) -> None:
+        self._dispatcher = dispatcher
+        self._backlog = backlog
+
+    def requeued(self, lanes: Mapping[str, int]) -> None:
+        self._dispatcher.requeued(lanes)
+
+    def appended(self, deliveries: Sequence[Delivery]) -> None:
+        self._dispatcher.dispatch(deliveries)
+
+    def changed(self, change: PendingChange) -> None:
+        self._backlog.changed(change)
+
+
+@asynccontextmanager
+async def open_gateway(
+    settings: Settings,
+    *,
+    base: Path | None = None,
+    clock: Clock | None = None,
+    hooks: Hooks | None = None,
+    show_key: Callable[[str], None] = lambda _: None,
+    resolve: Resolve | None = None,
+) -> AsyncIterator[Gateway]:
+    """Run a gateway for the length of a block.
+
+    Args:
+        settings: the configuration.
+        base: the folder that relative plugin folders are below; the working directory by default.
+        clock: the time, for tests.
+        hooks: plugins that are loaded already; by default the settings say which to load.
+        show_key: called with the global key if it was generated just now. It is stored as a hash, and nobody
+            can show it again.
+        resolve: looks up names instead of the system's resolver, for tests.
+
+    Yields:
+        The gateway, with its lanes running. At the end of the block, attempts in flight have
+        ``server.shutdown_grace`` to end. Everything else waits on disk for the next start.
+
+    Raises:
+        StartError: the data file, a plugin or the configuration prevents the start. Once the data file is
+            open, it is raised in an exception group, as is a failure of the gateway's own tasks, which
+            cancels the block.
+    """
+    clock = clock or Clock()
+    metrics = Metrics()
+    if hooks is None:
+        hooks = Hooks(
+            load_plugins(settings.plugins, base=base or Path.cwd()),
+            hook_timeout=settings.plugins.hook_timeout,
+            on_failure=metrics.plugin_failed,
+        )
+    hooks.configure(settings.plugins.options)
+    catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
+    server_url = settings.server.public_url
+
+    async with open_store(
+        Path(settings.storage.path),
+        clock=clock,
+        observer=metrics,
+        keep_history=settings.storage.retention > 0,
+        keys=await trio.to_thread.run_sync(read_master_keys, settings.storage),
+    ) as store:
+        # Records: what exists.
+        global_webhooks = await read_global_webhooks(
+            settings.global_webhooks, catalog, store, hooks.check_registration
+        )
+        operations = await read_operations(settings.operations, store)
+        registry = Registry(store)
+        await registry.load(global_webhooks, operations)
+        keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), show_key, clock)
+
+        # The outgoing side: lanes and what they send with.
+        outbound = OutboundHttp(settings.delivery, resolve)
+        sender = DeliverySender(
+            hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
+        )
+        dispatcher = Dispatcher(outbound.transport, settings.delivery)
+
+        # Monitoring: what lanes report, and what follows from it.
+        operational = OperationalEvents(settings.operations, operations, registry, hooks, metrics, clock)
+        pending = PendingDeliveries(registry, store, dispatcher, metrics, operational)
+        auto_disable = AutoDisable(registry, pending, operational, clock, settings.delivery)
+        monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
+        lane_services = LaneServices(
+            outbox=store,
+            registration=registry.registration,
+            sender=sender,
+            monitor=monitor,
+            clock=clock,
+            settings=settings.delivery,
+        )
+
+        # The incoming side: keys, limits, and what callers can do.
+        authenticator = Authenticator(keyring, settings.auth, clock.steady, metrics.limited)
+        backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational.backlog_crossed)
+        outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest)
+        states = ConnectionStates()
+        events = EventIntake(
+            settings.events, catalog, registry, outbox, states, hooks, metrics, server_url=server_url
+        )
+        connectors = Connectors(hooks.connectors(), states, clock, outbound.http)
+        instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock)
+        registrations = RegistrationService(
+            registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings
+        )
+        keys = KeyService(keyring, registry, global_keys, clock)
+        replays = Replays(registry, store)
+
+        # What is on disk: counted before the first append, and the lanes that it starts.
+        backlog.changed(await store.pending_by_registration())
+        waiting = await store.pending_lanes()
+        stale = [found for found in waiting if pending.is_stale(found.lane)]
+        startable = [(found.lane, found.count) for found in waiting if not pending.is_stale(found.lane)]
+        store.subscribe(_CommitListener(dispatcher, backlog))
+        metrics.watch_backlog(lambda: backlog.size)
+        metrics.watch_lanes(dispatcher.lanes, clock.steady)
+
+        gateway = Gateway(
+            events=events,
+            instances=instances,
+            registrations=registrations,
+            keys=keys,
+            deliveries=replays,
+            authenticator=authenticator,
+            operational=operational,
+            outbound=outbound,
+            http=outbound.http,
+            dispatcher=dispatcher,
+            settings=settings,
+            catalog=catalog,
+            hooks=hooks,
+            store=store,
+            clock=clock,
+            metrics=metrics,
+        )
+        async with trio.open_nursery() as nursery:
+            await nursery.start(outbound.run)
+            await nursery.start(dispatcher.run, lane_services, startable)
+            await nursery.start(pending.run, stale)
+            await nursery.start(operational.run, outbox.append_always, lambda: backlog.of(OPERATIONS_ID)[0])
+            await nursery.start(connectors.run, events.accept, instances.logged_out)
+            await nursery.start(replays.run)
+            instances.start_connected()
+            nursery.start_soon(prune_history, store, clock, settings.storage)
+            configured = global_webhooks if operations is None else (*global_webhooks, operations)
+            nursery.start_soon(outbound.tell_of_refused, configured)
+            for plugin, run in hooks.background():
+                nursery.start_soon(keep_running, plugin, partial(run, gateway), metrics.plugin_failed)
+            try:
+                yield gateway
+            finally:
+                with trio.move_on_after(settings.server.shutdown_grace, shield=True):
+                    # Connectors first, so that they raise no more events; then no lane starts an attempt;
+                    # then re-partitions, which keep lanes paused; then what these have reported.
+                    connectors.stop_all()
+                    dispatcher.stop()
+                    pending.stop()
+                    await dispatcher.wait_stopped()
+                    await operational.drain()
+                nursery.cancel_scope.cancel()

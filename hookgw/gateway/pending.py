@@ -1,0 +1,227 @@
+"""Changes of what is pending for a registration, while its lanes run.
+
+Parking, dropping and re-partitioning pause the registration's lanes, wait for or spare the attempts in
+flight, and change the outbox in commits of bounded size.
+
+Re-partitioning
+---------------
+
+A change of ordering or concurrency raises the registration's generation, in the commit that stores the
+change. From then on new events go to lanes of the new generation, while older deliveries are still in lanes
+of former generations. One task moves them; until it is done no lane of the registration starts an attempt.
+Deliveries keep their positions, so that they come before the newer ones, in order.
+
+Nothing else is written down. Deliveries that must be moved are those in lanes of another generation, and the
+outbox knows them. So a process that is killed half-way finds them again at its next start, and a further
+change during the move means only that the same task goes on with the newest rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import structlog
+import trio
+
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.store_retry import retry_until_readable
+from hookgw.gateway.metrics import Metrics
+from hookgw.gateway.operational.events import OperationalEvents
+from hookgw.gateway.registry import Registry
+from hookgw.models.errors import StorageUnavailable, Unavailable
+from hookgw.models.lanes import lane_rule, registration_of
+from hookgw.models.registrations import Ordering, Registration
+from hookgw.store import LaneBacklog, Store
+
+logger = structlog.get_logger("hookgw.pending")
+
+
+class PendingDeliveries:
+    """Changes what is pending.
+
+    Args:
+        registry, store, dispatcher, metrics: the gateway's.
+        operational: hears of dead letters.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        dispatcher: Dispatcher,
+        metrics: Metrics,
+        operational: OperationalEvents,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._dispatcher = dispatcher
+        self._metrics = metrics
+        self._operational = operational
+        self._nursery: trio.Nursery | None = None
+        # Held for each step of a re-partition, and while a registration that is being re-partitioned is
+        # stored: a task that finds nothing left to move must not end over a rule that is just being replaced.
+        self._repartitions: dict[str, trio.Lock] = {}
+
+    async def run(
+        self, backlog: Iterable[LaneBacklog], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Go on with re-partitions that were cut off, and carry out new ones, until :meth:`stop`.
+
+        Args:
+            backlog: the lanes that :meth:`is_stale` says must not be started.
+        """
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                for registration_id in dict.fromkeys(registration_of(found.lane) for found in backlog):
+                    logger.info("re-partitioning continues", registration=registration_id)
+                    await nursery.start(self._repartition, registration_id)
+                task_status.started()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def stop(self) -> None:
+        """Leave what has not been moved to the next start. Stop the dispatcher before."""
+        nursery, self._nursery = self._nursery, None
+        if nursery is not None:
+            nursery.cancel_scope.cancel()
+
+    def is_stale(self, lane: str) -> bool:
+        """Return whether a lane's deliveries must be moved to other lanes before they are sent."""
+        registration = self._registry.registration(registration_of(lane))
+        # Deliveries of deleted and disabled registrations go nowhere: their lanes make them dead letters.
+        return (
+            registration is not None and registration.enabled and not lane_rule(registration).is_current(lane)
+        )
+
+    async def replace(self, old: Registration, new: Registration) -> None:
+        """Store a changed registration, and apply the change to what is pending. Hold ``registry.changing``.
+
+        Returns once the change is on disk. A re-partition goes on behind it.
+
+        Raises:
+            StorageUnavailable: the disk refuses, and the registration stays as it was.
+            Unavailable: the gateway is shutting down.
+        """
+        if not new.enabled:
+            await self._registry.put(new)
+            await self.park(new, f"The registration was disabled: {new.disabled_reason or 'by its owner.'}")
+            return
+        has_new_target = not new.has_target_of(old)
+        # An attempt that was in flight when a registration was disabled may have left its delivery in a
+        # former lane: so enabling looks for those, too.
+        if new.generation != old.generation or not old.enabled:
+            await self._put_and_repartition(new, due=has_new_target)
+        else:
+            await self._registry.put(new, due=has_new_target)
+        if has_new_target:
+            self._dispatcher.redirect(new.id)
+        if new.ordering is Ordering.INSTANCE:
+            self._dispatcher.set_attempt_limit(new.id, new.concurrency)
+
+    async def park(self, registration: Registration, reason: str) -> int:
+        """Turn what is pending for a registration into dead letters, except for attempts in flight.
+
+        Returns:
+            How many dead letters there are.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+        """
+        self._store.check_open()  # paused lanes resume when the disk works again, and not before
+        with self._dispatcher.paused(registration.id):
+            count = await self._store.park(registration.id, reason, spared=self._in_flight(registration.id))
+        self._report_dead(registration.id, registration, reason, count)
+        return count
+
+    async def drop_oldest(self, registration_id: str, reason: str, *, count: int, size: int) -> int:
+        """Turn the oldest deliveries of a registration into dead letters, in one small commit.
+
+        Args:
+            registration_id: of the registration.
+            reason: a sentence.
+            count, size: so many deliveries, and as many as have so many bytes of payload together.
+
+        Returns:
+            How many there were. Attempts in flight are spared.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+        """
+        registration = self._registry.registration(registration_id)
+        if registration is None:
+            return 0
+        self._store.check_open()
+        with self._dispatcher.paused(registration_id):
+            spared = self._in_flight(registration_id)
+            dropped = await self._store.drop_oldest(
+                registration_id, reason, count=count, size=size, spared=spared
+            )
+        self._report_dead(registration_id, registration, reason, dropped)
+        return dropped
+
+    def _in_flight(self, registration_id: str) -> list[int]:
+        return [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
+
+    def _report_dead(self, registration_id: str, registration: Registration, reason: str, count: int) -> None:
+        self._metrics.dead(count)
+        self._operational.dead(registration_id, registration, reason, count=count)
+
+    async def _put_and_repartition(self, new: Registration, *, due: bool) -> None:
+        if self._nursery is None:
+            raise Unavailable("hookgw is shutting down.")
+        while (lock := self._repartitions.get(new.id)) is not None:
+            async with lock:
+                if self._repartitions.get(new.id) is lock:
+                    await self._registry.put(new, due=due)
+                    return
+        await self._nursery.start(self._repartition, new.id, new, due)
+
+    async def _repartition(
+        self,
+        registration_id: str,
+        new: Registration | None = None,
+        due: bool = False,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Store the registration, if one is given, then move its deliveries to its lanes."""
+        lock = self._repartitions[registration_id] = trio.Lock()
+        try:
+            with self._dispatcher.paused(registration_id):
+                if new is not None:
+                    await self._registry.put(new, due=due)
+                task_status.started()
+                # A delivery in flight must not be moved: its new lane would send it a second time.
+                for _, ended in self._dispatcher.in_flight(registration_id):
+                    await ended.wait()
+                step = partial(self._step, registration_id, lock)
+                refused = partial(_log_refusal, registration_id)
+                while await retry_until_readable(step, refused):
+                    pass
+                read = partial(self._store.pending_lanes, registration_id)
+                backlog = await retry_until_readable(read, refused)
+                self._dispatcher.start((found.lane, found.count) for found in backlog)
+        finally:
+            if self._repartitions.get(registration_id) is lock:
+                del self._repartitions[registration_id]
+
+    async def _step(self, registration_id: str, lock: trio.Lock) -> bool:
+        """Move some deliveries; return whether there may be more."""
+        async with lock:
+            registration = self._registry.registration(registration_id)
+            # What is pending for a registration that was deleted or disabled meanwhile is being parked.
+            if (
+                registration is not None
+                and registration.enabled
+                and await self._store.repartition_step(lane_rule(registration))
+            ):
+                return True
+            del self._repartitions[registration_id]
+            return False
+
+
+def _log_refusal(registration_id: str, error: StorageUnavailable) -> None:
+    logger.warning("re-partitioning waits for the disk", registration=registration_id, reason=str(error))
