@@ -40,7 +40,7 @@ _OUTBOX = """CREATE INDEX outbox ON deliveries (registration, lane, position, in
 # The deliveries that wait for their next attempt: at most one for each lane, a few more after a re-partition.
 _WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
 
-SCHEMA = (
+SCHEMA: tuple[str, ...] = (
     "CREATE TABLE names (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
     """CREATE TABLE events (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
