@@ -14,7 +14,7 @@ from hookgw.store.sqlite.group_commit import LAST_RETRY
 
 
 def writer_of(store: Store) -> sqlite3.Connection:
-    connection = store._committer._writer._connection  # type: ignore[attr-defined]
+    connection = store._commits._writer._connection  # type: ignore[attr-defined]
     assert isinstance(connection, sqlite3.Connection)
     return connection
 
