@@ -139,6 +139,18 @@ def test_links_into_pages_name_a_heading(name: str) -> None:
     assert lost == []
 
 
+PACKAGES = sorted(path.name for path in (ROOT / "hookgw").iterdir() if (path / "__init__.py").exists())
+PATH = re.compile(rf"(?<![\w./:-])(?:hookgw|tests|plugins|docs|{'|'.join(PACKAGES)})/[\w./-]*[\w/]")
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_paths_in_the_pages_for_developers_exist(name: str) -> None:
+    """Paths in the diagrams begin below ``hookgw/``."""
+    paths = PATH.findall((ROOT / name).read_text("utf-8"))
+    assert len(paths) >= 5
+    assert [path for path in paths if not (ROOT / path).exists() and not (ROOT / "hookgw" / path).exists()] == []
+
+
 GUARANTEES = ROOT / "docs" / "guarantees.md"
 SECURITY = ROOT / "docs" / "security.md"
 
