@@ -131,7 +131,7 @@ class Lane:
         self._waiting_until: float | None = None
         self._memory = memory or LaneMemory()
         if self._memory.connection is not None:
-            transport.take_over(self._memory.connection)
+            transport.adopt_connection(self._memory.connection)
             self._memory.connection = None
         buffer = services.settings.lane_buffer
         self._queue = LaneQueue(key, services.outbox, self._memory, buffer=buffer, behind=backlog > 0)
@@ -239,7 +239,7 @@ class Lane:
                 elif self._queue.behind:
                     await self._queue.read(self._cannot_read)
                 elif self._is_parked:
-                    self._memory.connection = self._transport.give_away()
+                    self._memory.connection = self._transport.release_connection()
                     return self._memory
                 else:
                     self._state, self._backlog = LaneState.IDLE, 0

@@ -21,6 +21,7 @@ from hookgw.config.settings import OperationsSettings
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.instances import check_name
+from hookgw.models.masking import without_user
 from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import (
     GLOBAL_ID_PREFIX,
@@ -31,7 +32,6 @@ from hookgw.models.registrations import (
     new_secret,
 )
 from hookgw.models.signing_keys import signature_of
-from hookgw.models.userinfo import without_user
 from hookgw.parsing.registrations import parse_registration
 from hookgw.store import Store
 

@@ -196,7 +196,7 @@ async def open_gateway(
             instances.start_connected()
             nursery.start_soon(prune_history, store, clock, settings.storage)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
-            nursery.start_soon(outbound.tell_of_refused, configured)
+            nursery.start_soon(outbound.log_refused_urls, configured)
             for plugin, run in hooks.background():
                 nursery.start_soon(keep_running, plugin, partial(run, gateway), metrics.plugin_failed)
             try:

@@ -17,8 +17,8 @@ from urllib.request import urlopen
 import msgspec
 import trio
 
-from hookgw.cli.collector import tune_garbage_collector
 from hookgw.cli.logging_setup import configure_logging
+from hookgw.cli.process import tune_garbage_collector
 from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway

@@ -58,13 +58,13 @@ def test_everything_wrong_is_told_at_once_with_path_file_and_line(file: Path) ->
         "  kept_answer: 1MiB\n"
     )
     assert messages(file, {"HOOKGW_STORAGE__PATH": "", "HOOKGW_SERVR__BIND": "x"}) == (
-        "log.level (hookgw.yaml, line 6): this key is there twice, first in line 5: keep one.",
+        "log.level (hookgw.yaml, line 6): this key appears twice, first in line 5: keep one.",
         "HOOKGW_SERVR__BIND: this variable overrides no key. Did you mean HOOKGW_SERVER__BIND?",
-        "server.bnd (hookgw.yaml, line 2): this key is not known. Did you mean server.bind?",
+        "server.bnd (hookgw.yaml, line 2): this key is unknown. Did you mean server.bind?",
         f"delivery.timeout (hookgw.yaml, line 8): expected {DURATION_FORM}, got 5.",
         f"delivery.schedule[1] (hookgw.yaml, line 11): expected {DURATION_FORM}, got 'never'.",
         "server.bind[0] (hookgw.yaml, line 3): '127.0.0.1:99999': a port is from 0 to 65535.",
-        "storage.path (HOOKGW_STORAGE__PATH): must not be empty, nor hold a NUL character.",
+        "storage.path (HOOKGW_STORAGE__PATH): must not be empty or contain a NUL character.",
         "delivery.kept_answer (hookgw.yaml, line 12): must not be more than max_answer (64KiB).",
     )
 
@@ -93,7 +93,9 @@ class TestFile:
         file.write_bytes(b"#" * 2**20)
         assert load_settings(file, {}) == Settings()
         file.write_bytes(b"#" * (2**20 + 1))
-        assert messages(file, {}) == ("hookgw.yaml: more than 1 MiB is no configuration file.",)
+        assert messages(file, {}) == (
+            "hookgw.yaml: the file is larger than 1 MiB: this is not a configuration.",
+        )
 
     def test_what_is_not_yaml_is_named_with_its_line_alone(self, file: Path) -> None:
         file.write_text("log:\n  level: [\n")
@@ -241,7 +243,7 @@ class TestOverrides:
         ("text", "sentence"),
         [
             ("[::1]:80", "this is not YAML: "),
-            ("[a:1, a:1]", "a:1 is there twice: keep one."),
+            ("[a:1, a:1]", "a:1 appears twice: keep one."),
             ("null", "expected a list, each item text, got null."),
             ("{a: 1}", "expected text, got a mapping."),
         ],
@@ -282,7 +284,7 @@ class TestGlobalKey:
         (message,) = messages(None, {"HOOKGW_GLOBAL_KEY": "hunter 2"})
         assert message == (
             "auth.global_key (HOOKGW_GLOBAL_KEY): a key is at most 255 visible ASCII characters "
-            "without spaces, as it travels in a header."
+            "without spaces, because a header carries it."
         )
 
 
@@ -322,7 +324,9 @@ class TestMasterKey:
     )
     def test_what_is_no_key_is_refused_and_not_shown(self, environ: dict[str, str], place: str) -> None:
         (message,) = messages(None, environ)
-        assert message == f"{place}: a master key is the base64 of 32 bytes: make one with hookgw master-key."
+        assert (
+            message == f"{place}: a master key is the base64 of 32 bytes: create one with hookgw master-key."
+        )
 
     def test_one_key_and_not_two(self, file: Path) -> None:
         file.write_text(f"storage: {{master_key: {self.KEY}, master_key_file: /run/key}}")

@@ -320,11 +320,11 @@ class FakeTransport:
             self.idle.close_nowait()
             self.idle = None
 
-    def give_away(self) -> IdleConnection | None:
+    def release_connection(self) -> IdleConnection | None:
         idle, self.idle = self.idle, None
         return idle
 
-    def take_over(self, idle: IdleConnection) -> None:
+    def adopt_connection(self, idle: IdleConnection) -> None:
         self.idle = idle
 
 

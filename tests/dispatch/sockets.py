@@ -6,8 +6,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
-
 from hookgw.delivery.http.connection import IdleConnection
 from hookgw.delivery.http.stream import PlainStream
 
@@ -22,6 +20,6 @@ def idle_connection() -> Iterator[tuple[IdleConnection, socket.socket]]:
 
 def is_closed(connection: IdleConnection) -> bool:
     """Return whether the gateway closed its end of a connection."""
-    stream = msgspec.structs.astuple(connection)[0]
+    stream = connection.stream
     assert isinstance(stream, PlainStream)
     return stream._sock.fileno() < 0

@@ -141,14 +141,3 @@ async def test_damaged_records_stop_the_start(damaged: Any, tmp_path: Path) -> N
     with pytest.raises(BaseException) as caught:
         await opened(tmp_path, [])
     assert caught.group_contains(StorageUnavailable) or isinstance(caught.value, StorageUnavailable)
-
-
-def test_the_keys_of_an_instance_of_old_get_names() -> None:
-    old = Instance(name="shop", id="1", key_hashes=("aa", "bb"))
-    assert [(key.name, key.hash) for key in old.with_named_keys().keys] == [
-        ("default", "aa"),
-        ("default-2", "bb"),
-    ]
-    assert old.with_named_keys().key_hashes == ()
-    new = old.with_named_keys()
-    assert new.with_named_keys() is new

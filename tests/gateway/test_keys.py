@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -20,7 +18,6 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.keys import MAX_KEYS
 from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
-from hookgw.models.instances import Instance
 from hookgw.testing import GatewayKit, open_kit
 
 DAY = 86_400.0
@@ -107,23 +104,6 @@ async def test_changes_outlive_a_restart(tmp_path: Path, hookgw_clock: MockClock
         assert not any(kit.gateway.keys.principal_of(key) for key in gone)
     data = (tmp_path / "hookgw.db").read_bytes()
     assert not [key for key in kept + gone if key.encode() in data]
-
-
-async def test_a_data_file_of_old_opens(tmp_path: Path, hookgw_clock: MockClock) -> None:
-    async with open_kit(tmp_path) as kit:
-        shop, key, _ = await kit.gateway.instances.create("shop")
-        old: Any = msgspec.to_builtins(shop)
-        del old["keys"]
-        old["key_hashes"] = [shop.keys[0].hash]
-        await kit.gateway.store.put_instance(msgspec.convert(old, Instance))
-    async with open_kit(tmp_path) as kit:
-        assert names(kit.gateway, "shop") == ["default"]
-        more = await make(kit.gateway, "shop", "more", key)
-    async with open_kit(tmp_path) as kit:
-        assert names(kit.gateway, "shop") == ["default", "more"]
-        assert kit.gateway.keys.principal_of(key) == kit.gateway.keys.principal_of(more) != None  # noqa: E711
-        await kit.gateway.instances.delete("shop")
-        assert kit.gateway.keys.principal_of(key) is kit.gateway.keys.principal_of(more) is None
 
 
 @pytest.mark.parametrize("scope", ["shop", None])

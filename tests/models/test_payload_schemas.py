@@ -47,7 +47,7 @@ def event(kind: str, data_json: bytes) -> Event:
         ("ORDER_PLACED", b"[]", ['data: [] is not of type "object"']),
         ("ORDER_PLACED", b"null", ["data: null is not"]),
         ("ORDER_PLACED", b'"text"', ["data: "]),
-        ("ORDER_PLACED", b'{"total"', ["data: it is no JSON: "]),
+        ("ORDER_PLACED", b'{"total"', ["data: it is not JSON: "]),
         ("CHATS_SET", b"{}", []),
         ("CHATS_SET", b"[1]", ["data: "]),
         ("CALL", b"17", []),
@@ -71,7 +71,7 @@ def test_few_problems_are_named_and_each_is_short(book: SchemaBook) -> None:
 
 def test_a_payload_nested_too_deeply_is_a_problem_and_no_crash(book: SchemaBook) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
-    assert book.problems(event("ORDER_PLACED", deep))[0].startswith("data: it is no JSON")
+    assert book.problems(event("ORDER_PLACED", deep))[0].startswith("data: it is not JSON")
 
 
 @pytest.mark.parametrize("kind", BUILT_IN_KINDS, ids=lambda kind: kind.name)

@@ -97,7 +97,7 @@ def test_user_information_becomes_basic_authentication(user_info: str, credentia
         ("http://[::1/", "host and port must be as in"),
         ("http://[::1]x/", "host and port must be as in"),
         ("http://[fe80::1%25eth0]/", "zone"),
-        ("http://256.1.1.1/", "no IPv4 address"),
+        ("http://256.1.1.1/", "not an IPv4 address"),
         ("http://h/" + "x" * MAX_URL, f"has {MAX_URL + 9} characters; at most {MAX_URL} are allowed"),
     ],
 )

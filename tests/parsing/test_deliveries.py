@@ -51,7 +51,7 @@ def test_what_is_asked_for(body: Any, wanted: Replay) -> None:
         ({"since": "2h", "until": "9999-99-99T00:00:00Z"}, "until must be an RFC 3339 time"),
         ({"since": "2h", "state": "pending"}, "state must be one of dead, all."),
         ({"since": "2h", "kinds": "CALL"}, "kinds must be a list"),
-        ({"since": "2h", "kinds": ["CALL", "CAL"]}, "kinds[1]: 'CAL' is no known event kind."),
+        ({"since": "2h", "kinds": ["CALL", "CAL"]}, "kinds[1]: 'CAL' is not a known event kind."),
         ({"since": "2h", "kinds": [1]}, "kinds[0] must be"),
         ({"since": "2h", "label": 5}, "label must be a string"),
         ({"since": "2h", "label": "x" * 129}, "label must have 1 to 128"),
@@ -74,4 +74,4 @@ def test_the_edges_of_the_lists() -> None:
 
 def test_what_is_unknown_is_warned_of() -> None:
     _, warnings = parse_replay({"since": "0", "limit": 5}, CATALOG, now=NOW)
-    assert warnings == ["limit is no field that hookgw knows; it was ignored."]
+    assert warnings == ["limit is an unknown field; it was ignored."]

@@ -19,7 +19,7 @@ CATALOG = Catalog(
 )
 PAYLOADS = sorted((Path(__file__).parent.parent / "payloads").glob("*.json"))
 NOW = 1_700_000_000.0
-TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are taken at once."
+TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are allowed."
 GOOD = {"event": "MESSAGES_UPSERT", "data": {"a": 1}}
 
 
@@ -98,7 +98,7 @@ def test_times_may_have_any_offset() -> None:
         ({"event": 5}, "event must be the name of an event kind, a string."),
         (
             {"event": "MESSAGE_UPSERT"},
-            "event: 'MESSAGE_UPSERT' is no known event kind. Did you mean MESSAGES_UPSERT?",
+            "event: 'MESSAGE_UPSERT' is not a known event kind. Did you mean MESSAGES_UPSERT?",
         ),
         ({"id": ""}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         ({"id": "a.b"}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
@@ -174,7 +174,7 @@ def test_every_bad_index_of_a_batch_is_named() -> None:
     bad = [GOOD | {"event": "NOPE"}] * (MAX_REASONS + 3)
     found = problems([GOOD, *bad])
     assert len(found) == MAX_REASONS + 1
-    assert found[0].startswith("events[1].event: 'NOPE' is no known event kind.")
+    assert found[0].startswith("events[1].event: 'NOPE' is not a known event kind.")
     assert found[-1].endswith(
         f"events[{MAX_REASONS + 1}], events[{MAX_REASONS + 2}], events[{MAX_REASONS + 3}]."
     )
@@ -205,7 +205,7 @@ def test_data_has_a_limit() -> None:
     limits = EmitLimits(max_data=12)
     assert read(GOOD | {"data": "x" * 10}, limits=limits)
     assert problems(GOOD | {"data": "x" * 11}, limits=limits) == (
-        "data has 13 bytes; at most 12B are taken.",
+        "data has 13 bytes; at most 12B are allowed.",
     )
 
 
@@ -242,8 +242,8 @@ def test_what_is_ignored_is_told_once() -> None:
     odd = GOOD | {"instance": "loja2", "colour": 1, "apikey": "x", "destination": "y"}
     batch = parse_events(json.dumps([odd, odd]).encode(), "loja1", CATALOG, now=NOW)
     assert sorted(batch.warnings) == [
-        "colour is no field that hookgw knows; it was ignored.",
-        "instance was ignored: the path names it, loja1.",
+        "colour is an unknown field; it was ignored.",
+        "instance was ignored: the path says loja1.",
     ]
     assert {event.instance for event in batch.events} == {"loja1"}
 

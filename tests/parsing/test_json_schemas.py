@@ -83,6 +83,7 @@ GOOD: list[tuple[str, Any]] = [
         {"secret": SECRET + "AA=="},
         {"secret": "whsec_" + "A" * 86 + "=="},
         {"ordering": "chat", "concurrency": 64},
+        {"ordering": "instance", "concurrency": 16},
         {"timeout": "100ms"},
         {"timeout": None, "retry": None, "secret": None, "ordering": None, "concurrency": None},
         {"retry": {"schedule": ["1s", "0", 0], "maxAge": "1.5h", "disableAfter": None}},

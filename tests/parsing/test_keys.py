@@ -56,4 +56,4 @@ def test_what_is_wrong(body: Any, problems: list[str]) -> None:
 
 def test_what_is_ignored_is_named() -> None:
     _, warnings = parse_key_request({"name": "a", "key": "own"}, now=NOW)
-    assert warnings == ["key is no field that hookgw knows; it was ignored."]
+    assert warnings == ["key is an unknown field; it was ignored."]

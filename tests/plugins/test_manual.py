@@ -269,9 +269,10 @@ async def test_lane_state(tmp_path: Path) -> None:
     hooks = hooks_with(module, tmp_path)
     seen = []
     for state in (LaneState.WAITING, LaneState.DELIVERING):
-        await hooks.notify("hookgw_lane_state", lane="reg_1:0", state=state)
-        seen.append(set(module.waiting))
-    assert seen == [{"reg_1:0"}, set()]
+        lane = {"lane": "reg_1:0", "registration": "reg_1", "partition": None, "url": "https://crm.example/"}
+        await hooks.notify("hookgw_lane_state", state=state, **lane)
+        seen.append(dict(module.waiting))
+    assert seen == [{"reg_1:0": "https://crm.example/"}, {}]
 
 
 async def test_operational_event(tmp_path: Path) -> None:
