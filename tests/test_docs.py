@@ -148,7 +148,9 @@ def test_paths_in_the_pages_for_developers_exist(name: str) -> None:
     """Paths in the diagrams begin below ``hookgw/``."""
     paths = PATH.findall((ROOT / name).read_text("utf-8"))
     assert len(paths) >= 5
-    assert [path for path in paths if not (ROOT / path).exists() and not (ROOT / "hookgw" / path).exists()] == []
+    assert [
+        path for path in paths if not (ROOT / path).exists() and not (ROOT / "hookgw" / path).exists()
+    ] == []
 
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
