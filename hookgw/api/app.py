@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quart_trio import QuartTrio
 
-from hookgw.api.auth import ROUTE, SHARES, install_auth
+from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.openapi.routes import ContractRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
@@ -19,7 +19,7 @@ from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.messages import MessageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.errors import error_body, install_error_handlers
-from hookgw.api.server.exchange import RequestResponse, Underway
+from hookgw.api.server.exchange import ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
 
@@ -51,10 +51,10 @@ class Application(QuartTrio):
         super().__init__("hookgw.api", static_folder=None)
         self._gateway = gateway
         self._base_path = gateway.settings.server.base_path
-        self._shortcut: FastEmit | None = None
+        self._fast_emit: FastEmit | None = None
         server = gateway.settings.server
         self._limit = max(server.max_body, server.max_batch_body)
-        self._underway = Underway(server.max_requests)
+        self._active = ActiveRequests(server.max_requests)
         self._shares = RequestQuota(
             max(1, server.max_requests // _ONE_IN), _BODIES * self._limit, gateway.metrics.limited
         )
@@ -67,33 +67,33 @@ class Application(QuartTrio):
         """One exchange, or the answer to what is none."""
         if scope["type"] == "http":
             scope["path"] = self._path(scope["path"])
-            scope[SHARES] = self._shares
+            scope[REQUEST_QUOTA] = self._shares
             if self._proxies is not None:
                 scope["client"] = _client(self._proxies, scope)
-            exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._underway)
-            if self._underway.is_full and scope["path"] not in _ALWAYS:
-                await exchange.run(partial(exchange.answer, 503, _SOON, _BUSY))
-            elif self._shortcut is not None and self._shortcut.takes(scope):
-                await exchange.run(partial(self._shortcut.answer, exchange))
+            exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active)
+            if self._active.is_full and scope["path"] not in _ALWAYS:
+                await exchange.run(partial(exchange.respond, 503, _SOON, _BUSY))
+            elif self._fast_emit is not None and self._fast_emit.matches(scope):
+                await exchange.run(partial(self._fast_emit.respond, exchange))
             else:
                 await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
         else:
             await super().asgi_app(scope, receive, send)
 
-    def shorten(self, shortcut: FastEmit | None) -> None:
-        """Let a shortcut answer what it takes, or none.
+    def use_fast_emit(self, fast_emit: FastEmit | None) -> None:
+        """Let a fast_emit answer what it takes, or none.
 
         To be called when all routes are there. Where plugins have hung something before, behind or round
         every request, there is none: they would not hear of what it answers.
         """
         own = [check for checks in self.before_request_funcs.values() for check in checks]
         hung = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        self._shortcut = None if len(own) > 1 or any(hung) else shortcut
+        self._fast_emit = None if len(own) > 1 or any(hung) else fast_emit
 
     @property
-    def is_shortened(self) -> bool:
-        """Whether a shortcut answers what it takes."""
-        return self._shortcut is not None
+    def uses_fast_emit(self) -> bool:
+        """Whether a fast_emit answers what it takes."""
+        return self._fast_emit is not None
 
     def _path(self, path: str) -> str:
         """The path below the base path."""
@@ -136,5 +136,5 @@ def create_app(gateway: Gateway) -> Application:
     for resource in resources:
         app.register_blueprint(resource.blueprint())
     gateway.hooks.routes(app, gateway)
-    app.shorten(FastEmit(gateway, emitting))
+    app.use_fast_emit(FastEmit(gateway, emitting))
     return app

@@ -14,7 +14,7 @@ from quart import g, request
 from quart_trio import QuartTrio
 
 from hookgw.api.request_body import Headers
-from hookgw.api.server.exchange import PART
+from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.models.api_keys import Principal
 from hookgw.models.errors import Forbidden, Unauthorized
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROUTE = "hookgw.route"
 """Where the template of the route stands in the request's scope, for the metrics."""
 
-SHARES = "hookgw.shares"
+REQUEST_QUOTA = "hookgw.shares"
 """Where the :class:`~hookgw.auth.request_quota.RequestQuota` stand in a request's scope, if there are any."""
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
@@ -104,9 +104,9 @@ def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> KeyHolder:
     holder = gateway.authenticator.authenticate(_given_key(headers), client[0] if client else None)
     if holder is None:
         raise Unauthorized("Send a valid key in the apikey header.")
-    instance, shares = holder.principal.instance, scope.get(SHARES)
+    instance, shares = holder.principal.instance, scope.get(REQUEST_QUOTA)
     if instance is not None and shares is not None:
-        scope[PART] = shares.enter(instance)
+        scope[QUOTA_LEASE] = shares.enter(instance)
     return holder
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hookgw.api.auth import ROUTE, authenticate, check_reach
 from hookgw.api.routes.emit import EMITTED, Emitter
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
-from hookgw.api.server.errors import Answer, answer_to
+from hookgw.api.server.errors import JsonResponse, response_to
 from hookgw.api.server.exchange import Gone, RequestResponse
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ class FastEmit:
         self._gateway = gateway
         self._emitting = emitting
 
-    def takes(self, scope: Any) -> bool:
+    def matches(self, scope: Any) -> bool:
         """Whether a request is for here; the path in its scope is the one below the base path."""
         path: str = scope["path"]
         if scope["method"] != "POST" or not path.startswith(EMIT_PATH):
             return False
         return len(path) > len(EMIT_PATH) and path.find("/", len(EMIT_PATH)) < 0
 
-    async def answer(self, exchange: RequestResponse) -> None:
-        """Answer a request."""
+    async def respond(self, exchange: RequestResponse) -> None:
+        """JsonResponse a request."""
         scope: Any = exchange.scope
         scope[ROUTE] = EMIT_RULE
         headers = FirstHeaders(scope["headers"])
@@ -49,12 +49,12 @@ class FastEmit:
             instance = scope["path"][len(EMIT_PATH) :]
             check_reach(authenticate(self._gateway, headers, scope).principal, instance)
             body = await self._emitting.emit(instance, headers, exchange.chunks())
-            answer = Answer(EMITTED, body)
+            answer = JsonResponse(EMITTED, body)
         except Gone:
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged, and answered with 500
-            answer = answer_to(error, scope["method"], scope["path"])
-        await exchange.answer(answer.status, answer.headers, answer.body)
+            answer = response_to(error, scope["method"], scope["path"])
+        await exchange.respond(answer.status, answer.headers, answer.body)
 
 
 class FirstHeaders:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.models.api_keys import Key
 from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from hookgw.models.deliveries import LaneStatistics
 
 
-def present_done(message: str) -> answers.Done:
+def present_done(message: str) -> responses.Done:
     """The answer of calls that delete or end something."""
-    return answers.Done("SUCCESS", False, answers.DoneMessage(message))
+    return responses.Done("SUCCESS", False, responses.DoneMessage(message))
 
 
 def present_registration(
     registration: Registration, instance_id: str, catalog: Catalog, warnings: list[str]
-) -> answers.Registration:
+) -> responses.Registration:
     """A registration as ``set`` and ``find`` give it.
 
     Values of headers, and user and password of the URL, are masked; secrets are left out.
     """
     reason = registration.disabled_reason or "It was set with enabled false."
-    return answers.Registration(
+    return responses.Registration(
         id=registration.id,
         instance=registration.instance,
         label=registration.label,
@@ -61,16 +61,16 @@ def present_registration(
     )
 
 
-def present_secret(registration: Registration) -> answers.Secret:
+def present_secret(registration: Registration) -> responses.Secret:
     """What verifies its deliveries: the newest secret, or the public half of the newest ed25519 key."""
     newest = registration.secrets[0]
     if newest.signature is Signature.V1A:
-        return answers.Secret(public_key=public_key_of(newest.value))
-    return answers.Secret(secret=newest.value)
+        return responses.Secret(public_key=public_key_of(newest.value))
+    return responses.Secret(secret=newest.value)
 
 
-def _retry(retry: RetryOptions) -> answers.Retry:
-    return answers.Retry(
+def _retry(retry: RetryOptions) -> responses.Retry:
+    return responses.Retry(
         schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
         max_age=present_duration(retry.max_age),
         disable_after=present_duration(retry.disable_after),
@@ -87,9 +87,9 @@ def present_time(seconds: float | None) -> str | None:
     return rfc3339(seconds) if seconds else None
 
 
-def present_instance(instance: Instance, state: ConnectionState) -> answers.Instance:
+def present_instance(instance: Instance, state: ConnectionState) -> responses.Instance:
     """An instance."""
-    return answers.Instance(
+    return responses.Instance(
         instance_name=instance.name,
         instance_id=instance.id,
         integration=instance.integration or None,
@@ -98,9 +98,9 @@ def present_instance(instance: Instance, state: ConnectionState) -> answers.Inst
     )
 
 
-def present_listed_instance(instance: Instance, state: ConnectionState) -> answers.ListedInstance:
+def present_listed_instance(instance: Instance, state: ConnectionState) -> responses.ListedInstance:
     """An instance in a list."""
-    return answers.ListedInstance(
+    return responses.ListedInstance(
         id=instance.id,
         name=instance.name,
         connection_status=state,
@@ -110,19 +110,19 @@ def present_listed_instance(instance: Instance, state: ConnectionState) -> answe
 
 def present_connection(
     instance: str, state: ConnectionState, code: QRCode | None = None
-) -> answers.Connection:
+) -> responses.Connection:
     """The state of an instance's connection, and the QR code where there is one."""
-    named = answers.NamedState(instance, state)
+    named = responses.NamedState(instance, state)
     if code is None:
-        return answers.Connection(instance=named)
-    return answers.Connection(
+        return responses.Connection(instance=named)
+    return responses.Connection(
         instance=named, code=code.code, base64=code.base64, pairing_code=code.pairing_code
     )
 
 
-def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> answers.Key:
+def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> responses.Key:
     """What is kept of a key; ``current`` is the caller's own, ``now`` the steady clock's."""
-    return answers.Key(
+    return responses.Key(
         name=key.name,
         instance=instance,
         state="expired" if key.is_expired(now) else "active",
@@ -133,9 +133,9 @@ def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> 
     )
 
 
-def present_attempt(attempt: Attempt) -> answers.Attempt:
+def present_attempt(attempt: Attempt) -> responses.Attempt:
     """One attempt."""
-    return answers.Attempt(
+    return responses.Attempt(
         number=attempt.number,
         at=rfc3339(attempt.at),
         duration=round(attempt.duration * 1000, 1),
@@ -146,9 +146,9 @@ def present_attempt(attempt: Attempt) -> answers.Attempt:
     )
 
 
-def present_kind(kind: EventKind) -> answers.Kind:
+def present_kind(kind: EventKind) -> responses.Kind:
     """An event kind of the catalog."""
-    return answers.Kind(
+    return responses.Kind(
         name=kind.name,
         dotted=kind.dotted_name,
         aliases=list(kind.aliases),
@@ -160,10 +160,10 @@ def present_kind(kind: EventKind) -> answers.Kind:
     )
 
 
-def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> answers.Delivery:
+def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> responses.Delivery:
     """A delivery as a list shows it; ``registration`` is what is stored of it now, if anything is."""
     pending = delivery.state is DeliveryState.PENDING
-    return answers.Delivery(
+    return responses.Delivery(
         id=delivery.id,
         state=delivery.state,
         reason=delivery.reason,
@@ -182,16 +182,18 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
 
 def present_report(
     report: DeliveryReport, registration: Registration | None, instance_id: str, catalog: Catalog
-) -> answers.Report:
+) -> responses.Report:
     """A delivery with its event, its registration, and every attempt, the first one first."""
     listed = msgspec.structs.asdict(present_delivery(report.summary, registration))
     shown = None if registration is None else present_registration(registration, instance_id, catalog, [])
     attempts = [present_attempt(attempt) for attempt in report.attempts]
-    return answers.Report(**(listed | {"attempts": attempts}), event=_event(report.event), registration=shown)
+    return responses.Report(
+        **(listed | {"attempts": attempts}), event=_event(report.event), registration=shown
+    )
 
 
-def _event(event: Event) -> answers.Event:
-    return answers.Event(
+def _event(event: Event) -> responses.Event:
+    return responses.Event(
         id=event.id,
         event=event.kind,
         instance=event.instance,
@@ -202,9 +204,9 @@ def _event(event: Event) -> answers.Event:
     )
 
 
-def present_lane(lane: LaneStatistics, registration: Registration | None, now: float) -> answers.Lane:
+def present_lane(lane: LaneStatistics, registration: Registration | None, now: float) -> responses.Lane:
     """A lane of a registration, which may be deleted by now; ``now`` is the steady clock's."""
-    return answers.Lane(
+    return responses.Lane(
         lane=lane.lane,
         registration=lane.registration,
         instance=registration.instance if registration else None,

@@ -64,9 +64,9 @@ def app(request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.Mo
     """With a plugin's routes; with the short way of emits, and without."""
     monkeypatch.setattr(gateway.hooks, "routes", RoutesOfAPlugin().routes)
     app = create_app(gateway)
-    assert app.is_shortened
+    assert app.uses_fast_emit
     if request.param == "long":
-        app.shorten(None)
+        app.use_fast_emit(None)
     return app
 
 

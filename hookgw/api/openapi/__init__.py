@@ -5,7 +5,7 @@ handler; its docstring is the summary. ``tests/api/contract`` fails for a route 
 clients of the tests in ``tests/api`` hold every answer, and every request that is answered with success,
 to the document. So a new route needs:
 
-- ``@describes("Tag", {200: answers.Something})``, with ``body=``, ``query=``, ``errors=`` where it has any;
+- ``@describes("Tag", {200: responses.Something})``, with ``body=``, ``query=``, ``errors=`` where it has any;
 - a type in :mod:`hookgw.api.responses` for what it answers;
 - for a body, its JSON Schema in :mod:`hookgw.parsing.json_schemas`.
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from hookgw._version import __version__
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.auth import Need
 from hookgw.api.openapi.components import schemas_of
 from hookgw.api.openapi.describe import JSON, Body, Operation, Other
@@ -121,7 +121,7 @@ class _Types:
     def __init__(self, routes: Iterable[Route]) -> None:
         given = [answer for route in routes for answer in route.operation.answers.values()]
         types = list({repr(answer): answer for answer in given if not _is_described(answer)}.values())
-        schemas, self.components = schemas_of([*types, answers.Error])
+        schemas, self.components = schemas_of([*types, responses.Error])
         self._schemas = {repr(answer): schema for answer, schema in zip(types, schemas, strict=False)}
 
     def content(self, answer: Any) -> dict[str, Any]:

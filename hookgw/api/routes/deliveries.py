@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import UNSET
 from quart import Blueprint, Response, request
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.auth import principal_here
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_delivery, present_lane, present_report
@@ -75,7 +75,7 @@ class DeliveryRoutes:
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
         return blueprint
 
-    @describes(TAG, {200: answers.DeliveryPage}, query=QUERY)
+    @describes(TAG, {200: responses.DeliveryPage}, query=QUERY)
     async def list_deliveries(self, instance: str) -> Response:
         """A page of an instance's deliveries, the newest first."""
         self._gateway.instances.get(instance)
@@ -83,7 +83,7 @@ class DeliveryRoutes:
         found = await self._gateway.store.list_deliveries(query)
         known = self._registrations(instance)
         return json_response(
-            answers.DeliveryPage(
+            responses.DeliveryPage(
                 deliveries=[self._present(one, known) for one in found],
                 cursor=found[-1].id if len(found) == query.limit else None,
             )
@@ -103,7 +103,7 @@ class DeliveryRoutes:
     def _kind(self, text: str) -> str:
         return self._gateway.catalog.resolve(text, "kind").name
 
-    @describes(TAG, {200: answers.Report})
+    @describes(TAG, {200: responses.Report})
     async def find(self, instance: str, name: str) -> Response:
         """One delivery with every attempt, by its own id or its event's."""
         instance_id = self._gateway.instances.get(instance).id
@@ -115,13 +115,13 @@ class DeliveryRoutes:
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
 
-    @describes(TAG, {202: answers.Delivery}, errors=(409,))
+    @describes(TAG, {202: responses.Delivery}, errors=(409,))
     async def resend(self, instance: str, name: str) -> Response:
         """Send one again, at the end of its lane."""
         summary = await self._gateway.deliveries.resend(instance, name)
         return json_response(self._present(summary, self._registrations(instance)), 202)
 
-    @describes(TAG, {202: answers.Replayed}, body=REPLAY_BODY, errors=(409,))
+    @describes(TAG, {202: responses.Replayed}, body=REPLAY_BODY, errors=(409,))
     async def replay(self, instance: str) -> Response:
         """Send many again, in their original order.
 
@@ -131,17 +131,17 @@ class DeliveryRoutes:
         body = await read_json(self._limit)
         asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
         replayed = await self._gateway.deliveries.replay(instance, asked)
-        return json_response(answers.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
+        return json_response(responses.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
 
     @staticmethod
-    def _present(summary: DeliverySummary, known: Mapping[str, Registration]) -> answers.Delivery:
+    def _present(summary: DeliverySummary, known: Mapping[str, Registration]) -> responses.Delivery:
         seen = summary if principal_here().is_global else redact(summary)
         return present_delivery(seen, known.get(summary.registration))
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         return {one.id: one for one in self._gateway.registrations.of_instance(instance)}
 
-    @describes("Lanes", {200: list[answers.Lane]})
+    @describes("Lanes", {200: list[responses.Lane]})
     async def lanes(self) -> Response:
         """All lanes that have something to do, or had a while ago."""
         now = self._gateway.clock.steady()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.openapi.describe import Body, Parameter, describes
 from hookgw.api.present import present_kind
 from hookgw.api.request_body import LINES, json_response
@@ -44,7 +44,7 @@ class EventRoutes:
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
 
-    @describes("Events", {202: answers.Emitted}, body=EMIT_BODY, query=(EMIT_KEY,))
+    @describes("Events", {202: responses.Emitted}, body=EMIT_BODY, query=(EMIT_KEY,))
     async def emit(self, instance: str) -> Response:
         """Accept events; the answer comes once they are on disk.
 
@@ -53,7 +53,7 @@ class EventRoutes:
         body = await self._emitting.emit(instance, request.headers, request.body)
         return Response(body, EMITTED, content_type=JSON)
 
-    @describes("Events", {200: list[answers.Kind]})
+    @describes("Events", {200: list[responses.Kind]})
     async def kinds(self) -> Response:
         """The catalog of event kinds."""
         return json_response([present_kind(kind) for kind in self._gateway.catalog])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 from quart import Blueprint, Response
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.openapi.describe import Other, describes
 from hookgw.api.present import present_secret
 from hookgw.api.request_body import json_response
@@ -35,17 +35,17 @@ class HealthRoutes:
         blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
         return blueprint
 
-    @describes(TAG, {200: answers.Health})
+    @describes(TAG, {200: responses.Health})
     async def healthz(self) -> Response:
         """The process lives."""
-        return json_response(answers.Health("ok"))
+        return json_response(responses.Health("ok"))
 
-    @describes(TAG, {200: answers.Health}, errors=(503,))
+    @describes(TAG, {200: responses.Health}, errors=(503,))
     async def readyz(self) -> Response:
         """The store writes and the lanes run."""
         with trio.move_on_after(READY_PATIENCE):
             await self._gateway.ready()
-            return json_response(answers.Health("ready"))
+            return json_response(responses.Health("ready"))
         raise Unavailable(f"The store did not write within {READY_PATIENCE:.0f} seconds.")
 
     @describes(TAG, {200: Other("text/plain", "In the exposition format of Prometheus.")})
@@ -54,7 +54,7 @@ class HealthRoutes:
         body, content_type = self._gateway.metrics.render()
         return Response(body, content_type=content_type)
 
-    @describes(TAG, {200: answers.Secret}, errors=(404,))
+    @describes(TAG, {200: responses.Secret}, errors=(404,))
     async def operations_secret(self) -> Response:
         """What signs operational events."""
         registration = self._gateway.operational.registration

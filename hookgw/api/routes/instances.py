@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from quart import Blueprint, Response, request
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.auth import principal_here
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
@@ -56,7 +56,7 @@ class InstanceRoutes:
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
 
-    @describes(TAG, {201: answers.CreatedInstance}, body=CREATE_BODY)
+    @describes(TAG, {201: responses.CreatedInstance}, body=CREATE_BODY)
     async def create(self) -> Response:
         """Create an instance, and a registration with it.
 
@@ -70,7 +70,7 @@ class InstanceRoutes:
             options=asked.options,
             webhook=asked.webhook,
         )
-        made = answers.CreatedInstance(instance=self._present(instance), hash=key)
+        made = responses.CreatedInstance(instance=self._present(instance), hash=key)
         stored = self._gateway.registrations.find(instance.name)
         if asked.webhook is not None and stored is not None:
             warnings = [*asked.warnings, *await self._gateway.registrations.warnings(stored)]
@@ -79,33 +79,33 @@ class InstanceRoutes:
             made.warnings = asked.warnings
         return json_response(made, 201)
 
-    @describes(TAG, {200: list[answers.ListedInstance]}, query=(NAME_QUERY,))
+    @describes(TAG, {200: list[responses.ListedInstance]}, query=(NAME_QUERY,))
     async def fetch_instances(self) -> Response:
         """The instances that the key may see."""
         may, name = principal_here().may, request.args.get("instanceName")
         seen = (one for one in self._gateway.instances.all() if may(one.name) and name in (None, one.name))
         return json_response([present_listed_instance(one, self._state(one.name)) for one in seen])
 
-    @describes(TAG, {200: answers.Connection})
+    @describes(TAG, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:
         """What the connection is doing."""
         return json_response(present_connection(instance, self._state(instance)))
 
-    @describes(TAG, {200: answers.Connection}, errors=(409,))
+    @describes(TAG, {200: responses.Connection}, errors=(409,))
     async def connect(self, instance: str) -> Response:
         """Start the connector; a QR code where there is one."""
         self._gateway.instances.get(instance)
         code = await self._gateway.instances.connect(instance)
         return json_response(present_connection(instance, self._state(instance), code))
 
-    @describes(TAG, {200: answers.Done}, errors=(409,))
+    @describes(TAG, {200: responses.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
         self._gateway.instances.get(instance)
         await self._gateway.instances.logout(instance)
         return json_response(present_done("Instance logged out"))
 
-    @describes(TAG, {200: answers.Done})
+    @describes(TAG, {200: responses.Done})
     async def delete(self, instance: str) -> Response:
         """Delete the instance with its registrations; what is pending becomes dead letters."""
         self._gateway.instances.get(instance)
@@ -115,5 +115,5 @@ class InstanceRoutes:
     def _state(self, instance: str) -> Any:
         return self._gateway.instances.connection_state(instance)
 
-    def _present(self, instance: Instance) -> answers.Instance:
+    def _present(self, instance: Instance) -> responses.Instance:
         return present_instance(instance, self._state(instance.name))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from quart import Blueprint, Response
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.auth import holder_here
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_done, present_key
@@ -46,7 +46,7 @@ class KeyRoutes:
             blueprint.add_url_rule(path, view_func=view, methods=[method])
         return blueprint
 
-    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409,))
+    @describes(TAG, {201: responses.CreatedKey}, body=CREATE_BODY, errors=(409,))
     async def create(self, instance: str) -> Response:
         """Make a key of an instance; it is shown only now.
 
@@ -55,7 +55,7 @@ class KeyRoutes:
         self._gateway.instances.get(instance)
         return await self._create(instance)
 
-    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409,))
+    @describes(TAG, {201: responses.CreatedKey}, body=CREATE_BODY, errors=(409,))
     async def create_global(self) -> Response:
         """Make a global key; it is shown only now."""
         return await self._create(None)
@@ -68,15 +68,15 @@ class KeyRoutes:
             scope, name, expires_at=asked.expires_at, maker=holder_here()
         )
         shown = msgspec.structs.asdict(present_key(stored, scope, current=holder_here().key, now=now))
-        made = answers.CreatedKey(key=key, warnings=warnings or msgspec.UNSET, **shown)
+        made = responses.CreatedKey(key=key, warnings=warnings or msgspec.UNSET, **shown)
         return json_response(made, 201)
 
-    @describes(TAG, {200: list[answers.Key]})
+    @describes(TAG, {200: list[responses.Key]})
     async def show(self, instance: str) -> Response:
         """The keys of an instance, the oldest first."""
         return self._show(instance)
 
-    @describes(TAG, {200: list[answers.Key]})
+    @describes(TAG, {200: list[responses.Key]})
     async def show_global(self) -> Response:
         """The global keys, the oldest first."""
         return self._show(None)
@@ -86,7 +86,7 @@ class KeyRoutes:
         keys = self._gateway.keys.list(scope)
         return json_response([present_key(key, scope, current=current, now=now) for key in keys])
 
-    @describes(TAG, {200: answers.Done}, errors=(409,))
+    @describes(TAG, {200: responses.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
         """Revoke a key of an instance: it opens nothing from now on.
 
@@ -96,7 +96,7 @@ class KeyRoutes:
         await self._gateway.keys.revoke(instance, key_name, by=holder_here())
         return json_response(present_done("Key deleted"))
 
-    @describes(TAG, {200: answers.Done}, errors=(404, 409))
+    @describes(TAG, {200: responses.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
         """Revoke a global key: it opens nothing from now on.
 

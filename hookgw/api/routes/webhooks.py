@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from quart import Blueprint, Response
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.auth import principal_here
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import (
@@ -72,7 +72,7 @@ class WebhookRoutes:
                 blueprint.add_url_rule(path, name, view, methods=[method])
         return blueprint
 
-    @describes(TAG, {201: answers.Registration}, body=SET_BODY)
+    @describes(TAG, {201: responses.Registration}, body=SET_BODY)
     async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Store a registration.
 
@@ -94,26 +94,26 @@ class WebhookRoutes:
         headers = unmask_headers(change.headers, stored.headers if stored else {})
         return msgspec.structs.replace(change, headers=headers)
 
-    @describes(TAG, {200: answers.Registration | None})
+    @describes(TAG, {200: responses.Registration | None})
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """The stored registration, or `null` where none is set."""
         self._gateway.instances.get(instance)
         stored = self._gateway.registrations.find(instance, label)
         return json_response(None if stored is None else self._present(stored, []))
 
-    @describes(TAG, {200: answers.Done})
+    @describes(TAG, {200: responses.Done})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration."""
         self._gateway.instances.get(instance)
         await self._gateway.registrations.delete(instance, label)
         return json_response(present_done("Webhook deleted"))
 
-    @describes(TAG, {200: answers.Secret})
+    @describes(TAG, {200: responses.Secret})
     async def secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """The newest signing secret; with signatures v1a, the public key: the private one is never shown."""
         return json_response(present_secret(self._stored(instance, label)))
 
-    @describes(TAG, {200: answers.PublicKey}, errors=(409,))
+    @describes(TAG, {200: responses.PublicKey}, errors=(409,))
     async def public_key(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """The newest public key of a registration with signatures v1a."""
         newest = self._stored(instance, label).secrets[0]
@@ -121,9 +121,9 @@ class WebhookRoutes:
             raise Conflict(
                 "The registration signs with v1, which has no public key; set signature v1a first."
             )
-        return json_response(answers.PublicKey(public_key_of(newest.value)))
+        return json_response(responses.PublicKey(public_key_of(newest.value)))
 
-    @describes(TAG, {200: answers.Secret}, body=ROTATE_BODY)
+    @describes(TAG, {200: responses.Secret}, body=ROTATE_BODY)
     async def rotate_secret(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Make a new signing secret; the old one goes on signing beside it for a while."""
         self._stored(instance, label)
@@ -132,13 +132,13 @@ class WebhookRoutes:
             present_secret(await self._gateway.registrations.rotate_secret(instance, label, grace))
         )
 
-    @describes(TAG, {200: answers.Attempt}, errors=(409,))
+    @describes(TAG, {200: responses.Attempt}, errors=(409,))
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Send an example event now, outside the lane."""
         self._stored(instance, label)
         return json_response(present_attempt(await self._gateway.registrations.test(instance, label)))
 
-    @describes(TAG, {200: list[answers.Lane]})
+    @describes(TAG, {200: list[responses.Lane]})
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Let the registration's lanes try again now."""
         self._stored(instance, label)
@@ -154,6 +154,6 @@ class WebhookRoutes:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")
         return stored
 
-    def _present(self, stored: Registration, warnings: list[str]) -> answers.Registration:
+    def _present(self, stored: Registration, warnings: list[str]) -> responses.Registration:
         instance = self._gateway.instances.get(stored.instance)
         return present_registration(stored, instance.id, self._gateway.catalog, warnings)
