@@ -1,8 +1,6 @@
-"""Records as the JSON that callers see: the types in :mod:`hookgw.api.responses`."""
+"""Converts records to the types of :mod:`hookgw.api.responses`, which are encoded as JSON."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,32 +8,34 @@ from hookgw.api import responses
 from hookgw.models.api_keys import Key
 from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
-from hookgw.models.deliveries import Attempt, DeliveryState
-from hookgw.models.events import Catalog, Event, EventKind
+from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
+from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance
-from hookgw.models.registrations import Registration, RetryOptions
+from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.models.units import Duration
 from hookgw.models.userinfo import MASK, with_masked_user
 from hookgw.store import DeliveryReport, DeliverySummary
 
-if TYPE_CHECKING:
-    from hookgw.models.deliveries import LaneStatistics
-
 
 def present_done(message: str) -> responses.Done:
-    """The answer of calls that delete or end something."""
+    """Return the response of a call that deletes or ends something."""
     return responses.Done("SUCCESS", False, responses.DoneMessage(message))
 
 
 def present_registration(
     registration: Registration, instance_id: str, catalog: Catalog, warnings: list[str]
 ) -> responses.Registration:
-    """A registration as ``set`` and ``find`` give it.
+    """Return a registration as ``set`` and ``find`` do: headers and URL masked, without secrets.
 
-    Values of headers, and user and password of the URL, are masked; secrets are left out.
+    Args:
+        registration: the stored registration.
+        instance_id: the id of its instance.
+        catalog: lists the kinds if the registration receives every kind.
+        warnings: sentences about the request or the URL.
     """
-    reason = registration.disabled_reason or "It was set with enabled false."
+    reason = registration.disabled_reason or "It was set with enabled: false."
+    retry = registration.retry
     return responses.Registration(
         id=registration.id,
         instance=registration.instance,
@@ -50,7 +50,11 @@ def present_registration(
         ordering=registration.ordering,
         concurrency=registration.concurrency,
         timeout=present_duration(registration.timeout),
-        retry=_retry(registration.retry),
+        retry=responses.Retry(
+            schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
+            max_age=present_duration(retry.max_age),
+            disable_after=present_duration(retry.disable_after),
+        ),
         plugins=registration.plugins,
         created_at=rfc3339(registration.created_at),
         updated_at=rfc3339(registration.updated_at),
@@ -62,33 +66,24 @@ def present_registration(
 
 
 def present_secret(registration: Registration) -> responses.Secret:
-    """What verifies its deliveries: the newest secret, or the public half of the newest ed25519 key."""
+    """Return what verifies deliveries: the newest secret, or the public part of the newest ed25519 key."""
     newest = registration.secrets[0]
     if newest.signature is Signature.V1A:
         return responses.Secret(public_key=public_key_of(newest.value))
     return responses.Secret(secret=newest.value)
 
 
-def _retry(retry: RetryOptions) -> responses.Retry:
-    return responses.Retry(
-        schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
-        max_age=present_duration(retry.max_age),
-        disable_after=present_duration(retry.disable_after),
-    )
-
-
 def present_duration(seconds: float | None) -> str | None:
-    """A length of time with its unit, as ``set`` takes it."""
+    """Return a duration with its unit, as ``set`` accepts it."""
     return None if seconds is None else str(Duration(seconds))
 
 
 def present_time(seconds: float | None) -> str | None:
-    """A moment as RFC 3339; ``None`` for none, which the records also write as 0."""
+    """Return a time in RFC 3339; ``None`` for no time, which records also write as 0."""
     return rfc3339(seconds) if seconds else None
 
 
 def present_instance(instance: Instance, state: ConnectionState) -> responses.Instance:
-    """An instance."""
     return responses.Instance(
         instance_name=instance.name,
         instance_id=instance.id,
@@ -99,7 +94,6 @@ def present_instance(instance: Instance, state: ConnectionState) -> responses.In
 
 
 def present_listed_instance(instance: Instance, state: ConnectionState) -> responses.ListedInstance:
-    """An instance in a list."""
     return responses.ListedInstance(
         id=instance.id,
         name=instance.name,
@@ -111,7 +105,6 @@ def present_listed_instance(instance: Instance, state: ConnectionState) -> respo
 def present_connection(
     instance: str, state: ConnectionState, code: QRCode | None = None
 ) -> responses.Connection:
-    """The state of an instance's connection, and the QR code where there is one."""
     named = responses.NamedState(instance, state)
     if code is None:
         return responses.Connection(instance=named)
@@ -121,7 +114,14 @@ def present_connection(
 
 
 def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> responses.Key:
-    """What is kept of a key; ``current`` is the caller's own, ``now`` the steady clock's."""
+    """Return a key without its secret.
+
+    Args:
+        key: the stored key.
+        instance: its instance; ``None`` for a global key.
+        current: the caller's key.
+        now: the time of the steady clock.
+    """
     return responses.Key(
         name=key.name,
         instance=instance,
@@ -134,7 +134,6 @@ def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> 
 
 
 def present_attempt(attempt: Attempt) -> responses.Attempt:
-    """One attempt."""
     return responses.Attempt(
         number=attempt.number,
         at=rfc3339(attempt.at),
@@ -147,7 +146,6 @@ def present_attempt(attempt: Attempt) -> responses.Attempt:
 
 
 def present_kind(kind: EventKind) -> responses.Kind:
-    """An event kind of the catalog."""
     return responses.Kind(
         name=kind.name,
         dotted=kind.dotted_name,
@@ -161,7 +159,7 @@ def present_kind(kind: EventKind) -> responses.Kind:
 
 
 def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> responses.Delivery:
-    """A delivery as a list shows it; ``registration`` is what is stored of it now, if anything is."""
+    """Return a delivery as in a list; ``registration`` is ``None`` if it was deleted."""
     pending = delivery.state is DeliveryState.PENDING
     return responses.Delivery(
         id=delivery.id,
@@ -183,29 +181,33 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
 def present_report(
     report: DeliveryReport, registration: Registration | None, instance_id: str, catalog: Catalog
 ) -> responses.Report:
-    """A delivery with its event, its registration, and every attempt, the first one first."""
-    listed = msgspec.structs.asdict(present_delivery(report.summary, registration))
-    shown = None if registration is None else present_registration(registration, instance_id, catalog, [])
-    attempts = [present_attempt(attempt) for attempt in report.attempts]
-    return responses.Report(
-        **(listed | {"attempts": attempts}), event=_event(report.event), registration=shown
+    """Return a delivery with its event, its registration, and every attempt, oldest first."""
+    event = report.event
+    fields = msgspec.structs.asdict(present_delivery(report.summary, registration))
+    fields["attempts"] = [present_attempt(attempt) for attempt in report.attempts]
+    fields["registration"] = (
+        None if registration is None else present_registration(registration, instance_id, catalog, [])
     )
-
-
-def _event(event: Event) -> responses.Event:
-    return responses.Event(
+    fields["event"] = responses.Event(
         id=event.id,
         event=event.kind,
         instance=event.instance,
-        data=msgspec.Raw(event.data_json),
+        data=msgspec.Raw(event.data_json),  # the bytes that were emitted: key order and digits survive
         date_time=event.date_time,
         sender=event.sender,
         server_url=event.server_url,
     )
+    return responses.Report(**fields)
 
 
 def present_lane(lane: LaneStatistics, registration: Registration | None, now: float) -> responses.Lane:
-    """A lane of a registration, which may be deleted by now; ``now`` is the steady clock's."""
+    """Return the state of a lane.
+
+    Args:
+        lane: a snapshot of it.
+        registration: the lane's registration; ``None`` if it was deleted.
+        now: the time of the steady clock.
+    """
     return responses.Lane(
         lane=lane.lane,
         registration=lane.registration,

@@ -42,7 +42,7 @@ async def test_some_routes_need_the_global_key(
     _, key, _ = await gateway.instances.create("loja1")
     response = await client.get(path, headers={"apikey": key})
     assert response.status_code == 403
-    assert shape_of(response) == ["Only a global key may do this."]
+    assert shape_of(response) == ["This call requires a global key."]
     assert (await client.get(path)).status_code == 200
 
 

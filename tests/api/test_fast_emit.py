@@ -246,7 +246,7 @@ async def test_failures_are_answered_alike(
         raise error
 
     await gateway.instances.create("loja1")
-    monkeypatch.setattr(gateway, "accept", fail)
+    monkeypatch.setattr(gateway.events, "accept", fail)
     seen = []
     for shortened in (True, False):
         app = create_app(gateway)

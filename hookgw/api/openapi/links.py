@@ -1,4 +1,4 @@
-"""Which call leads to which: what one answers is what others name. No I/O."""
+"""OpenAPI links: which fields of a response are parameters of other calls. No I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 _INSTANCE = {"instance": "$request.path.instance"}
 _LABELLED = _INSTANCE | {"label": "$request.path.label"}
-_MADE = {"instance": "$response.body#/instance/instanceName"}
+_CREATED = {"instance": "$response.body#/instance/instanceName"}
 _REGISTRATION = (
     "webhookFind",
     "webhookTest",
@@ -15,25 +15,21 @@ _REGISTRATION = (
     "webhookPublicKey",
     "webhookRotateSecret",
     "webhookResume",
+    "webhookDelete",
 )
 
-LEADS: tuple[tuple[str, str, Mapping[str, str], tuple[str, ...]], ...] = (
+LINKS: tuple[tuple[str, str, Mapping[str, str], tuple[str, ...]], ...] = (
     (
         "instanceCreate",
         "201",
-        _MADE,
+        _CREATED,
         ("webhookSet", "instanceConnect", "instanceConnectionState", "messageSendText", "instanceDelete"),
     ),
     ("keyCreate", "201", _INSTANCE | {"key_name": "$response.body#/name"}, ("keyDelete",)),
     ("keyCreateGlobal", "201", {"key_name": "$response.body#/name"}, ("keyDeleteGlobal",)),
     ("instanceConnect", "200", _INSTANCE, ("messageSendText", "instanceLogout")),
-    ("webhookSet", "201", _INSTANCE, (*_REGISTRATION, "webhookDelete", "eventEmit")),
-    (
-        "webhookSetLabelled",
-        "201",
-        _LABELLED,
-        tuple(f"{name}Labelled" for name in (*_REGISTRATION, "webhookDelete")),
-    ),
+    ("webhookSet", "201", _INSTANCE, (*_REGISTRATION, "eventEmit")),
+    ("webhookSetLabelled", "201", _LABELLED, tuple(f"{name}Labelled" for name in _REGISTRATION)),
     ("eventEmit", "202", _INSTANCE, ("deliveryList", "deliveryReplay")),
     (
         "eventEmit",
@@ -42,14 +38,14 @@ LEADS: tuple[tuple[str, str, Mapping[str, str], tuple[str, ...]], ...] = (
         ("deliveryFind", "deliveryResend"),
     ),
 )
-"""An operation, the status of its answer, what the others are given of it, and those others."""
+"""An operation, the status of its response, parameters from that response, and the calls that take them."""
 
 
 def links_of(operation_id: str, status: str) -> dict[str, Any]:
-    """The links of an answer."""
+    """Return the links of a response."""
     return {
-        target: {"operationId": target, "parameters": dict(given)}
-        for source, answered, given, targets in LEADS
-        if (source, answered) == (operation_id, status)
+        target: {"operationId": target, "parameters": dict(parameters)}
+        for source, source_status, parameters, targets in LINKS
+        if (source, source_status) == (operation_id, status)
         for target in targets
     }

@@ -34,7 +34,9 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
         address = f"127.0.0.1:{taken.socket.getsockname()[1]}"
         with socket.create_server(("127.0.0.1", 0)) as free:
             other = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(StartError, match=f"cannot listen on {address}: another process is listening there"):
+        with pytest.raises(
+            StartError, match=f"cannot listen on {address}: another process is listening there"
+        ):
             async with open_listeners([other, address]):
                 pass
         async with open_listeners([other]):

@@ -1,4 +1,4 @@
-"""The request_filter against a parser of its own kind: whatever comes, both see the same requests, and no more."""
+"""Compares the request filter with an independent parser: both see the same requests, however bytes are cut."""
 
 from __future__ import annotations
 
