@@ -1,7 +1,6 @@
-"""hookgw: a webhook gateway for messaging instances.
+"""hookgw: a durable webhook gateway for messaging instances.
 
-What plugin authors import. Everything here is stable within a major version. The names are looked
-up when they are first used, so that ``hookgw --version`` need not import them all.
+Plugin authors import from here; every name is stable within a major version.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from hookgw.models.registrations import Registration
     from hookgw.plugins.hookspecs import hookimpl
 
+# Names are loaded on first use, so that `hookgw --version` does not import everything.
 _HOMES = {
     "hookgw.api.openapi.describe": ("describes",),
     "hookgw.models.connectors": ("ConnectionState", "Connector", "QRCode", "Session"),

@@ -1,4 +1,4 @@
-"""The ``hookgw`` command, also as ``python -m hookgw``."""
+"""Run the ``hookgw`` command as ``python -m hookgw``."""
 
 from __future__ import annotations
 

@@ -1,18 +1,19 @@
 """Delivers in the exact form of Evolution API, for receivers that were written for it.
 
-The body has Evolution API's keys in its order, with the dotted name of the kind, and the headers
-``X-Instance-Name``, ``X-Event-Type`` and ``X-Timestamp`` are added. A header ``jwt_key`` of a
-registration is not sent: each attempt carries a fresh ``Authorization: Bearer`` token signed with it.
+The body has Evolution API's keys in their order and the dotted name of the kind. The headers
+``X-Instance-Name``, ``X-Event-Type`` and ``X-Timestamp`` are added. A registration's header ``jwt_key`` is
+never sent: instead, each attempt has a new ``Authorization: Bearer`` token signed with that key.
 
 For one registration::
 
     {"url": "https://…", "plugins": {"evolution_envelope": {}}}
 
-For all, with ``{"enabled": false}`` as the way out for one::
+For all registrations, except those with ``{"enabled": false}``::
 
     plugins: {options: {evolution_envelope: {all: true}}}
 
-An example of ``hookgw_encode`` and ``hookgw_prepare``, and of options in both places.
+An example of ``hookgw_encode`` and ``hookgw_prepare``, and of options in the
+configuration and in registrations.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from hookgw.models.clock import rfc3339
 from . import gateway_kinds
 
 NAME = "evolution_envelope"
+# Seconds. Evolution API's own value: a receiver may check it.
 TOKEN_LIFETIME = 600
-"""How long a token is valid, in seconds; Evolution API's own choice."""
 
-_DOTTED = {kind.name: kind.dotted_name for kind in gateway_kinds.hookgw_event_kinds()}
+_DOTTED = {kind.name: kind.dotted_name for kind in gateway_kinds.KINDS}
 _JWT_HEADER = {"alg": "HS256", "typ": "JWT"}
 
 
@@ -43,8 +44,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The block ``plugins.options.evolution_envelope`` of the configuration.
 
     Attributes:
-        all: whether every registration is delivered to in this form.
-        server_url: what the body says as ``server_url`` of events that name none.
+        all: use this form for every registration.
+        server_url: ``server_url`` in the body, for events without their own.
     """
 
     all: bool = False
@@ -55,8 +56,8 @@ class RegistrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """The block of a registration.
 
     Attributes:
-        enabled: whether it is delivered to in this form.
-        apikey: what the body says as ``apikey``; receivers written for Evolution API may check it.
+        enabled: use this form for the registration.
+        apikey: ``apikey`` in the body; receivers that were written for Evolution API may check it.
     """
 
     enabled: bool = True
@@ -64,10 +65,11 @@ class RegistrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """The body. Its keys and their order are Evolution API's; what is unknown is null."""
+    """The body, with Evolution API's keys in their order. Unknown values are null."""
 
     event: str
     instance: str
+    # Raw: the payload keeps the bytes that the producer sent, with its key order and numbers.
     data: msgspec.Raw
     destination: str
     date_time: str
@@ -77,7 +79,9 @@ class Envelope(msgspec.Struct, frozen=True):
 
 
 class Setting:
-    """What the configuration says; set at the start."""
+    """The options of the configuration."""
+
+    # A module variable would do as well: each gateway loads its own copy of this module.
 
     options = Options()
 
@@ -96,19 +100,19 @@ def _dotted(kind: str) -> str:
 
 @hookimpl
 def hookgw_configure(options: dict[str, Any]) -> None:
-    """Take the options of the configuration."""
+    """Check and keep the options of the configuration."""
     Setting.options = msgspec.convert(options, Options)
 
 
 @hookimpl
 def hookgw_check_registration(options: dict[str, Any]) -> None:
-    """Refuse an unknown option and a wrong type."""
+    """Reject unknown options and wrong types."""
     msgspec.convert(options, RegistrationOptions)
 
 
 @hookimpl
 def hookgw_encode(event: Event, registration: Registration) -> bytes | None:
-    """Give the body in Evolution API's form, where the registration is to have it."""
+    """Encode the body in Evolution API's form, if the registration wants it."""
     options = _options_of(registration)
     if not options.enabled:
         return None
@@ -127,11 +131,10 @@ def hookgw_encode(event: Event, registration: Registration) -> bytes | None:
 
 @hookimpl
 def hookgw_prepare(request: Outgoing, event: Event, registration: Registration) -> None:
-    """Add Evolution API's headers, and a token in the place of ``jwt_key``.
-
-    The key is turned into a token also where the body is hookgw's own: it must never be sent.
-    """
+    """Add Evolution API's headers, and replace ``jwt_key`` with a token."""
+    # For each attempt and not in hookgw_encode: a retry an hour later needs a token that is still valid.
     now = time.time()
+    # Even if the registration does not use this form: a signing key must never be sent.
     jwt_key = request.headers.pop("jwt_key", None)
     if jwt_key is not None:
         request.headers["authorization"] = f"Bearer {mint_token(jwt_key, now)}"
@@ -142,10 +145,10 @@ def hookgw_prepare(request: Outgoing, event: Event, registration: Registration) 
 
 
 def mint_token(key: str, now: float) -> str:
-    """A JSON Web Token signed with HMAC-SHA256 (RFC 7519, RFC 7515), as Evolution API makes it.
+    """Return a JSON Web Token signed with HMAC-SHA256 (RFC 7519), with Evolution API's claims.
 
     Args:
-        key: the secret that the receiver shares.
+        key: the secret shared with the receiver.
         now: the time of issue, in seconds since the epoch.
     """
     claims = {"iat": int(now), "exp": int(now) + TOKEN_LIFETIME, "app": "evolution", "action": "webhook"}
@@ -155,4 +158,5 @@ def mint_token(key: str, now: float) -> str:
 
 
 def _base64url(raw: bytes) -> bytes:
+    # JWS uses base64url without padding (RFC 7515, section 2).
     return base64.urlsafe_b64encode(raw).rstrip(b"=")

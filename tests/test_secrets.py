@@ -18,7 +18,7 @@ import trio
 
 from hookgw.cli.group import main as command
 from hookgw.cli.logging_setup import configure_logging
-from hookgw.cli.running import run_to_end
+from hookgw.cli.process import run_to_end
 from hookgw.config.load import load_settings
 from hookgw.testing import Receiver, open_receiver
 from tests.support.secrets_world import SHOWN, World, bodies, fill, open_world, settle, walk

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from hookgw.api.server.certificates import load_context
-from hookgw.cli.configuration import find_config, read_hooks, read_settings, warn_of_exposed_secrets
+from hookgw.cli.configuration import find_config, load_hooks, read_settings, warn_of_exposed_secrets
 
 
 @click.command("check-config")
@@ -15,14 +15,15 @@ from hookgw.cli.configuration import find_config, read_hooks, read_settings, war
     "file", required=False, envvar="HOOKGW_CONFIG", type=click.Path(dir_okay=False, path_type=Path)
 )
 def check_config(file: Path | None) -> None:
-    """Check whether a configuration is right.
+    """Check the configuration without starting the gateway.
 
-    Reads FILE, by default the one that `hookgw serve` would read, with the environment over it, and loads
-    the plugins and the certificate. Exit code 1 where the start would stop.
+    Checks FILE, or the file that `hookgw serve` would read, together with the
+    HOOKGW_… environment variables. Also loads the plugins and the
+    certificate. Exits with code 1 if the gateway would not start.
     """
     settings, base = read_settings(file)
-    read_hooks(settings, base)
+    load_hooks(settings, base)
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
-    warn_of_exposed_secrets(file)
-    click.echo(f"{find_config(file) or 'The configuration (no file, defaults)'} is valid.")
+    warn_of_exposed_secrets(file)  # after load_hooks, which configures the log
+    click.echo(f"{find_config(file) or 'The configuration (defaults and environment, no file)'} is valid.")

@@ -1,10 +1,11 @@
-"""The client of the HTTP interface that the commands share."""
+"""The client of the HTTP API that the commands share."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -13,39 +14,47 @@ import click
 import httpx
 
 from hookgw._version import __version__
-from hookgw.cli.failure import Away, Failed
+from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.models.userinfo import with_masked_user
 
 R = TypeVar("R")
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
-ANSWER_TIMEOUT = 60.0
-"""Seconds to wait for an answer; `webhook test` takes as long as the receiver may take."""
-AWAY = frozenset({502, 503, 504})
-"""Answers that say that hookgw, or what stands before it, cannot just now."""
+CONNECT_TIMEOUT = 5.0  # a running gateway accepts at once: a wrong address must not take a minute
+RESPONSE_TIMEOUT = 60.0
+"""Seconds. ``webhook test`` responds only after the receiver has, which may take that long."""
+UNAVAILABLE = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+"""Statuses by which hookgw, or a proxy before it, says that a retry may succeed."""
 
 
 class Client:
-    """Calls a gateway over HTTP.
+    """A synchronous client of a gateway's HTTP API.
 
     Use it as a context manager: it owns its connection and closes it on exit.
 
     Args:
-        server: the gateway's address, with its base path if it has one; or ``unix:/path/to/socket``.
-        key: sent as ``apikey``; ``None`` sends none.
+        server: the gateway's URL, with its base path if it has one, or ``unix:/path/to/socket``.
+        key: sent in the ``apikey`` header; ``None`` sends no key.
 
     Raises:
-        click.UsageError: the address is neither of the two forms.
-        Failed: the authorities that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names cannot be read.
+        click.UsageError: ``server`` has neither form.
+        Failed: the certificates that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names cannot be read.
     """
 
     def __init__(self, server: str, key: str | None) -> None:
+        # Every message names the server, and terminals are shared: never print a password.
         self._server = with_masked_user(server)
+        if server.startswith("unix:"):
+            # The host is never resolved, but HTTP requires one. Without TLS no certificates need loading.
+            url = "http://localhost"
+            transport = httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)
+        else:
+            url, transport = server, _tcp_transport(server)
         self._http = httpx.Client(
-            base_url=_base_url(server),
-            transport=_transport(server),
+            base_url=url,
+            transport=transport,
             headers={"user-agent": f"hookgw-cli/{__version__}"} | ({"apikey": key} if key else {}),
-            timeout=httpx.Timeout(ANSWER_TIMEOUT, connect=5),
+            # Never through a proxy of the environment: it would see the key.
             trust_env=False,
         )
 
@@ -60,60 +69,59 @@ class Client:
     def call(
         self,
         method: str,
-        *path: str,
-        body: Any = None,
+        *path: str | None,
+        body: Mapping[str, Any] | None = None,
         content: bytes | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str | int | None] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Make one request and give what the answer says.
+        """Send one request and return the decoded JSON of the response.
 
         Args:
-            method: of HTTP.
-            path: its segments; each is quoted, so that a name can hold anything.
-            body: a value to send as JSON.
-            content: bytes to send as they are, in the place of ``body``.
-            content_type: of ``content``.
-            query: parameters; those that are ``None`` are left out.
-            timeout: seconds to wait for the answer, if not :data:`ANSWER_TIMEOUT`.
-
-        Returns:
-            The answer's JSON, decoded.
+            method: the HTTP method.
+            path: the segments of the path. ``None`` is left out; each other segment is quoted, so that a name
+                may contain any character.
+            body: an object to send as JSON; fields with the value ``None`` are left out.
+            content: bytes to send unchanged, instead of ``body``.
+            content_type: the type of ``content``.
+            query: parameters; those with the value ``None`` are left out.
+            timeout: seconds to wait for the response; by default :data:`RESPONSE_TIMEOUT`.
 
         Raises:
-            Away: nobody answers, or the answer is that hookgw cannot just now.
-            Failed: the answer is no JSON, or it is another error: then with the gateway's own
-                messages.
+            ServerUnavailable: the gateway does not respond, or responds 502, 503 or 504.
+            Failed: the response is another error, with the gateway's own messages, or is not JSON.
         """
-        given = {name: value for name, value in (query or {}).items() if value is not None}
-        patience = ANSWER_TIMEOUT if timeout is None else timeout
-        options: dict[str, Any] = {"params": given, "timeout": httpx.Timeout(patience, connect=5)}
+        seconds = RESPONSE_TIMEOUT if timeout is None else timeout
+        options: dict[str, Any] = {
+            "params": {name: value for name, value in (query or {}).items() if value is not None},
+            "timeout": httpx.Timeout(seconds, connect=CONNECT_TIMEOUT),
+        }
         if content is not None:
             options |= {"content": content, "headers": {"content-type": content_type}}
         elif body is not None:
-            options["json"] = body
+            # To the API, null is a value and not a missing field.
+            options["json"] = {name: value for name, value in body.items() if value is not None}
         try:
-            answer = self._http.request(method, "/".join(map(_segment, path)), **options)
+            url = "/".join(_quote_segment(segment) for segment in path if segment is not None)
+            response = self._http.request(method, url, **options)
         except httpx.HTTPError as error:
-            raise Away(_no_answer(self._server, error, patience)) from error
-        return self._read(answer)
-
-    def _read(self, answer: httpx.Response) -> Any:
-        failure = Away if answer.status_code in AWAY else Failed
+            raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
+        failure = ServerUnavailable if response.status_code in UNAVAILABLE else Failed
         try:
-            value = answer.json()
+            value = response.json()
         except ValueError as error:
             raise failure(
-                f"{self._server} answered {answer.status_code} with something that is not JSON; is it hookgw?"
+                f"The response of {self._server} (status {response.status_code}) is not JSON. "
+                "Check that --server or HOOKGW_URL is the address of hookgw."
             ) from error
-        if not answer.is_success:
-            raise failure(*_error_messages(answer, value))
+        if not response.is_success:
+            raise failure(*_error_messages(response, value))
         return value
 
 
 def server_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Give a command the options ``--server`` and ``--key``, and a client as its first argument."""
+    """Add the options ``--server`` and ``--key`` to a command, and pass it a client as its first argument."""
 
     @click.option(
         "--server",
@@ -121,9 +129,9 @@ def server_options(function: Callable[..., R]) -> Callable[..., R]:
         default=DEFAULT_SERVER,
         show_default=True,
         metavar="URL",
-        help="Where hookgw listens: an http or https URL, or unix:/path. Also HOOKGW_URL.",
+        help="Address of hookgw: an http(s) URL, or unix:/path. Or set HOOKGW_URL.",
     )
-    @click.option("--key", envvar="HOOKGW_KEY", metavar="KEY", help="The key to show. Also HOOKGW_KEY.")
+    @click.option("--key", envvar="HOOKGW_KEY", metavar="KEY", help="API key. Or set HOOKGW_KEY.")
     @functools.wraps(function)
     def command(*, server: str, key: str | None, **options: Any) -> R:
         with Client(server, key) as client:
@@ -132,58 +140,54 @@ def server_options(function: Callable[..., R]) -> Callable[..., R]:
     return command
 
 
-def _base_url(server: str) -> str:
-    if server.startswith("unix:"):
-        return "http://localhost"
+def _tcp_transport(server: str) -> httpx.HTTPTransport:
     try:
         url = httpx.URL(server)
     except httpx.InvalidURL:
         url = httpx.URL()
     if url.scheme not in ("http", "https") or not url.host:
         raise click.UsageError(
-            f"--server must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}; "
-            f"for example {DEFAULT_SERVER}"
+            f"--server must be an http or https URL, or unix:/path, not {with_masked_user(server)!r}. "
+            f"Example: {DEFAULT_SERVER}"
         )
-    return server
-
-
-def _transport(server: str) -> httpx.HTTPTransport:
-    if server.startswith("unix:"):
-        return httpx.HTTPTransport(uds=server.removeprefix("unix:"), verify=False)
-    # A context that trusts the machine's authorities takes 0.1 s to make: only where it is used.
     try:
-        return httpx.HTTPTransport(verify=httpx.URL(server).scheme == "https")
-    except OSError as error:  # ssl.SSLError is one
+        # Loading the machine's certificates takes 0.1 s: skip it for http.
+        return httpx.HTTPTransport(verify=url.scheme == "https")
+    except OSError as error:  # ssl.SSLError is a subclass
         file = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
-        raise Failed(f"SSL_CERT_FILE: {file} cannot be read, or holds no certificate in PEM.") from error
+        raise Failed(
+            f"SSL_CERT_FILE: {file} cannot be read, or contains no certificate in PEM format."
+        ) from error
 
 
-def _segment(text: str) -> str:
+def _quote_segment(text: str) -> str:
     quoted = quote(text, safe="")
+    # httpx resolves dot segments (RFC 3986, section 5.2.4): an instance named ".." would change the path.
     return quoted.replace(".", "%2E") if quoted in (".", "..") else quoted
 
 
-def _no_answer(server: str, error: httpx.HTTPError, timeout: float) -> str:
+def _transport_message(server: str, error: httpx.HTTPError, timeout: float) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return (
             f"The certificate of {server} is not trusted ({error}). "
-            "Where it is one of your own, name it: SSL_CERT_FILE=cert.pem hookgw …"
+            "If it is your own, set SSL_CERT_FILE=cert.pem."
         )
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return (
-            f"hookgw does not answer at {server} ({error}). Start it with `hookgw serve`, "
-            "or say where it listens with --server or HOOKGW_URL."
+            f"Cannot connect to hookgw at {server} ({error}). "
+            "Start it with `hookgw serve`, or set its address with --server or HOOKGW_URL."
         )
     if isinstance(error, httpx.TimeoutException):
-        return f"{server} took the request but did not answer within {timeout:g} s."
-    return f"The connection to {server} broke before the whole answer had come ({error})."
+        return f"{server} accepted the request but did not respond within {timeout:g} s."
+    return f"The connection to {server} broke before the response was complete ({error})."
 
 
-def _error_messages(answer: httpx.Response, value: Any) -> list[str]:
-    """What the gateway says is wrong: the messages of the one error shape."""
-    response = value.get("response") if isinstance(value, dict) else None
-    said = response.get("message") if isinstance(response, dict) else None
-    messages = [str(line) for line in said] if isinstance(said, list) else []
-    if answer.status_code == httpx.codes.UNAUTHORIZED:
-        messages.append("Give the key with --key or HOOKGW_KEY.")
-    return messages or [f"{answer.status_code} {answer.reason_phrase}"]
+def _error_messages(response: httpx.Response, value: Any) -> list[str]:
+    # A proxy before hookgw may answer with JSON of another shape: trust nothing about it.
+    error = value.get("response") if isinstance(value, dict) else None
+    lines = error.get("message") if isinstance(error, dict) else None
+    messages = [str(line) for line in lines] if isinstance(lines, list) else []
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
+        # The gateway speaks of the apikey header, which users of a command do not set themselves.
+        messages.append("Set the key with --key or HOOKGW_KEY.")
+    return messages or [f"{response.status_code} {response.reason_phrase}"]

@@ -1,4 +1,4 @@
-"""Where a command finds the configuration, and what it makes of it."""
+"""Find and load the configuration and its plugins, for the commands that need them."""
 
 from __future__ import annotations
 
@@ -24,55 +24,57 @@ DEFAULT_FILE = Path("config.yaml")
 
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--config``, as its argument ``config``."""
+    """Add the option ``--config`` to a command, as its argument ``config``."""
     return click.option(
         "--config",
         type=click.Path(dir_okay=False, path_type=Path),
         envvar="HOOKGW_CONFIG",
-        help="The configuration file. Also HOOKGW_CONFIG.  [default: config.yaml, where there is one]",
+        help="The configuration file. Or set HOOKGW_CONFIG.  [default: config.yaml, if it exists]",
     )(command)
 
 
 def find_config(given: Path | None) -> Path | None:
-    """The file to read: the given one, else ``config.yaml`` here, else ``None`` for the defaults."""
+    """Return the given file, else ``config.yaml`` if it exists here, else ``None`` (use the defaults)."""
     if given is not None:
         return given
     return DEFAULT_FILE if DEFAULT_FILE.exists() else None
 
 
 def read_settings(given: Path | None) -> tuple[Settings, Path]:
-    """The settings from the file that :func:`find_config` finds, and the environment.
+    """Load the settings from the file of :func:`find_config` and from the environment.
 
     Returns:
-        them, and the folder that relative plugin folders are below.
+        The settings, and the folder to which relative plugin folders refer.
 
     Raises:
-        ConfigError: a key or value is wrong; the message names its path and line.
+        ConfigError: a key or value is wrong. The message names its path and line.
     """
     path = find_config(given)
+    # Plugin folders are relative to the file, so that the directory of a service does not matter.
     settings = load_settings(path, os.environ)
     return settings, (path.parent if path else Path())
 
 
 def warn_of_exposed_secrets(given: Path | None) -> None:
-    """Log a warning where others can read a secret in the file that :func:`find_config` finds."""
+    """Log a warning if other users can read a secret in the file of :func:`find_config`."""
     path = find_config(given)
     exposed = exposed_secrets(path) if path is not None else []
     if path is not None and exposed:
         structlog.get_logger("hookgw.config").warning(
-            "others can read secrets in the configuration file",
+            "other users can read secrets in the configuration file",
             file=str(path),
             keys=exposed,
-            mend=f"chmod o-r {shlex.quote(str(path))}",
+            fix=f"chmod o-r {shlex.quote(str(path))}",
         )
 
 
-def read_hooks(settings: Settings, base: Path) -> Hooks:
-    """The plugins that the settings name, with their options checked. Warnings go to standard error.
+def load_hooks(settings: Settings, base: Path) -> Hooks:
+    """Load the plugins that the settings name and check their options. Log to standard error.
 
     Raises:
         StartError: a plugin cannot be loaded, or refuses its options.
     """
+    # Standard output belongs to the command's result, which a program may read.
     configure_logging(msgspec.structs.replace(settings.log, format="text"), sys.stderr)
     loaded = load_plugins(settings.plugins, base=base)
     hooks = Hooks(loaded, hook_timeout=settings.plugins.hook_timeout, on_failure=None)
@@ -84,8 +86,10 @@ def add_plugin_commands(group: click.Group) -> None:
     """Let the configured plugins add their commands to a group.
 
     Raises:
-        StartError: the configuration or a plugin is at fault.
+        StartError: the configuration or a plugin is wrong.
     """
+    # `--config` belongs to commands, and click looks for a command before it parses that command's options:
+    # only the environment can name the file here.
     given = os.environ.get("HOOKGW_CONFIG")
     settings, base = read_settings(Path(given) if given else None)
-    read_hooks(settings, base).commands(group)
+    load_hooks(settings, base).commands(group)

@@ -1,4 +1,4 @@
-"""``hookgw delivery``: what became of the events, and sending them again."""
+"""``hookgw delivery``: what happened to events, and how to send them again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.fields import read_moment
+from hookgw.cli.fields import read_time
 from hookgw.cli.output import json_option, printable, show_fields, show_json, show_table
 from hookgw.cli.replay import replay
 
@@ -27,45 +27,49 @@ LISTED_DEAD = {
     "kind": "kind",
     "label": "label",
     "attempts": "attempts",
-    "finishedAt": "given up",
-    "reason": "because",
+    "finishedAt": "finished",
+    "reason": "reason",
 }
-"""The columns of the lists, by the field of a delivery."""
+"""The headings of the lists, by the field of a delivery."""
 
 
 @click.group()
 def delivery() -> None:
-    """List deliveries, show every attempt of one, send them again."""
+    """List and inspect deliveries, and send them again."""
 
 
 delivery.add_command(replay)
 
 
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that choose deliveries and pages of them."""
-    for option in reversed(
-        (
-            click.option("--kind", help="Only events of this kind."),
-            click.option(
-                "--since", metavar="TIME", callback=read_moment, help="A time, or how long ago: 10m, 2h, 3d."
-            ),
-            click.option("--until", metavar="TIME", callback=read_moment, help="Likewise."),
-            click.option("--limit", type=click.IntRange(1), help="How many on a page."),
-            click.option("--cursor", help="The next page: what the one before named."),
-        )
-    ):
+    """Add the options that select deliveries and pages of them."""
+    options = (
+        click.option("--kind", help="Only events of this kind."),
+        click.option(
+            "--since",
+            metavar="TIME",
+            callback=read_time,
+            help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
+        ),
+        click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then."),
+        click.option("--limit", type=click.IntRange(1), help="Deliveries per page."),
+        click.option("--cursor", help="Continue a list; each page prints the cursor of the next."),
+    )
+    for option in reversed(options):  # click lists options in the reverse order of their decorators
         command = option(command)
     return command
 
 
 @delivery.command("list")
 @click.argument("instance")
-@click.option("--state", type=click.Choice(["pending", "delivered", "dead", "dropped"]), help="Only these.")
+@click.option(
+    "--state", type=click.Choice(["pending", "delivered", "dead", "dropped"]), help="Only this state."
+)
 @page_options
 @server_options
 @json_option
 def list_(client: Client, instance: str, as_json: bool, **query: str | int | None) -> None:
-    """List INSTANCE's deliveries, the newest first."""
+    """List INSTANCE's deliveries, newest first."""
     _list(client, instance, query, LISTED, as_json)
 
 
@@ -75,7 +79,7 @@ def list_(client: Client, instance: str, as_json: bool, **query: str | int | Non
 @server_options
 @json_option
 def dead(client: Client, instance: str, as_json: bool, **query: str | int | None) -> None:
-    """List INSTANCE's dead letters and why, the newest first."""
+    """List INSTANCE's dead letters with the reason, newest first."""
     _list(client, instance, {"state": "dead", **query}, LISTED_DEAD, as_json)
 
 
@@ -92,7 +96,8 @@ def _list(
         return
     show_table(tuple(columns.values()), ([found[name] for name in columns] for found in page["deliveries"]))
     if page["cursor"]:
-        click.echo(f"There are more: --cursor {page['cursor']}", err=True)
+        # To standard error, so that a pipe gets only the table.
+        click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
 
 
 @delivery.command()
@@ -101,15 +106,37 @@ def _list(
 @server_options
 @json_option
 def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None:
-    """Show a delivery with every attempt.
+    """Show a delivery with all its attempts.
 
-    ID is the delivery's, or its event's.
+    ID is the delivery's id, or its event's id.
     """
     found = client.call("GET", "delivery", "find", instance, delivery_id)
     if as_json:
         show_json(found)
         return
-    _show(found)
+    show_fields(
+        {
+            "delivery": found["id"],
+            "event": found["eventId"],
+            "kind": found["kind"],
+            "URL": found["url"],
+            "label": found["label"],
+            "state": found["state"],
+            "reason": found["reason"],
+            "accepted": found["acceptedAt"],
+            "finished": found["finishedAt"],
+            "next attempt": found["nextAttemptAt"],
+            # As JSON on one line, so that it can be copied into `hookgw emit --data`.
+            "data": json.dumps(found["event"]["data"], ensure_ascii=False),
+        }
+    )
+    if found["attempts"]:
+        click.echo()
+        columns = ("number", "at", "duration", "outcome", "status")
+        show_table(
+            ("attempt", "at", "ms", "outcome", "status", "response"),
+            ([one[name] for name in columns] + [one["error"] or one["answer"]] for one in found["attempts"]),
+        )
 
 
 @delivery.command()
@@ -120,36 +147,11 @@ def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None
 def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> None:
     """Send a finished delivery again.
 
-    ID is the delivery's, or its event's. It goes to the end of its lane, with the same webhook-id.
+    ID is the delivery's id, or its event's id. The delivery goes to the end of its lane and keeps its
+    webhook-id.
     """
-    sent = client.call("POST", "delivery", "resend", instance, delivery_id)
+    queued = client.call("POST", "delivery", "resend", instance, delivery_id)
     if as_json:
-        show_json(sent)
+        show_json(queued)
     else:
-        click.echo(f"{sent['id']} is sent again to {printable(sent['url'])}")
-
-
-def _show(found: dict[str, Any]) -> None:
-    show_fields(
-        {
-            "delivery": found["id"],
-            "event": found["eventId"],
-            "kind": found["kind"],
-            "to": found["url"],
-            "label": found["label"],
-            "state": found["state"],
-            "because": found["reason"],
-            "accepted": found["acceptedAt"],
-            "finished": found["finishedAt"],
-            "next attempt": found["nextAttemptAt"],
-            "data": json.dumps(found["event"]["data"], ensure_ascii=False),
-        }
-    )
-    if found["attempts"]:
-        click.echo()
-        show_table(("attempt", "at", "ms", "outcome", "status", "answer"), map(_attempt, found["attempts"]))
-
-
-def _attempt(made: dict[str, Any]) -> tuple[object, ...]:
-    said = made["error"] or made["answer"]
-    return made["number"], made["at"], made["duration"], made["outcome"], made["status"], said
+        click.echo(f"{queued['id']} will be sent again to {printable(queued['url'])}")

@@ -1,16 +1,15 @@
-"""``hookgw emit``: raise an event."""
+"""``hookgw emit``: send events to the gateway."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import read_json
-from hookgw.cli.output import json_option, show_json
+from hookgw.cli.output import json_option, show_json, show_warnings
 
 NO_DATA = msgspec.Raw(b"{}")
 
@@ -22,13 +21,13 @@ NO_DATA = msgspec.Raw(b"{}")
     "--data",
     metavar="JSON|@FILE|-",
     callback=read_json,
-    help="The payload: JSON, @ and a file's name, or - for standard input.  [default: {}]",
+    help="Payload: JSON, @ and a file name, or - for standard input.  [default: {}]",
 )
-@click.option("--id", "event_id", help="The event's id; sent twice, it is accepted once.")
+@click.option("--id", "event_id", help="Event id; a repeated id is accepted once.")
 @click.option(
     "--batch",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
-    help="In the place of EVENT: a file of events, one JSON object a line; - for standard input.",
+    help="Instead of EVENT: a file with one JSON event per line, or - for standard input.",
 )
 @server_options
 @json_option
@@ -41,40 +40,31 @@ def emit(
     batch: Path | None,
     as_json: bool,
 ) -> None:
-    """Raise an event; done once it is on disk.
+    """Emit an event, or a batch of events.
 
     \b
         hookgw emit loja1 MESSAGES_UPSERT --data @message.json
         hookgw emit loja1 --batch events.ndjson
 
-    A batch is accepted whole or not at all. An event whose id is known counts as a duplicate.
+    Returns when the events are on disk. A batch is accepted as a whole or not at all. An event with a known
+    id counts as a duplicate.
     """
     if (batch is None) == (event is None):
         raise click.UsageError("Give either EVENT or --batch FILE.")
-    if batch is not None:
-        if data is not None or event_id is not None:
-            raise click.UsageError("--data and --id belong to EVENT; in a batch each line has its own.")
-        answer = _emit_batch(client, instance, batch)
-    else:
+    if batch is None:
         fields = {"event": event, "data": data or NO_DATA} | ({"id": event_id} if event_id else {})
-        answer = client.call("POST", "event", "emit", instance, content=msgspec.json.encode(fields))
-    _show(answer, as_json)
-
-
-def _emit_batch(client: Client, instance: str, batch: Path) -> Any:
-    with click.open_file(str(batch), "rb") as file:
-        content = file.read()
-    return client.call(
-        "POST", "event", "emit", instance, content=content, content_type="application/x-ndjson"
-    )
-
-
-def _show(answer: Any, as_json: bool) -> None:
+        # msgspec inserts the raw payload. httpx would have to decode it, which changes numbers.
+        content, content_type = msgspec.json.encode(fields), "application/json"
+    else:
+        if data is not None or event_id is not None:
+            raise click.UsageError("--data and --id need EVENT. In a batch, each line has its own.")
+        with click.open_file(str(batch), "rb") as file:
+            content, content_type = file.read(), "application/x-ndjson"
+    result = client.call("POST", "event", "emit", instance, content=content, content_type=content_type)
     if as_json:
-        show_json(answer)
+        show_json(result)
         return
-    ids = answer["ids"]
-    shown = f": {ids[0]}" if len(ids) == 1 else ""
-    click.echo(f"Accepted {answer['accepted']}, duplicates {answer['duplicates']}{shown}")
-    for warning in answer.get("warnings") or ():
-        click.echo(f"Warning: {warning}", err=True)
+    ids = result["ids"]
+    suffix = f": {ids[0]}" if len(ids) == 1 else ""
+    click.echo(f"Accepted {result['accepted']}, duplicates {result['duplicates']}{suffix}")
+    show_warnings(result)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import IO, Any
-
 import click
 
 
 class Failed(click.ClickException):
-    """The command was understood and could not be done.
+    """The command is valid but could not be carried out. click prints the messages and exits with code 1.
 
     Args:
-        messages: whole sentences; each becomes a line of its own.
+        messages: whole sentences. Each is printed on its own line.
     """
-
-    exit_code = 1
 
     def __init__(self, *messages: str) -> None:
         super().__init__("\n".join(messages))
 
-    def show(self, file: IO[Any] | None = None) -> None:
-        """Write the messages to standard error."""
-        click.echo(f"Error: {self.message}", file=file, err=True)
 
-
-class Away(Failed):
-    """The gateway does not answer, or says that it cannot just now; trying again can help."""
+class ServerUnavailable(Failed):
+    """The gateway does not respond, or responds that it is unavailable. A retry may succeed."""

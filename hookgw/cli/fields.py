@@ -1,4 +1,4 @@
-"""What options may hold: JSON, headers, moments. Each function is the ``callback`` of an option."""
+"""Parse the values of options: JSON, headers, keys, times. Each ``read_…`` function is a click callback."""
 
 from __future__ import annotations
 
@@ -13,56 +13,51 @@ from hookgw.models.clock import parse_rfc3339, rfc3339
 from hookgw.models.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
 from hookgw.models.units import parse_duration
 
-SHORTEST_INTERVAL = 0.1
+MIN_INTERVAL = 0.1
 
 
 def read_json(_ctx: click.Context, _param: click.Parameter, value: str | None) -> msgspec.Raw | None:
-    """JSON as it is: in the argument, ``@`` and a file's name, or ``-`` for standard input.
-
-    The bytes are checked and passed on untouched, so that the order of keys and the spelling of
-    numbers survive.
-    """
+    """Read JSON from the argument, from a file (``@name``), or from standard input (``-``)."""
     if value is None:
         return None
-    content = read_source(value)
     try:
+        if value == "-":
+            content = sys.stdin.buffer.read()
+        elif value.startswith("@"):
+            content = Path(value[1:]).read_bytes()
+        else:
+            # An argument may contain bytes that are not UTF-8; the JSON check reports them.
+            content = value.encode(errors="surrogateescape")
         msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"this is not JSON: {error}") from error
-    except RecursionError as error:
-        raise click.BadParameter("this JSON is nested too deep.") from error
-    return msgspec.Raw(content)
-
-
-def read_source(value: str) -> bytes:
-    """The bytes that ``-``, ``@file`` or the argument itself stand for."""
-    if value == "-":
-        return sys.stdin.buffer.read()
-    if not value.startswith("@"):
-        return value.encode(errors="surrogateescape")
-    try:
-        return Path(value[1:]).read_bytes()
     except OSError as error:
-        raise click.BadParameter(f"cannot read {value[1:]}: {error.strerror}.") from error
+        raise click.BadParameter(f"cannot read {value.removeprefix('@')}: {error.strerror}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"this is not JSON: {error}.") from error
+    except RecursionError as error:
+        raise click.BadParameter("this JSON is nested too deeply.") from error
+    # The checked bytes themselves are sent: decoding would change the spelling of numbers (1e2, integers
+    # beyond 2**53) that the receiver is to get unchanged.
+    return msgspec.Raw(content)
 
 
 def read_headers(
     _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str] | None:
-    """Headers as they are written on the wire, ``NAME: VALUE``; ``None`` where there are none."""
+    """Read headers in the form ``NAME: VALUE``. Return ``None`` if there are none."""
     headers = {}
     for value in values:
         name, colon, content = value.partition(":")
         if not colon or not name.strip():
-            raise click.BadParameter("a header without a colon; write NAME: VALUE.")
+            raise click.BadParameter("this is not a header. Write NAME: VALUE.")
         headers[name.strip()] = content.strip()
+    # `None` leaves the stored headers as they are; an empty object would delete them.
     return headers or None
 
 
-def read_secrets(
+def read_keys(
     _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[VerifyingKey, ...]:
-    """Signing secrets, or public keys (``--public-key``), in the form of Standard Webhooks, as keys."""
+    """Read signing secrets (``whsec_…``), or with ``--public-key`` public keys (``whpk_…``)."""
     is_public = param.name == "public_keys"
     prefix, command = (PUBLIC, "public-key") if is_public else (SYMMETRIC, "secret")
     try:
@@ -70,35 +65,34 @@ def read_secrets(
             return tuple(map(verifying_key, values))
     except ValueError:
         pass
-    what = "a public key" if is_public else "a secret"
-    raise click.BadParameter(f"{what} is {prefix} and base64; `hookgw webhook {command} INSTANCE` prints it.")
+    # The value itself is not repeated: a mistyped secret is still a secret.
+    kind = "a public key" if is_public else "a secret"
+    raise click.BadParameter(
+        f"{kind} has the form {prefix}… in base64. `hookgw webhook {command} INSTANCE` prints it."
+    )
 
 
-def read_moment(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """A time as RFC 3339, or how long ago (``10m``, ``2h``, ``3d``); given on as RFC 3339 in UTC."""
+def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Read an RFC 3339 time, or a duration before now (``10m``, ``2h``, ``3d``). Return RFC 3339 in UTC."""
     if value is None:
         return None
     try:
-        return rfc3339(_moment(value))
+        try:
+            return rfc3339(time.time() - parse_duration(value))
+        except ValueError:
+            return rfc3339(parse_rfc3339(value))
     except (ValueError, OverflowError, OSError) as error:
         raise click.BadParameter(
-            f"{value!r} is no time; write 2026-11-20T12:00:00Z, or how long ago: 10m, 2h, 3d."
+            f"{value!r} is not a time. Write 2026-11-20T12:00:00Z, or a duration before now: 10m, 2h, 3d."
         ) from error
 
 
 def read_interval(_ctx: click.Context, _param: click.Parameter, value: str) -> float:
-    """How long to wait between two looks (``500ms``, ``2s``), in seconds; at least 100 ms."""
+    """Read a polling interval (``500ms``, ``2s``) in seconds, at least 100 ms."""
     try:
         length = parse_duration(value)
     except ValueError as error:
         raise click.BadParameter(f"{error}.") from error
-    if length < SHORTEST_INTERVAL:
-        raise click.BadParameter(f"it must be at least 100ms, not {length}.")
+    if length < MIN_INTERVAL:
+        raise click.BadParameter(f"the interval must be at least 100ms, not {length}.")
     return length
-
-
-def _moment(value: str) -> float:
-    try:
-        return time.time() - parse_duration(value)
-    except ValueError:
-        return parse_rfc3339(value)

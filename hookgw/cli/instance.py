@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from hookgw.cli.client import Client, server_options
@@ -12,47 +10,51 @@ from hookgw.cli.output import json_option, show_fields, show_json, show_table, s
 
 @click.group()
 def instance() -> None:
-    """Create, list and delete instances."""
+    """Create, list and delete instances (messaging accounts)."""
 
 
 @instance.command()
 @click.argument("name")
 @click.option(
-    "--integration", help="The connector, for example simulator.  [default: none, events come by HTTP]"
+    "--integration",
+    help="Connector to use, for example simulator.  [default: none; events arrive by HTTP]",
 )
-@click.option("--token", help="The instance's key.  [default: generated]")
-@click.option("--webhook", "url", metavar="URL", help="Also have its events posted there.")
+@click.option("--token", help="Key of the instance.  [default: generated]")
+@click.option("--webhook", "url", metavar="URL", help="Also register this URL for its events.")
 @server_options
 @json_option
 def create(
     client: Client, name: str, integration: str | None, token: str | None, url: str | None, as_json: bool
 ) -> None:
-    """Create an instance and print its key; it is shown only now."""
-    fields = {
-        "instanceName": name,
-        "integration": integration,
-        "token": token,
-        "webhook": url and {"url": url},
-    }
-    body = {field: value for field, value in fields.items() if value is not None}
-    answer = client.call("POST", "instance", "create", body=body)
+    """Create an instance and print its key.
+
+    The key is shown once. Store it now.
+    """
+    webhook = {"url": url} if url else None
+    body = {"instanceName": name, "integration": integration, "token": token, "webhook": webhook}
+    created = client.call("POST", "instance", "create", body=body)
     if as_json:
-        show_json(answer)
+        show_json(created)
     else:
-        show_fields({"instance": name, "integration": integration, "key": answer["hash"], "URL": url})
-        show_warnings(answer.get("webhook") or answer)
+        # The API returns the key as "hash", where clients of other gateways look for it.
+        show_fields({"instance": name, "integration": integration, "key": created["hash"], "URL": url})
+        # The warnings are those of the registration, if there is one.
+        show_warnings(created.get("webhook") or created)
 
 
 @instance.command("list")
 @server_options
 @json_option
 def list_(client: Client, as_json: bool) -> None:
-    """List the instances that the key may see."""
+    """List the instances that the key can access."""
     found = client.call("GET", "instance", "fetchInstances")
     if as_json:
         show_json(found)
-    else:
-        show_table(("name", "integration", "state"), map(_row, found))
+        return
+    show_table(
+        ("name", "integration", "state"),
+        ((one["name"], one["instance"]["integration"], one["connectionStatus"]) for one in found),
+    )
 
 
 @instance.command()
@@ -60,25 +62,21 @@ def list_(client: Client, as_json: bool) -> None:
 @server_options
 @json_option
 def state(client: Client, name: str, as_json: bool) -> None:
-    """Print the state of the connection: open, connecting or close."""
-    answer = client.call("GET", "instance", "connectionState", name)
+    """Print the connection's state: open, connecting or close."""
+    found = client.call("GET", "instance", "connectionState", name)
     if as_json:
-        show_json(answer)
+        show_json(found)
     else:
-        click.echo(answer["instance"]["state"])
+        click.echo(found["instance"]["state"])
 
 
 @instance.command()
 @click.argument("name")
 @server_options
 def delete(client: Client, name: str) -> None:
-    """Delete an instance; what is pending becomes dead letters.
+    """Delete an instance, its registrations and its keys.
 
-    Its registrations and keys go with it.
+    Its pending deliveries become dead letters.
     """
     client.call("DELETE", "instance", "delete", name)
     click.echo(f"Deleted {name!r}.")
-
-
-def _row(found: dict[str, Any]) -> tuple[object, ...]:
-    return found["name"], found["instance"]["integration"], found["connectionStatus"]

@@ -1,4 +1,4 @@
-"""``hookgw key``: the keys of an instance, and the global ones."""
+"""``hookgw key``: the keys of an instance, and the global keys."""
 
 from __future__ import annotations
 
@@ -10,31 +10,36 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.output import json_option, show_fields, show_json, show_table
 
-SHOWN = {"name": "name", "instance": "instance", "key": "key", "expiresAt": "expires"}
+CREATED = {"name": "name", "instance": "instance", "key": "key", "expiresAt": "expires"}
+LISTED = {
+    "name": "name",
+    "state": "state",
+    "createdAt": "created",
+    "expiresAt": "expires",
+    "origin": "created with",
+    "current": "this key",
+}
+"""The headings, by the field of a key."""
 
 
 @click.group()
 def key() -> None:
-    """Create, list and revoke keys.
+    """Create, list and revoke API keys.
 
-    They are the global ones, or with --instance those of an instance.
+    With --instance, the commands are about the keys of that instance, otherwise about the global keys.
     """
 
 
 def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--instance``."""
-    return click.option("--instance", help="Whose keys.  [default: the global ones]")(command)
-
-
-def _path(verb: str, instance: str | None, *rest: str) -> tuple[str, ...]:
-    return ("key", verb, *rest) if instance is None else ("key", verb, instance, *rest)
+    """Add the option ``--instance`` to a command."""
+    return click.option("--instance", help="Keys of this instance.  [default: the global keys]")(command)
 
 
 @key.command()
 @click.argument("name")
 @instance_option
-@click.option("--expires-in", metavar="DURATION", help="How long it opens anything, for example 30d.")
-@click.option("--expires-at", metavar="TIME", help="Until when, for example 2026-12-31T00:00:00Z.")
+@click.option("--expires-in", metavar="DURATION", help="How long the key is valid, for example 30d.")
+@click.option("--expires-at", metavar="TIME", help="When it expires, for example 2026-12-31T00:00:00Z.")
 @server_options
 @json_option
 def create(
@@ -45,14 +50,16 @@ def create(
     expires_at: str | None,
     as_json: bool,
 ) -> None:
-    """Create a key and print it; it is shown only now."""
-    fields = {"name": name, "expiresIn": expires_in, "expiresAt": expires_at}
-    body = {field: value for field, value in fields.items() if value is not None}
-    answer = client.call("POST", *_path("create", instance), body=body)
+    """Create a key and print it.
+
+    The key is shown once. Store it now.
+    """
+    body = {"name": name, "expiresIn": expires_in, "expiresAt": expires_at}
+    created = client.call("POST", "key", "create", instance, body=body)
     if as_json:
-        show_json(answer)
+        show_json(created)
     else:
-        show_fields({shown: answer.get(field) for field, shown in SHOWN.items()})
+        show_fields({heading: created.get(field) for field, heading in CREATED.items()})
 
 
 @key.command("list")
@@ -60,12 +67,15 @@ def create(
 @server_options
 @json_option
 def list_(client: Client, instance: str | None, as_json: bool) -> None:
-    """List the keys; nobody can show the keys themselves again."""
-    found = client.call("GET", *_path("list", instance))
+    """List the names and states of keys.
+
+    The keys themselves cannot be shown again: hookgw stores only their hashes.
+    """
+    found = client.call("GET", "key", "list", instance)
     if as_json:
         show_json(found)
     else:
-        show_table(("name", "state", "created", "expires", "made from", "in use here"), map(_row, found))
+        show_table(tuple(LISTED.values()), ([one.get(field) for field in LISTED] for one in found))
 
 
 @key.command()
@@ -73,11 +83,6 @@ def list_(client: Client, instance: str | None, as_json: bool) -> None:
 @instance_option
 @server_options
 def revoke(client: Client, name: str, instance: str | None) -> None:
-    """Revoke a key: it opens nothing from now on."""
-    client.call("DELETE", *_path("delete", instance, name))
+    """Revoke a key. This takes effect at once."""
+    client.call("DELETE", "key", "delete", instance, name)
     click.echo(f"Revoked {name!r}.")
-
-
-def _row(found: dict[str, Any]) -> tuple[object, ...]:
-    fields = ("name", "state", "createdAt", "expiresAt", "origin", "current")
-    return tuple(found.get(field) for field in fields)

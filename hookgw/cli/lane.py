@@ -1,4 +1,4 @@
-"""``hookgw lane``: the in-order queues, one for each URL."""
+"""``hookgw lane``: the in-order queues of registrations."""
 
 from __future__ import annotations
 
@@ -9,28 +9,42 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.output import json_option, show_json, show_table
 
+COLUMNS = ("URL", "instance", "label", "partition", "state", "backlog", "age", "retry at", "last outcome")
+
 
 @click.group()
 def lane() -> None:
-    """Show the lanes: the in-order queue of each URL."""
+    """Show the lanes: the in-order queues of registrations."""
 
 
 @lane.command("list")
 @server_options
 @json_option
 def list_(client: Client, as_json: bool) -> None:
-    """List the lanes with their state and backlog; needs a global key."""
+    """List the lanes with their state and backlog.
+
+    Needs a global key. A registration has one lane, or one for each of its partitions. The age is that of
+    the oldest pending delivery.
+    """
     lanes = client.call("GET", "lane", "list")
     if as_json:
         show_json(lanes)
     else:
-        show_table(
-            ("lane", "state", "backlog", "head waits", "tries again", "last outcome"), map(_row, lanes)
-        )
+        show_table(COLUMNS, map(_row, lanes))
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:
     age = found["headAge"]
-    shown_age = None if age is None else f"{age:.1f} s"
-    outcome = found["lastOutcome"] if found["lastError"] is None else found["lastError"]
-    return found["lane"], found["state"], found["backlog"], shown_age, found["waitingUntil"], outcome
+    return (
+        # The URL is missing if the registration was just deleted; then only its id is known.
+        found.get("url") or found.get("registration"),
+        # A global webhook or the registration for operational events belongs to no instance.
+        found.get("instance"),
+        found.get("label"),
+        found.get("partition"),
+        found["state"],
+        found["backlog"],
+        None if age is None else f"{age:.1f} s",
+        found["waitingUntil"],
+        found["lastOutcome"] if found["lastError"] is None else found["lastError"],
+    )

@@ -1,4 +1,4 @@
-"""``hookgw listen``: a receiver that verifies signatures and prints what arrives."""
+"""``hookgw listen``: a receiver that verifies signatures and prints each request."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import click
 import msgspec
 import trio
 
-from hookgw.cli.fields import read_secrets
+from hookgw.cli.fields import read_keys
 from hookgw.cli.output import printable
-from hookgw.cli.received_event import ReceivedEvent, read_received_event
-from hookgw.cli.running import cancel_on_signal, run_to_end
+from hookgw.cli.process import cancel_on_signal, run_to_end
+from hookgw.cli.received_event import read_received_event
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import StartError
 from hookgw.models.signing_keys import VerifyingKey
@@ -25,44 +25,48 @@ from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
 from hookgw.testing.receiver import open_receiver
 
-FAILURE = 503
-TEXT_LENGTH = 80
+FAILURE_STATUS = 503  # the lane waits and retries; a 500 counts as failed and may end as a dead letter
+MAX_TEXT = 80
 MAX_BODY = 2**24
-"""The most bytes of a body that are read; a longer one is answered with 413."""
+"""Bytes. A longer body is not read and gets 413: anybody may connect if --host is a public address."""
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=9000, show_default=True, help="0: any that is free."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9000,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option(
     "--secret",
     "keys",
     multiple=True,
     envvar="HOOKGW_SECRET",
-    callback=read_secrets,
-    help="whsec_…, to verify with; repeatable. Also HOOKGW_SECRET.",
+    callback=read_keys,
+    help="Verify with this secret (whsec_…); repeatable. Or set HOOKGW_SECRET.",
 )
 @click.option(
     "--public-key",
     "public_keys",
     multiple=True,
     envvar="HOOKGW_PUBLIC_KEY",
-    callback=read_secrets,
-    help="whpk_…, to verify v1a signatures with; repeatable. Also HOOKGW_PUBLIC_KEY.",
+    callback=read_keys,
+    help="Verify v1a signatures with this key (whpk_…); repeatable. Or set HOOKGW_PUBLIC_KEY.",
 )
 @click.option(
-    "--status", type=click.IntRange(200, 599), default=200, show_default=True, help="What to answer."
+    "--status", type=click.IntRange(200, 599), default=200, show_default=True, help="Status to respond with."
 )
 @click.option(
     "--fail-rate",
     type=click.FloatRange(0, 1),
     default=0.0,
     show_default=True,
-    help=f"How many of the requests get {FAILURE} instead: 0.3 is three in ten.",
+    help=f"Fraction of requests to answer with {FAILURE_STATUS} instead; 0.3 is 30 %.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def listen(
     host: str,
     port: int,
@@ -72,99 +76,108 @@ def listen(
     fail_rate: float,
     as_json: bool,
 ) -> None:
-    """Print what arrives, verified, until Ctrl-C.
+    """Receive webhooks on this machine, verify and print them.
 
-    With --secret or --public-key, a request whose signature does not fit is answered with 401. A body of
-    more than 16 MiB is not read and gets 413. hookgw refuses loopback addresses unless it is told
-    otherwise: to have events posted here, start it as
-    HOOKGW_DELIVERY__ALLOW_NETWORKS='["127.0.0.0/8"]' hookgw serve
+    With --secret or --public-key, a request without a valid signature gets 401. A body of more than 16 MiB
+    is not read and gets 413. Ctrl-C stops the receiver.
+
+    hookgw does not deliver to this machine unless you allow it. Start it with:
+
+    \b
+        HOOKGW_DELIVERY__ALLOW_NETWORKS='["127.0.0.0/8"]' hookgw serve
     """
-    listener = Listener(keys=keys + public_keys, status=status, fail_rate=fail_rate, as_json=as_json)
-    run_to_end(run, host, port, listener)
+    options = ListenOptions(keys=keys + public_keys, status=status, fail_rate=fail_rate, as_json=as_json)
+    run_to_end(run, host, port, options)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listener:
-    """What to do with each request. It keeps nothing.
+class ListenOptions:
+    """How to respond to requests, and how to print them.
 
     Attributes:
-        keys: to verify with; none verifies nothing.
-        status: what to answer.
-        fail_rate: how many of the requests get 503 instead, 0 to 1.
+        keys: verify signatures with these keys; without keys, verify nothing.
+        status: the status of responses.
+        fail_rate: the fraction of requests that get 503 instead, from 0 to 1.
         as_json: print JSON.
-        chance: gives a number from 0 up to 1.
+        random_number: returns a number from 0 up to, but not including, 1.
     """
 
     keys: tuple[VerifyingKey, ...] = ()
     status: int = 200
     fail_rate: float = 0.0
     as_json: bool = False
-    chance: Callable[[], float] = random.random
+    random_number: Callable[[], float] = random.random
 
-    def answer(self, request: Received, now: float) -> Answer:
-        """Print a line for the request and give the answer to it.
+    def respond(self, request: Received, now: float) -> Answer:
+        """Print a line about a request and return the response.
 
         Args:
-            request: what came.
+            request: any request.
             now: seconds since the epoch.
         """
-        arrival = read_received_event(request, self.keys, now)
-        status = self._status(arrival)
-        line = _json_line if self.as_json else _text_line
-        click.echo(line(arrival, request, now, status))
+        event = read_received_event(request, self.keys, now)
+        # hookgw retries after a 401: with the right secret, the same delivery still arrives.
+        if event.verified is False:
+            status: int = HTTPStatus.UNAUTHORIZED
+        else:
+            status = FAILURE_STATUS if self.random_number() < self.fail_rate else self.status
+        if self.as_json:
+            fields = {
+                "at": rfc3339(now),
+                "answered": status,
+                "method": request.method,
+                "target": request.target,
+                **msgspec.to_builtins(event),
+                "body": request.body.decode(errors="replace"),
+            }
+            line = json.dumps(fields, ensure_ascii=False)
+        else:
+            clock = datetime.fromtimestamp(now).astimezone().strftime("%H:%M:%S.%f")[:-3]
+            if event.verified is None:
+                signature = "signature not checked"
+            else:
+                signature = "verified" if event.verified else f"NOT VERIFIED: {event.problem}"
+            subject = f"{event.kind or request.method + ' ' + request.target}  {event.instance or '-'}"
+            text = f'  "{event.text[:MAX_TEXT]}"' if event.text else ""
+            # Anyone may send a request: escape sequences in it must not reach the terminal.
+            line = printable(
+                f"{clock}  {status}  {subject}  attempt {event.attempt or '-'}  {signature}{text}"
+            )
+        click.echo(line)
         return answer(status)
 
-    def _status(self, arrival: ReceivedEvent) -> int:
-        if arrival.verified is False:
-            return HTTPStatus.UNAUTHORIZED
-        return FAILURE if self.chance() < self.fail_rate else self.status
 
+async def run(host: str, port: int, options: ListenOptions) -> None:
+    """Listen until a signal arrives.
 
-async def run(host: str, port: int, listener: Listener) -> None:
-    """Listen until a signal."""
+    Raises:
+        StartError: the address cannot be listened on. It comes in an exception group.
+    """
 
-    def choose(request: Received) -> Answer:
+    def respond(request: Received) -> Answer:
+        # The receiver of the test kit records every request; a command that runs for days must not.
         receiver.requests.clear()
-        return listener.answer(request, time.time())
+        return options.respond(request, time.time())
 
     stop = trio.CancelScope()
     async with trio.open_nursery() as nursery:
         await nursery.start(cancel_on_signal, stop)
         try:
             async with open_receiver(
-                host=host, port=port, default=choose, max_body=MAX_BODY, on_fault=_tell
+                host=host,
+                port=port,
+                default=respond,
+                max_body=MAX_BODY,
+                on_fault=lambda fault: click.echo(printable(fault), err=True),
             ) as receiver:
-                click.echo(f"Listening on {receiver.url} (Ctrl-C ends it)", err=True)
+                # To standard error: standard output is one line per request, also with --json.
+                click.echo(f"Listening on {receiver.url} (press Ctrl-C to stop)", err=True)
                 with stop:
                     await trio.sleep_forever()
+        # open_receiver opens its own nursery, so even a port in use arrives in a group.
         except* OSError as group:
             reason = group.exceptions[0]
-            raise StartError(f"Cannot listen on {host}:{port}: {reason}. Choose another --port.") from group
+            raise StartError(
+                f"Cannot listen on {host}:{port}: {reason}. Choose another port with --port."
+            ) from group
         nursery.cancel_scope.cancel()
-
-
-def _tell(fault: str) -> None:
-    click.echo(printable(fault), err=True)
-
-
-def _text_line(arrival: ReceivedEvent, request: Received, now: float, status: int) -> str:
-    clock = datetime.fromtimestamp(now).astimezone().strftime("%H:%M:%S.%f")[:-3]
-    genuine = {True: "verified", False: f"NOT VERIFIED: {arrival.problem}", None: "not checked"}[
-        arrival.verified
-    ]
-    what = f"{arrival.kind or request.method + ' ' + request.target}  {arrival.instance or '-'}"
-    attempt = f"attempt {arrival.attempt or '-'}"
-    text = f'  "{arrival.text[:TEXT_LENGTH]}"' if arrival.text else ""
-    return printable(f"{clock}  {status}  {what}  {attempt}  {genuine}{text}")
-
-
-def _json_line(arrival: ReceivedEvent, request: Received, now: float, status: int) -> str:
-    fields = {
-        "at": rfc3339(now),
-        "answered": status,
-        "method": request.method,
-        "target": request.target,
-        **msgspec.to_builtins(arrival),
-        "body": request.body.decode(errors="replace"),
-    }
-    return json.dumps(fields, ensure_ascii=False)

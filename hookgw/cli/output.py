@@ -1,4 +1,4 @@
-"""What the commands print: tables for people, JSON for programs."""
+"""Print results: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 PIPE_WIDTH = 200
-"""Columns of a table that is not written to a terminal."""
+"""Columns of a table that is not printed to a terminal."""
 
 
 def json_option(command: F) -> F:
-    """Give a command the option ``--json``, as its argument ``as_json``."""
+    """Add the option ``--json`` to a command, as its argument ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
 
 
@@ -24,20 +24,20 @@ def show_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def show_warnings(answer: Mapping[str, Any]) -> None:
-    """Print what an answer warns of to standard error, one line each."""
-    for warning in answer.get("warnings") or ():
+def show_warnings(response: Mapping[str, Any]) -> None:
+    """Print the warnings of a response to standard error, one per line."""
+    for warning in response.get("warnings") or ():
         click.echo(f"Warning: {warning}", err=True)
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table, one line a row where the width allows it.
+    """Print a table with one line per row, if the width allows it.
 
     Args:
         columns: the headings.
-        rows: as many cells each; ``None`` is printed as an empty cell, characters that could
-            steer a terminal as ``�``.
+        rows: cells in the order of the headings; see :func:`printable`.
     """
+    # rich takes longer to import than the rest of a command: commands with --json do without it.
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -46,12 +46,13 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
+        # Text, not str: rich would read "[::1]" in a URL as markup.
         table.add_row(*(Text(printable(cell)) for cell in row))
     _print(table)
 
 
 def show_fields(fields: Mapping[str, object]) -> None:
-    """Print names and values, one pair a line; what is ``None`` is left out."""
+    """Print names and values, one pair per line. Leave out pairs whose value is ``None``."""
     from rich.table import Table
     from rich.text import Text
 
@@ -67,14 +68,19 @@ def _print(renderable: Any) -> None:
 
     console = Console(highlight=False)
     if not console.is_terminal:
+        # In a pipe rich assumes 80 columns and wraps URLs, which breaks `| grep` and `| awk`.
         console.width = PIPE_WIDTH
+    # rich pads every line to the full width, which wraps in narrower windows and shows in copied text.
     with console.capture() as drawn:
         console.print(renderable)
     click.echo("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
 def printable(value: object) -> str:
-    """A value in the words of a person, without characters that could steer a terminal."""
+    """Return a value as text for people: ``None`` is empty, and booleans are yes and no.
+
+    Control characters, which could manipulate the terminal, become ``�``.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):

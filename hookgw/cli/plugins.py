@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from hookgw.cli.configuration import config_option, read_hooks, read_settings
+from hookgw.cli.configuration import config_option, load_hooks, read_settings
 from hookgw.cli.output import json_option, show_json, show_table
 
 
@@ -17,10 +17,11 @@ from hookgw.cli.output import json_option, show_json, show_table
 def plugins(config: Path | None, as_json: bool) -> None:
     """List the plugins and their hooks."""
     settings, base = read_settings(config)
-    found = read_hooks(settings, base).plugins()
+    found = load_hooks(settings, base).plugins()
     if as_json:
         show_json(msgspec.to_builtins(found))
         return
+    # A disabled plugin has no hooks, and an optional one that cannot be loaded has an error.
     show_table(
         ("name", "source", "version", "enabled", "hooks", "error"),
         ((info.name, info.source, info.version, info.enabled, info.hooks, info.error) for info in found),

@@ -1,36 +1,32 @@
-"""``hookgw delivery replay``: send many again.
+"""``hookgw delivery replay``: send many deliveries again.
 
-A replay is asked for in windows, one after the other, the oldest first: that keeps the original order,
-shows how far it has come, and lets it be stopped between two of them.
+The command splits the time range into windows and requests them one after the other, oldest first. This keeps
+the original order, shows progress, and allows a stop between two windows.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
-from hookgw.cli.fields import read_moment
+from hookgw.cli.fields import read_time
 from hookgw.cli.output import json_option, show_json
 from hookgw.models.clock import parse_rfc3339, rfc3339
 
 WINDOWS = 50
-"""Into how many parts the time of a replay is cut."""
 WINDOW_TIMEOUT = 900.0
-"""Seconds that one window may take: a burst can put all of a replay into one."""
+"""Seconds that one window may take: after a burst, one window can contain every delivery of the replay."""
 
-
-class Advance(Protocol):
-    """Called after each window with how many were replayed so far."""
-
-    def __call__(self, replayed: int, /) -> None: ...
+ShowProgress = Callable[[int], None]
+"""Called after each window with the number of deliveries replayed so far."""
 
 
 @click.command()
@@ -39,19 +35,21 @@ class Advance(Protocol):
     "--since",
     metavar="TIME",
     required=True,
-    callback=read_moment,
-    help="When the event was accepted: a time, or how long ago: 10m, 2h, 3d.",
+    callback=read_time,
+    help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
 )
-@click.option("--until", metavar="TIME", callback=read_moment, help="Likewise.  [default: now]")
+@click.option(
+    "--until", metavar="TIME", callback=read_time, help="Only events accepted until then.  [default: now]"
+)
 @click.option(
     "--state",
     type=click.Choice(["dead", "all"]),
     default="dead",
     show_default=True,
-    help="Dead letters, or everything that is finished.",
+    help="Dead letters only, or all finished deliveries.",
 )
 @click.option("--kind", "kinds", multiple=True, help="Only events of this kind; repeatable.")
-@click.option("--label", help="Only to the registration of this label.")
+@click.option("--label", help="Only deliveries to the registration with this label.")
 @server_options
 @json_option
 def replay(
@@ -63,73 +61,83 @@ def replay(
         hookgw delivery replay loja1 --since 2h
         hookgw delivery replay loja1 --since 3d --until 1d --state all
 
-    Ctrl-C stops it; it says from where to go on.
+    Ctrl-C stops the replay and prints how to continue it.
     """
     body = {name: value for name, value in choice.items() if value}
-    windows = cut(since, until, time.time())
-    with _progress_bar(len(windows)) as advance:
-        replayed = _replay(client, instance, windows, body, advance)
+    windows = split_into_windows(since, until, time.time())
+    with _progress_bar(len(windows)) as show_progress:
+        replayed = replay_windows(client, instance, windows, body, show_progress)
     if as_json:
         show_json({"replayed": replayed})
     else:
-        click.echo(f"Replayed {replayed:,}.")
+        click.echo(f"Replayed {replayed:,} deliveries.")
 
 
-def cut(since: str, until: str | None, now: float) -> list[dict[str, str]]:
-    """Windows that together cover a time, in order; one without an end is open.
+def split_into_windows(since: str, until: str | None, now: float) -> list[dict[str, str]]:
+    """Return windows that cover a time range in order, without gap or overlap.
 
     Args:
-        since, until: RFC 3339; no ``until`` leaves the last window open.
-        now: where the cutting ends then, in seconds since the epoch.
+        since, until: RFC 3339. Without ``until``, the last window has no end.
+        now: seconds since the epoch; the end of the range that is split if ``until`` is missing.
     """
     begin = parse_rfc3339(since)
     end = max(begin, parse_rfc3339(until) if until else now)
     inner = [rfc3339(begin + (end - begin) * number / WINDOWS) for number in range(1, WINDOWS)]
+    # Times have milliseconds: a range of a few milliseconds has fewer windows.
     bounds = list(dict.fromkeys([since, *inner]))
     windows = [{"since": a, "until": b} for a, b in pairwise(bounds)]
+    # Without `until` the last window is open: the gateway's clock may be ahead of this machine's.
     return [*windows, {"since": bounds[-1]} | ({"until": until} if until else {})]
 
 
-def _replay(
-    client: Client, instance: str, windows: list[dict[str, str]], body: dict[str, Any], advance: Advance
+def replay_windows(
+    client: Client,
+    instance: str,
+    windows: list[dict[str, str]],
+    body: dict[str, Any],
+    show_progress: ShowProgress,
 ) -> int:
+    """Replay the windows in turn and return how many deliveries are sent again.
+
+    Raises:
+        Failed: the gateway refused or did not respond, or the user pressed Ctrl-C. The message says how to
+            continue.
+    """
     replayed = 0
     for window in windows:
         try:
-            answer = client.call(
+            response = client.call(
                 "POST", "delivery", "replay", instance, body=window | body, timeout=WINDOW_TIMEOUT
             )
-        except Failed as error:
-            raise Failed(error.message, *_how_to_go_on(replayed, window)) from error
-        except KeyboardInterrupt as stop:
-            raise Failed("Stopped.", *_how_to_go_on(replayed, window)) from stop
-        replayed += answer["replayed"]
-        advance(replayed)
+        except (Failed, KeyboardInterrupt) as error:
+            # The gateway finishes the window even if this client leaves, unless it is killed meanwhile:
+            # continue from the start of that window, not from its end.
+            messages = [error.message if isinstance(error, Failed) else "Stopped."]
+            if replayed:
+                messages.append(
+                    f"{replayed:,} deliveries were replayed. Continue with --since {window['since']}"
+                )
+            raise Failed(*messages) from error
+        replayed += response["replayed"]
+        show_progress(replayed)
     return replayed
 
 
-def _how_to_go_on(replayed: int, window: dict[str, str]) -> list[str]:
-    if not replayed:
-        return []
-    return [f"{replayed:,} were replayed before that; --since {window['since']} goes on from there."]
-
-
 @contextmanager
-def _progress_bar(windows: int) -> Iterator[Advance]:
-    """A bar on standard error that is gone at the end; none where that is no terminal."""
+def _progress_bar(windows: int) -> Iterator[ShowProgress]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:  # before rich 14.3 even a disabled bar prints an empty line
+        yield lambda _: None
+        return
     columns = (
         TextColumn("Replaying"),
         BarColumn(),
         TextColumn("{task.fields[replayed]:,}"),
         TimeElapsedColumn(),
     )
-    console = Console(file=sys.stderr)
-    if not console.is_terminal:  # even a bar that is switched off ends with a line, before rich 14.3
-        yield lambda _: None
-        return
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=windows, replayed=0)
         yield lambda replayed: bar.update(task, advance=1, replayed=replayed)

@@ -1,4 +1,4 @@
-"""``hookgw serve``: the gateway and its HTTP interface, until a signal."""
+"""``hookgw serve``: run the gateway and its HTTP API until a signal arrives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import click
 import trio
 
 from hookgw._version import __version__
-from hookgw.cli.collector import tune_garbage_collector
 from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
 from hookgw.cli.logging_setup import configure_logging
-from hookgw.cli.open_files import raise_file_limit
-from hookgw.cli.running import run_to_end
+from hookgw.cli.process import raise_file_limit, run_to_end, tune_garbage_collector
 from hookgw.cli.server import open_server
 from hookgw.config.settings import Settings
 
@@ -23,10 +21,13 @@ from hookgw.config.settings import Settings
 def serve(config: Path | None) -> None:
     """Run the gateway until Ctrl-C or SIGTERM.
 
-    It prints `hookgw VERSION listening on URL` once it is ready. When it is told to end it takes no more
-    requests, lets the attempts under way end, and exits with 0; told again, it ends at once.
+    Prints `hookgw VERSION listening on URL` when it is ready. On Ctrl-C or
+    SIGTERM it refuses new requests, finishes the attempts in progress, and
+    exits with code 0. A second signal stops it immediately; no accepted event
+    is lost.
     """
     settings, base = read_settings(config)
+    # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
     raise_file_limit()
@@ -35,13 +36,13 @@ def serve(config: Path | None) -> None:
 
 
 async def run(settings: Settings, base: Path) -> None:
-    """Serve until a signal, then drain. A crash of the gateway leaves as its exception."""
-    async with open_server(settings, base=base, show_key=_show_key) as server:
+    """Serve until a signal arrives, then drain. If the gateway crashes, raise the exception of the crash."""
+
+    def show_key(key: str) -> None:
+        # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
+        click.echo(f"Global key (shown once, store it now): {key}")
+
+    async with open_server(settings, base=base, show_key=show_key) as server:
         for url in server.urls:
             click.echo(f"hookgw {__version__} listening on {url}")
         await trio.sleep_forever()
-
-
-def _show_key(key: str) -> None:
-    """It is kept hashed, and nobody can show it again."""
-    click.echo(f"The global key, shown only now: {key}")

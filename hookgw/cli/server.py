@@ -1,7 +1,8 @@
-"""The gateway and its HTTP interface as one, for the commands that run them."""
+"""The gateway together with its HTTP API, for the commands that run both."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import trio
 from hookgw.api.app import create_app
 from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.serve import serve
-from hookgw.cli.running import cancel_on_signal, renew_on_hangup
+from hookgw.cli.process import StoppedEarly, cancel_on_signal
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
@@ -21,11 +22,11 @@ from hookgw.plugins.hooks import Hooks
 
 @dataclass(frozen=True)
 class Server:
-    """A gateway that listens.
+    """A gateway whose HTTP API is listening.
 
     Attributes:
-        gateway: it.
-        urls: where it listens.
+        gateway: the gateway.
+        urls: the URLs at which the API listens.
     """
 
     gateway: Gateway
@@ -40,41 +41,60 @@ async def open_server(
     hooks: Hooks | None = None,
     show_key: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Server]:
-    """Run a gateway with its HTTP interface for the length of the block, or until a signal.
+    """Run a gateway with its HTTP API until the block ends or a signal arrives.
 
-    SIGINT or SIGTERM ends the block silently; a second one ends the process. SIGHUP has the certificate
-    read again, where there is one. At the end the server takes
-    no more requests, then the gateway drains.
+    SIGINT or SIGTERM cancels the block; a second signal kills the process. SIGHUP reloads the TLS
+    certificate. At the end the API stops accepting requests first, then the gateway drains.
 
     Args:
-        settings: everything that can be set.
-        base: the folder that relative plugin folders are below.
-        hooks: plugins that are loaded already; by default the settings say which.
-        show_key: called with the global key, where it is made just now.
+        settings: the whole configuration.
+        base: the folder to which relative plugin folders refer.
+        hooks: plugins that are already loaded; by default, load those that the settings name.
+        show_key: called with the global key if the start generates one.
 
     Yields:
-        the server, ready.
+        The server, ready for requests.
 
     Raises:
-        StartError: it cannot start; where a task of the gateway crashes, the block is cancelled and the
-            crash is raised. Both come in an exception group.
+        StartError: the certificate cannot be loaded.
+        StoppedEarly: a signal arrived before the server was ready.
+        ExceptionGroup: with a ``StartError`` if the gateway or the API cannot start, or with the exception of
+            a task that crashed. A crash cancels the block.
     """
     stop = trio.CancelScope()
+    is_ready = False
     tls = settings.server.tls
+    # It reads files and imports cryptography, which would block the event loop.
     certificates = await trio.to_thread.run_sync(Certificates, tls) if tls.certificate else None
     async with trio.open_nursery() as nursery:
+        # Before the gateway starts, so that a signal during the start also leads to exit code 0.
         await nursery.start(cancel_on_signal, stop)
         if certificates is not None:
             nursery.start_soon(certificates.watch)
-            await nursery.start(renew_on_hangup, certificates)
+            await nursery.start(_reload_on_hangup, certificates)
         async with open_gateway(settings, base=base, hooks=hooks, show_key=show_key) as gateway:
+            # Inside open_gateway, so that the API has ended before the gateway drains.
             with stop:
                 async with trio.open_nursery() as serving:
                     watch = gateway.metrics.watch_connections
                     urls = await serving.start(
                         serve, create_app(gateway), settings.server, certificates, watch
                     )
+                    # The address guard must refuse deliveries to this server: they would go round in circles.
                     gateway.outbound.listens_on(urls)
+                    is_ready = True
                     yield Server(gateway, urls)
-                    serving.cancel_scope.cancel()
+                    serving.cancel_scope.cancel()  # only reached if the block ends without a signal
         nursery.cancel_scope.cancel()
+    # A generator that ends without a yield is a RuntimeError, which looked like a crash of the gateway.
+    if not is_ready:
+        raise StoppedEarly
+
+
+async def _reload_on_hangup(
+    certificates: Certificates, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            await certificates.renew()

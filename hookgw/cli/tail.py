@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.failure import Away
+from hookgw.cli.failure import ServerUnavailable
 from hookgw.cli.fields import read_interval
 from hookgw.cli.output import printable
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.deliveries import parse_delivery_id
 
 FIRST_PAGE = 20
-"""How many deliveries are asked for at first: where little happens, that is enough to know it."""
+"""Deliveries on the first page of each poll: enough for a quiet instance, and cheap."""
 PAGE = 1000
-WATCHED = 1000
-"""How many pending deliveries are followed to their end, the newest."""
-LEFT_OUT = """Older deliveries may be pending too; they are not followed.
-What their lanes do is shown by: hookgw lane list"""
+MAX_FOLLOWED = 1000
+"""The most pending deliveries that are followed to their end; the newest have precedence."""
+INCOMPLETE = """Older deliveries may be pending too; they are not followed.
+To see their lanes, run: hookgw lane list"""
 
-Found = dict[str, Any]
-"""A delivery as ``/delivery/list`` gives it."""
-Fetch = Callable[[str | None, int], dict[str, Any]]
-"""Gets a page: its cursor, ``None`` for the newest; and at most how many."""
+DeliveryJson = dict[str, Any]
+"""A delivery in the response of ``/delivery/list``."""
+FetchPage = Callable[[str | None, int], dict[str, Any]]
+"""Fetches a page, given its cursor (``None`` for the newest) and its limit."""
 
 
 @click.command()
@@ -39,7 +39,7 @@ Fetch = Callable[[str | None, int], dict[str, Any]]
     type=click.IntRange(0, PAGE),
     default=10,
     show_default=True,
-    help="Begin with the last ones.",
+    help="Number of past deliveries to start with.",
 )
 @click.option(
     "--interval",
@@ -47,14 +47,15 @@ Fetch = Callable[[str | None, int], dict[str, Any]]
     default="1s",
     show_default=True,
     callback=read_interval,
-    help="How often to look.",
+    help="Time between two polls.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one delivery a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one delivery per line, as JSON.")
 @server_options
 def tail(client: Client, instance: str, lines: int, interval: float, as_json: bool) -> None:
-    """Print INSTANCE's deliveries as they go, until Ctrl-C.
+    """Follow INSTANCE's deliveries until Ctrl-C.
 
-    A line says how a delivery stands after its latest attempt. A restart of hookgw is waited for.
+    Prints a line for each delivery when it is attempted and when it finishes. If hookgw restarts, the command
+    waits for it and continues.
     """
 
     def fetch(cursor: str | None, limit: int) -> dict[str, Any]:
@@ -62,129 +63,135 @@ def tail(client: Client, instance: str, lines: int, interval: float, as_json: bo
         page: dict[str, Any] = client.call("GET", "delivery", "list", instance, query=query)
         return page
 
+    def show(deliveries: Iterable[DeliveryJson]) -> None:
+        for delivery in deliveries:
+            click.echo(json.dumps(delivery, ensure_ascii=False) if as_json else text_line(delivery))
+
     try:
-        _follow(Follower(fetch), lines, _json_line if as_json else _text_line, lambda: time.sleep(interval))
-    except KeyboardInterrupt:
+        follow(DeliveryFeed(fetch), lines, show, lambda: time.sleep(interval))
+    except KeyboardInterrupt:  # the only way to end it, so the exit code is 0
         return
 
 
-class Follower:
-    """Tells what is new of an instance's deliveries, each state of one once.
+class DeliveryFeed:
+    """Finds what changed among an instance's deliveries; returns each state of a delivery once.
 
-    Deliveries have numbers that only grow, so what is newer than the newest known one is new; besides,
-    pending ones are looked at again until they are finished.
+    Delivery ids contain growing numbers, so a number above the newest known one is a new delivery. Pending
+    deliveries are read again until they finish.
 
     Args:
-        fetch: gets a page.
+        fetch: fetches a page.
 
     Attributes:
-        leaves_out: whether there may be pending deliveries that are too old, or too many, to be watched.
+        is_incomplete: whether there may be pending deliveries that are too old, or too many, to follow.
     """
 
-    def __init__(self, fetch: Fetch) -> None:
-        self.leaves_out = False
+    def __init__(self, fetch: FetchPage) -> None:
+        self.is_incomplete = False
         self._fetch = fetch
         self._newest = 0
-        self._watched: dict[int, tuple[str, int]] = {}
+        self._pending: dict[int, tuple[str, int]] = {}
 
-    def begin(self, lines: int) -> list[Found]:
-        """The last deliveries, the oldest first; what comes after them is new."""
+    def start(self, lines: int) -> list[DeliveryJson]:
+        """Return the newest deliveries, oldest first. :meth:`poll` returns what changes after them."""
         page = self._fetch(None, max(1, lines))
         found = page["deliveries"]
-        self.leaves_out = page["cursor"] is not None and found[-1]["state"] == "pending"
+        # The delivery before the last one shown is unknown. If the last one is pending, so may that one be.
+        self.is_incomplete = page["cursor"] is not None and found[-1]["state"] == "pending"
         self._newest = max(map(_number, found), default=0)
-        self._watch(found)
+        self._remember(found)
         return found[lines - 1 :: -1] if lines else []
 
-    def news(self) -> list[Found]:
-        """The deliveries that were tried or finished since the last look, in their order."""
-        found = list(self._down_to(min(self._watched, default=self._newest + 1)))
-        told = [one for one in found if self._is_news(one)]
-        self._newest = max(map(_number, found), default=self._newest)
-        self._watch(found)
-        return told[::-1]
-
-    def _down_to(self, oldest: int) -> Iterator[Found]:
-        """The deliveries from the newest to one of that number, in pages."""
+    def poll(self) -> list[DeliveryJson]:
+        """Return the deliveries that were attempted or finished since the last call, in order."""
+        oldest = min(self._pending, default=self._newest + 1)
+        found: list[DeliveryJson] = []
+        # The list is newest first: read until it reaches the oldest delivery that can have changed.
         cursor, limit = None, FIRST_PAGE
         while True:
             page = self._fetch(cursor, limit)
-            for one in page["deliveries"]:
-                if _number(one) < oldest:
-                    return
-                yield one
+            wanted = [delivery for delivery in page["deliveries"] if _number(delivery) >= oldest]
+            found += wanted
             cursor, limit = page["cursor"], PAGE
-            if cursor is None:
-                return
+            if cursor is None or len(wanted) < len(page["deliveries"]):
+                break
+        changed = []
+        for delivery in found:
+            number, status = _number(delivery), _status(delivery)
+            # A new delivery without an attempt has nothing to report yet. A known one that is not in
+            # `_pending` was finished before, or too many were pending to follow it.
+            before = ("pending", 0) if number > self._newest else self._pending.get(number, status)
+            if status != before:
+                changed.append(delivery)
+        self._newest = max(map(_number, found), default=self._newest)
+        self._remember(found)
+        return changed[::-1]
 
-    def _is_news(self, one: Found) -> bool:
-        number = _number(one)
-        if number > self._newest:
-            return _standing(one) != ("pending", 0)
-        return self._watched.get(number, _standing(one)) != _standing(one)
-
-    def _watch(self, found: Iterable[Found]) -> None:
-        pending = [one for one in found if one["state"] == "pending"]
-        self.leaves_out = self.leaves_out or len(pending) > WATCHED
-        self._watched = {_number(one): _standing(one) for one in pending[:WATCHED]}
+    def _remember(self, found: Iterable[DeliveryJson]) -> None:
+        pending = [delivery for delivery in found if delivery["state"] == "pending"]
+        # Each poll reads every page down to the oldest followed delivery: a receiver that is down for days
+        # would make that millions.
+        self.is_incomplete = self.is_incomplete or len(pending) > MAX_FOLLOWED
+        self._pending = {_number(delivery): _status(delivery) for delivery in pending[:MAX_FOLLOWED]}
 
 
-def _follow(
-    follower: Follower, lines: int, line_of: Callable[[Found], str], wait: Callable[[], None]
+def follow(
+    feed: DeliveryFeed, lines: int, show: Callable[[Iterable[DeliveryJson]], None], wait: Callable[[], None]
 ) -> None:
-    """Print what is new for ever. Only that nobody answers at the very beginning is an error."""
-    _print(follower.begin(lines), line_of)
-    is_away = was_told = False
+    """Show what changes, forever.
+
+    Args:
+        feed: returns the changes.
+        lines: how many past deliveries to start with.
+        show: prints deliveries.
+        wait: returns when the next poll is due.
+
+    Raises:
+        Failed: the gateway refuses, or is unavailable at the first request.
+    """
+    # A wrong --server must fail at once; only a gateway that has answered before is worth waiting for.
+    show(feed.start(lines))
+    is_down = has_warned = False
     while True:
-        if follower.leaves_out and not was_told:
-            click.echo(LEFT_OUT, err=True)
-            was_told = True
+        if feed.is_incomplete and not has_warned:
+            click.echo(INCOMPLETE, err=True)
+            has_warned = True
         wait()
         try:
-            news = follower.news()
-        except Away as error:
-            if not is_away:
-                click.echo(f"{error.message}\nWaiting for it …", err=True)
-            is_away = True
+            changed = feed.poll()
+        except ServerUnavailable as error:
+            if not is_down:
+                click.echo(f"{error.message}\nWaiting until hookgw responds …", err=True)
+            is_down = True
             continue
-        if is_away:
-            click.echo("It answers again.", err=True)
-        is_away = False
-        _print(news, line_of)
+        if is_down:
+            click.echo("hookgw responds again.", err=True)
+        is_down = False
+        show(changed)
 
 
-def _print(found: Iterable[Found], line_of: Callable[[Found], str]) -> None:
-    for one in found:
-        click.echo(line_of(one))
-
-
-def _number(one: Found) -> int:
-    return parse_delivery_id(one["id"]) or 0
-
-
-def _standing(one: Found) -> tuple[str, int]:
-    """What makes a line of its own where it changes."""
-    return one["state"], one["attempts"]
-
-
-def _json_line(one: Found) -> str:
-    return json.dumps(one, ensure_ascii=False)
-
-
-def _text_line(one: Found) -> str:
-    last = one["lastAttempt"] or {}
-    at = one["finishedAt"] or last.get("at") or one["acceptedAt"]
-    clock = datetime.fromtimestamp(parse_rfc3339(at)).astimezone().strftime("%H:%M:%S.%f")[:-3]
-    said = one["reason"] or last.get("error")
+def text_line(delivery: DeliveryJson) -> str:
+    """Return a line about a delivery and its latest attempt."""
+    last = delivery["lastAttempt"] or {}
+    at = delivery["finishedAt"] or last.get("at") or delivery["acceptedAt"]
     parts = (
-        clock,
-        one["state"],
-        one["id"],
-        one["kind"],
-        one["label"],
-        f"attempt {one['attempts']}",
+        datetime.fromtimestamp(parse_rfc3339(at)).astimezone().strftime("%H:%M:%S.%f")[:-3],
+        delivery["state"],
+        delivery["id"],
+        delivery["kind"],
+        delivery["label"],
+        f"attempt {delivery['attempts']}",
         last.get("status"),
         f"{last['duration']:g} ms" if last else None,
-        said,
+        delivery["reason"] or last.get("error"),
     )
-    return printable("  ".join(printable(part) for part in parts if part is not None))
+    return "  ".join(printable(part) for part in parts if part is not None)
+
+
+def _number(delivery: DeliveryJson) -> int:
+    return parse_delivery_id(delivery["id"]) or 0
+
+
+def _status(delivery: DeliveryJson) -> tuple[str, int]:
+    # An attempt changes the second, an end the first. A resent delivery is pending again.
+    return delivery["state"], delivery["attempts"]

@@ -17,9 +17,9 @@ SHOWN = {
     "url": "URL",
     "label": "label",
     "state": "state",
-    "stateReason": "because",
+    "stateReason": "reason",
     "events": "events",
-    "webhookByEvents": "kind in path",
+    "webhookByEvents": "by events",
     "webhookBase64": "base64",
     "headers": "headers",
     "signature": "signature",
@@ -29,22 +29,21 @@ SHOWN = {
     "retry": "retry",
     "plugins": "plugins",
     "createdAt": "created",
-    "updatedAt": "changed",
+    "updatedAt": "updated",
 }
+"""The headings, by the field of a registration."""
 
 
 @click.group()
 def webhook() -> None:
-    """Set, find, test and delete an instance's registrations."""
+    """Set, show, test and delete an instance's registrations."""
 
 
 def label_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option ``--label``."""
-    return click.option("--label", help="A further, named registration.  [default: default]")(command)
-
-
-def _path(verb: str, instance: str, label: str | None) -> tuple[str, ...]:
-    return ("webhook", verb, instance) if label is None else ("webhook", verb, instance, label)
+    """Add the option ``--label`` to a command."""
+    return click.option(
+        "--label", help="Label of the registration; an instance may have several.  [default: default]"
+    )(command)
 
 
 @webhook.command("set")
@@ -54,24 +53,28 @@ def _path(verb: str, instance: str, label: str | None) -> tuple[str, ...]:
 @click.option(
     "--event", "events", multiple=True, metavar="KIND", help="Only this kind; repeatable.  [default: all]"
 )
-@click.option("--enabled/--disabled", default=True, help="Whether it hears anything.  [default: enabled]")
-@click.option("--by-events/--no-by-events", default=None, help="Add the kind to the URL's path.")
-@click.option("--base64/--no-base64", default=None, help="Ask connectors to put media into the event.")
+@click.option("--enabled/--disabled", default=True, help="Whether it gets events.  [default: enabled]")
+@click.option("--by-events/--no-by-events", default=None, help="Append the event kind to the URL's path.")
+@click.option("--base64/--no-base64", default=None, help="Ask connectors to include media in events.")
 @click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="NAME:VALUE",
     callback=read_headers,
-    help="Sent with every delivery; repeatable.",
+    help="Header to send with each delivery; repeatable.",
 )
-@click.option("--secret", help="whsec_…, or whsk_… for v1a; at first one is generated.")
-@click.option("--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519; at first v1.")
-@click.option("--ordering", type=click.Choice(["url", "chat", "none"]), help="How much order is kept.")
-@click.option("--concurrency", type=click.IntRange(1), help="Deliveries in parallel, for chat and none.")
-@click.option("--timeout", metavar="DURATION", help="Of a whole attempt, for example 10s.")
-@click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of its own.")
-@click.option("--plugins", metavar="JSON", callback=read_json, help="Options of plugins, by plugin name.")
+@click.option("--secret", help="Signing secret: whsec_…, or whsk_… for v1a.  [default: generated]")
+@click.option("--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519.  [default: v1]")
+@click.option(
+    "--ordering",
+    type=click.Choice(["url", "instance", "chat", "none"]),
+    help="Keep the order of all events, per instance, per chat, or not at all.  [default: url]",
+)
+@click.option("--concurrency", type=click.IntRange(1), help="Parallel deliveries, unless --ordering is url.")
+@click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s.")
+@click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of this registration.")
+@click.option("--plugins", metavar="JSON", callback=read_json, help="Plugin options, by plugin name.")
 @server_options
 @json_option
 def set_(
@@ -83,13 +86,15 @@ def set_(
     as_json: bool,
     **fields: Any,
 ) -> None:
-    """Have INSTANCE's events posted to URL.
+    """Register URL for INSTANCE's events.
 
-    What is not named keeps its stored value, except the kinds (without --event they are all) and --enabled.
+    If the registration exists, options that you leave out keep their stored values. Exceptions: without
+    --event it gets all kinds, and without --disabled it is enabled.
     """
     change = {"url": url, "byEvents": by_events, **fields}
+    # The API reads a missing field as "keep the stored value".
     given = {name: value for name, value in change.items() if value is not None}
-    stored = client.call("POST", *_path("set", instance, label), content=msgspec.json.encode(given))
+    stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
     _show(stored, as_json)
 
 
@@ -99,14 +104,15 @@ def set_(
 @server_options
 @json_option
 def find(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Show what is set; exit code 1 where nothing is."""
-    stored = client.call("GET", *_path("find", instance, label))
+    """Show a registration; exit code 1 if there is none."""
+    stored = client.call("GET", "webhook", "find", instance, label)
     if stored is not None:
         _show(stored, as_json)
         return
+    # Also with exit code 1, standard output must be JSON.
     if as_json:
         show_json(None)
-    raise Failed(f"Nothing is registered for {instance!r}{_named(label)}.")
+    raise Failed(f"No URL is registered for {instance!r}{_label_suffix(label)}.")
 
 
 @webhook.command()
@@ -114,9 +120,12 @@ def find(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 @label_option
 @server_options
 def delete(client: Client, instance: str, label: str | None) -> None:
-    """Delete it; what is pending becomes dead letters."""
-    client.call("DELETE", *_path("delete", instance, label))
-    click.echo(f"Deleted the registration of {instance!r}{_named(label)}.")
+    """Delete a registration.
+
+    Its pending deliveries become dead letters.
+    """
+    client.call("DELETE", "webhook", "delete", instance, label)
+    click.echo(f"Deleted the registration of {instance!r}{_label_suffix(label)}.")
 
 
 @webhook.command()
@@ -125,14 +134,27 @@ def delete(client: Client, instance: str, label: str | None) -> None:
 @server_options
 @json_option
 def test(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Send a test event now; exit code 0 if it was delivered."""
-    attempt = client.call("POST", *_path("test", instance, label))
+    """Send a test event; exit code 0 if it is delivered.
+
+    The event is sent at once, outside the lane.
+    """
+    attempt = client.call("POST", "webhook", "test", instance, label)
     if as_json:
         show_json(attempt)
     else:
-        show_fields(attempt)
+        show_fields(
+            {
+                "outcome": attempt["outcome"],
+                "status": attempt["status"],
+                "duration": f"{attempt['duration']:g} ms",
+                "error": attempt["error"],
+                "response": attempt["answer"] or None,
+            }
+        )
     if attempt["outcome"] != "delivered":
-        raise Failed(attempt.get("error") or f"The outcome was {attempt['outcome']}.")
+        raise Failed(
+            attempt.get("error") or f"The test event was not delivered (outcome: {attempt['outcome']})."
+        )
 
 
 @webhook.command()
@@ -141,11 +163,11 @@ def test(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 @server_options
 @json_option
 def secret(client: Client, instance: str, label: str | None, as_json: bool) -> None:
-    """Print what verifies the deliveries.
+    """Print the secret that verifies deliveries.
 
-    That is the secret that signs them, or with v1a the public key.
+    With v1a signatures, print the public key instead.
     """
-    _show_secret(client.call("GET", *_path("secret", instance, label)), as_json)
+    _show_secret(client.call("GET", "webhook", "secret", instance, label), as_json)
 
 
 @webhook.command("public-key")
@@ -155,24 +177,23 @@ def secret(client: Client, instance: str, label: str | None, as_json: bool) -> N
 @json_option
 def public_key(client: Client, instance: str, label: str | None, as_json: bool) -> None:
     """Print the public key that verifies v1a signatures."""
-    _show_secret(client.call("GET", *_path("publicKey", instance, label)), as_json)
+    _show_secret(client.call("GET", "webhook", "publicKey", instance, label), as_json)
 
 
 @webhook.command("rotate-secret")
 @click.argument("instance")
 @label_option
-@click.option(
-    "--grace", metavar="DURATION", help="How long the old one goes on signing beside it.  [default: 24h]"
-)
+@click.option("--grace", metavar="DURATION", help="How long the old secret also signs.  [default: 24h]")
 @server_options
 @json_option
 def rotate_secret(client: Client, instance: str, label: str | None, grace: str | None, as_json: bool) -> None:
-    """Make a new secret, and print what verifies it.
+    """Generate a new signing secret and print it.
 
-    That is the secret, or with v1a its public key. The old one goes on signing beside it for the grace.
+    With v1a signatures, print its public key instead. During the grace period, deliveries are signed with
+    both the old and the new secret, so that the receiver can change without a gap.
     """
-    body = {"grace": grace} if grace else {}
-    _show_secret(client.call("POST", *_path("rotateSecret", instance, label), body=body), as_json)
+    response = client.call("POST", "webhook", "rotateSecret", instance, label, body={"grace": grace})
+    _show_secret(response, as_json)
 
 
 @webhook.command()
@@ -180,19 +201,20 @@ def rotate_secret(client: Client, instance: str, label: str | None, grace: str |
 @label_option
 @server_options
 def resume(client: Client, instance: str, label: str | None) -> None:
-    """Try again now, where the lane waits or is paused."""
-    client.call("POST", *_path("resume", instance, label))
-    click.echo(f"The lane of {instance!r}{_named(label)} tries again now.")
+    """Retry now if deliveries are waiting or paused."""
+    client.call("POST", "webhook", "resume", instance, label)
+    click.echo(f"Waiting deliveries of {instance!r}{_label_suffix(label)} are retried now.")
 
 
-def _show_secret(answer: dict[str, Any], as_json: bool) -> None:
+def _show_secret(response: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        show_json(answer)
+        show_json(response)
     else:
-        click.echo(answer.get("secret") or answer["publicKey"])
+        # Nothing else on the line: scripts write $(hookgw webhook secret loja1).
+        click.echo(response.get("secret") or response["publicKey"])
 
 
-def _named(label: str | None) -> str:
+def _label_suffix(label: str | None) -> str:
     return f", label {label!r}" if label else ""
 
 
@@ -200,13 +222,12 @@ def _show(stored: dict[str, Any], as_json: bool) -> None:
     if as_json:
         show_json(stored)
         return
-    show_fields({shown: _plain(stored.get(name)) for name, shown in SHOWN.items()})
+    fields = {}
+    for name, heading in SHOWN.items():
+        value = stored.get(name)
+        if isinstance(value, dict):  # headers, retry rules and plugin options; empty ones are left out
+            pairs = ((key, inner) for key, inner in value.items() if inner is not None)
+            value = ", ".join(f"{key}: {printable(inner)}" for key, inner in pairs) or None
+        fields[heading] = value
+    show_fields(fields)
     show_warnings(stored)
-
-
-def _plain(value: Any) -> Any:
-    """A table of options as text, without those that are not set; ``None`` where nothing is."""
-    if not isinstance(value, dict):
-        return value
-    given = {name: inner for name, inner in value.items() if inner is not None}
-    return ", ".join(f"{name}: {printable(inner)}" for name, inner in given.items()) or None

@@ -1,8 +1,9 @@
 """A lane: delivers to one registration, in order, one delivery at a time, through one connection.
 
 The lane takes the next delivery (:mod:`hookgw.dispatch.lane_queue`), makes it the *head*, and works on it
-until it is settled. A failed head stays the head: the lane waits for its next attempt, and everything behind it
-is dropped from memory, because it is on disk. So a backlog costs no memory, and nothing overtakes.
+until it is settled. A failed head stays the head: the lane waits for its next attempt, and everything
+behind it is dropped from memory, because it is on disk. So a backlog costs no memory, and nothing
+overtakes.
 
 ::
 

@@ -1,6 +1,13 @@
-"""The way in: events are checked, addressed, and put on disk.
+"""Accepting events: check, address, store.
 
-Nothing here waits for a receiver. What :meth:`EventIntake.accept` has returned for is on disk.
+The rest of the path of an event, from here::
+
+    EventIntake.accept ─> LimitedOutbox.append ─> Store.append                commits
+                                                    └> listener.appended      in open.py
+                                                         └> Dispatcher.dispatch ─> Lane ─> DeliverySender.send
+                                                                                    └> Store.settle_nowait
+
+Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the events are on disk.
 """
 
 from __future__ import annotations
@@ -26,22 +33,27 @@ from hookgw.store import Append
 
 logger = structlog.get_logger("hookgw.intake")
 
-_NAMED_PROBLEMS = 100
-"""How many problems of a batch are named, in an error or as warnings."""
-_OBSERVERS_PATIENCE = 60.0
-"""How long all observers of one call may take together, in seconds."""
+_REPORTED_PROBLEMS = 100
+"""How many problems of a batch are listed, in an error or as warnings."""
+_OBSERVERS_TIMEOUT = 60.0
+"""Seconds that all observers of one call may take together."""
 _YEAR_10000 = 253_402_300_800.0
 
 
 class EventIntake:
-    """Takes events on behalf of the gateway; the arguments are the gateway's own parts."""
+    """Accepts events.
+
+    Args:
+        settings, catalog, registry, outbox, states, hooks, metrics: the gateway's.
+        server_url: added to events that have none.
+    """
 
     def __init__(
         self,
         settings: EventsSettings,
         catalog: Catalog,
         registry: Registry,
-        admission: LimitedOutbox,
+        outbox: LimitedOutbox,
         states: ConnectionStates,
         hooks: Hooks,
         metrics: Metrics,
@@ -52,35 +64,53 @@ class EventIntake:
         self._catalog = catalog
         self._schemas = SchemaBook(catalog)
         self._registry = registry
-        self._admission = admission
-        self._emitted = frozenset(kind.name for kind in catalog if not kind.operational)
+        self._outbox = outbox
+        # What producers may emit: hookgw alone raises operational events.
+        self._emittable = frozenset(kind.name for kind in catalog if not kind.operational)
         self._states = states
         self._hooks = hooks
         self._metrics = metrics
         self._server_url = server_url
 
     async def accept(self, events: Sequence[Event], *, single: bool = False) -> Receipt:
-        """Put events on disk, each addressed to the registrations that want it; all of them or none.
+        """Store events, each with one delivery for every registration that wants it: all of them or none.
 
-        ``single`` says that the one event is no batch: then what is said of it names no index.
+        The events are on disk when this returns. A caller that is cancelled while it waits does not undo
+        that.
+
+        Args:
+            events: in the order of delivery.
+            single: the caller sent one event, not a batch: messages about it name no index.
 
         Raises:
-            Invalid: an event breaks a rule; each message begins with its index.
+            Invalid: an event breaks a rule; each message begins with the event's index.
             NotFound: an event's instance does not exist.
-            Unavailable: the disk refused, or a limit of the backlog is reached.
-            TooLarge: the events alone are over such a limit.
+            Unavailable: the disk refuses, or a limit of the backlog is reached.
+            TooLarge: the events exceed such a limit on their own.
         """
         warnings = self._check(events, single)
-        completed = [self._completed(event) for event in events]
-        # A caller that is cancelled while this is written cannot take back what it asked for: it goes on
-        # here all the same, without a checkpoint, so that observers and figures hear of it.
-        fresh = await self._admission.append(lambda: [self._address(event) for event in completed])
-        accepted = [event for event, is_fresh in zip(completed, fresh, strict=True) if is_fresh]
-        self._count(accepted, len(events) - len(accepted))
-        await self._tell(accepted)
-        return Receipt(fresh, warnings)
+        completed = [self._complete(event) for event in events]
+
+        def address() -> list[Append]:
+            appends = []
+            for event in completed:
+                self._registry.instance(event.instance)  # it may have been deleted during a wait for room
+                wanting = self._registry.wanting(event.instance, event.kind)
+                appends.append(Append(event, tuple((r.id, lane_rule(r).lane(event)) for r in wanting)))
+            return appends
+
+        # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
+        # so metrics and observers must hear of them.
+        stored = await self._outbox.append(address)
+        accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]
+        for kind, count in Counter(event.kind for event in accepted).items():
+            self._metrics.accepted(kind, count)
+        self._metrics.duplicates(len(events) - len(accepted))
+        await self._notify(accepted)
+        return Receipt(stored, warnings)
 
     def _check(self, events: Sequence[Event], single: bool) -> list[str]:
+        """Return warnings about payloads that violate the schema of their kind; raise ``Invalid``."""
         problems: list[str] = []
         warnings: list[str] = []
         for index, event in enumerate(events):
@@ -95,61 +125,48 @@ class EventIntake:
         if problems:
             raise Invalid(*_first(problems))
         if warnings:
-            logger.warning("payloads break their schema", count=len(warnings), first=warnings[0])
+            logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
         return _first(warnings)
 
     def _problem(self, event: Event) -> str | None:
-        if event.kind not in self._emitted:
-            return self._not_emitted(event.kind)
+        if event.kind not in self._emittable:
+            if event.kind in self._catalog:
+                return f"{event.kind} is an operational event, which only hookgw raises."
+            return f"{event.kind!r} is not an event kind of the catalog."
         if not EVENT_ID.fullmatch(event.id):
             return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
         if len(event.data_json) > self._settings.max_data:
-            return f"data has {len(event.data_json):,} bytes; at most {self._settings.max_data} are taken."
+            return f"data has {len(event.data_json):,} bytes; the limit is {self._settings.max_data}."
         if not 0 <= event.time < _YEAR_10000:
             return "time must be seconds since the epoch, before the year 10000."
         self._registry.instance(event.instance)
         return None
 
-    def _not_emitted(self, kind: str) -> str:
-        if kind in self._catalog:
-            return f"{kind} is an operational event: hookgw alone raises it."
-        return f"{kind!r} is no event kind of the catalog."
-
-    def _address(self, event: Event) -> Append:
-        self._registry.instance(event.instance)
-        wanting = self._registry.wanting(event.instance, event.kind)
-        return Append(event, tuple((r.id, lane_rule(r).lane(event)) for r in wanting))
-
-    def _completed(self, event: Event) -> Event:
-        """The event with what the gateway knows and its source did not say."""
-        sender = event.sender
-        if sender is None:
-            sender = self._states.sender(event.instance)
+    def _complete(self, event: Event) -> Event:
+        """Add the sender and the server's URL, if the gateway knows them and the producer did not give
+        them.
+        """
+        sender = event.sender or self._states.sender(event.instance)
         server_url = event.server_url or self._server_url
         if sender == event.sender and server_url == event.server_url:
             return event
         return msgspec.structs.replace(event, sender=sender, server_url=server_url)
 
-    def _count(self, accepted: Sequence[Event], duplicates: int) -> None:
-        for kind, count in Counter(event.kind for event in accepted).items():
-            self._metrics.accepted(kind, count)
-        self._metrics.duplicates(duplicates)
-
-    async def _tell(self, accepted: Sequence[Event]) -> None:
-        """Tell others of what is on disk, also where the one who handed it in has gone away."""
+    async def _notify(self, accepted: Sequence[Event]) -> None:
         for event in accepted:
             if event.kind == "CONNECTION_UPDATE":
                 self._states.note(event)
         if not accepted or not self._hooks.implements("hookgw_event_accepted"):
             return
-        with trio.move_on_after(_OBSERVERS_PATIENCE, shield=True) as patience:
+        # Shielded: the events are accepted even if the producer is gone, and observers count them.
+        with trio.move_on_after(_OBSERVERS_TIMEOUT, shield=True) as scope:
             for event in accepted:
                 await self._hooks.notify("hookgw_event_accepted", event=event)
-        if patience.cancelled_caught:
-            logger.warning("observers took too long: some heard nothing", events=len(accepted))
+        if scope.cancelled_caught:
+            logger.warning("observers took too long; some events were not observed", events=len(accepted))
 
 
 def _first(sentences: list[str]) -> list[str]:
-    """The first of many sentences, and how many more there are."""
-    more = len(sentences) - _NAMED_PROBLEMS
-    return [*sentences[:_NAMED_PROBLEMS], f"And {more:,} more."] if more > 0 else sentences
+    """Return the first sentences, and how many more there are."""
+    more = len(sentences) - _REPORTED_PROBLEMS
+    return [*sentences[:_REPORTED_PROBLEMS], f"And {more:,} more."] if more > 0 else sentences

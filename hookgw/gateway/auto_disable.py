@@ -51,7 +51,7 @@ class AutoDisable:
         self._failing: dict[str, tuple[Registration, float]] = {}
 
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
-        """Note the outcome of an attempt, and disable the registration if it has been failing for too long."""
+        """Note an attempt's outcome; disable the registration if it has been failing for too long."""
         if registration.id == OPERATIONS_ID:
             return
         if attempt.outcome is Outcome.DELIVERED:
@@ -78,7 +78,8 @@ class AutoDisable:
         """Disable a registration, and park what is pending for it.
 
         Nothing happens if the registration has another target by now, because the reason was the former
-        receiver's. While the disk refuses, the registration stays enabled, and the next attempt leads here again.
+        receiver's. While the disk refuses, the registration stays enabled, and the next attempt leads here
+        again.
 
         Args:
             registration: as it was when the attempt was made.

@@ -1,8 +1,9 @@
-"""How much is pending, for each registration and in all, and the limits on it. No I/O.
+"""How much is pending, per registration and in total, and the limits on it. No I/O.
 
-The figures are exact: what is to be appended is counted before it is written, and taken back where it
-was not; everything else is counted as the commits that changed it are reported. Nothing is ever
-counted anew, so the cost of an event does not grow with the backlog.
+The counts are exact. Appended deliveries are counted before they are written, so that callers at once cannot
+exceed a limit together, and the count is corrected if the write fails. Every other change is counted when its
+commit is reported. Nothing is ever counted again, so that the cost of an event does not grow with the
+backlog.
 """
 
 from __future__ import annotations
@@ -15,27 +16,27 @@ from hookgw.models.errors import TooLarge, Unavailable
 from hookgw.store import Append
 
 NORMAL_PART = 0.8
-"""A backlog that was high is normal again once it has fallen to this part of the threshold."""
+"""A high backlog is normal again once it has fallen to this part of the threshold."""
 
 Need = dict[str, tuple[int, int]]
-"""How many deliveries, and how many bytes of payload, by the id of the registration they go to."""
+"""How many deliveries and bytes of payload are to be appended, by registration id."""
 
 
 class BacklogFull(Unavailable):
     """A limit is reached.
 
     Attributes:
-        limit: the key of the setting, ``limits.deliveries`` and so on.
-        registration: whose limit it is; ``None`` for a limit on all.
-        over: by how much what was asked for goes over it, in deliveries or bytes.
-        largest: what the limit is.
+        limit: the key of the setting, such as ``limits.deliveries``.
+        registration: the id of the registration at its limit; ``None`` for a total limit.
+        over: by how much the request exceeds the limit, in deliveries or bytes.
+        largest: the limit's value.
     """
 
     def __init__(self, limit: str, registration: str | None, over: int, largest: int) -> None:
-        whose = f"The backlog of the registration {registration}" if registration else "The whole backlog"
+        subject = f"The backlog of registration {registration}" if registration else "The backlog"
         super().__init__(
-            f"{whose} has reached {limit} ({largest:,}), because receivers do not keep up. "
-            "Nothing was kept; try again later."
+            f"{subject} is full ({limit}: {largest:,}): receivers are not keeping up. "
+            "Nothing was stored; retry later."
         )
         self.limit = limit
         self.registration = registration
@@ -44,7 +45,7 @@ class BacklogFull(Unavailable):
 
     @property
     def is_of_bytes(self) -> bool:
-        """Whether the limit is one of bytes, not of deliveries."""
+        """Whether the limit counts bytes, not deliveries."""
         return self.limit.endswith("bytes")
 
 
@@ -52,9 +53,9 @@ class Tally:
     """What is pending for one registration.
 
     Attributes:
-        count: how many deliveries.
+        count: the number of deliveries.
         size: bytes of their payloads.
-        is_high: whether it was told of as high, and not as normal since.
+        is_high: BACKLOG_HIGH was raised, and BACKLOG_NORMAL not since.
     """
 
     __slots__ = ("count", "is_high", "size")
@@ -66,16 +67,16 @@ class Tally:
 
 
 Crossed = Callable[[str, Tally], None]
-"""Hears that a registration's backlog has become high, or normal again."""
+"""Called when a registration's backlog becomes high, or normal again."""
 
 
 class Backlog:
-    """What is pending now, what is about to be appended included.
+    """What is pending, including what is about to be appended.
 
     Args:
-        limits: what may be pending; a limit of 0 is none.
-        threshold: a registration with more pending deliveries than that has a high backlog; 0 for never.
-        on_crossed: called when that begins or ends.
+        limits: the limits; 0 means no limit.
+        threshold: a registration with more pending deliveries has a high backlog; 0 disables this.
+        on_crossed: called when a high backlog begins or ends.
     """
 
     def __init__(self, limits: LimitsSettings, threshold: int, on_crossed: Crossed) -> None:
@@ -91,23 +92,23 @@ class Backlog:
         self.size = 0
 
     def of(self, registration: str) -> tuple[int, int]:
-        """How many deliveries are pending for a registration, and their bytes of payload."""
+        """Return the number and the payload bytes of a registration's pending deliveries."""
         tally = self._tallies.get(registration)
         return (tally.count, tally.size) if tally else (0, 0)
 
     def largest(self, *, by_bytes: bool) -> str | None:
-        """The registration for which the most is pending; ``None`` where nothing is."""
+        """Return the id of the registration with the largest backlog; ``None`` if nothing is pending."""
         weight: Callable[[str], int] = (
             (lambda name: self._tallies[name].size) if by_bytes else (lambda name: self._tallies[name].count)
         )
         return max(self._tallies, key=weight, default=None)
 
     def check(self, need: Need) -> None:
-        """Return if that much more may be pending.
+        """Return if there is room for so much more.
 
         Raises:
-            TooLarge: it is more than a limit by itself, so there will never be room for it.
-            BacklogFull: there is no room for it now.
+            TooLarge: the need exceeds a limit on its own, so that there will never be room.
+            BacklogFull: there is no room now.
         """
         count = size = 0
         for registration, (more, bytes_more) in need.items():
@@ -127,17 +128,17 @@ class Backlog:
             _refuse("limits.bytes", None, self.size, size, self._most_bytes)
 
     def add(self, need: Need) -> None:
-        """Count what is pending, or about to be; :meth:`watch` once that is sure."""
+        """Count deliveries that are about to be appended; call :meth:`watch` once they are."""
         for registration, (count, size) in need.items():
             self._adjust(registration, count, size)
 
     def take(self, need: Need) -> None:
-        """Count what was to be pending and was not kept."""
+        """Take back the count of deliveries that were not appended."""
         for registration, (count, size) in need.items():
             self._adjust(registration, -count, -size)
 
     def changed(self, change: Mapping[str, tuple[int, int]]) -> None:
-        """A commit changed what is pending, otherwise than by appending: by that much, up or down."""
+        """Count a commit that changed what is pending by other means than appending."""
         for registration, (count, size) in change.items():
             self._adjust(registration, count, size)
         self.watch(change)
@@ -156,7 +157,7 @@ class Backlog:
             del self._tallies[registration]
 
     def watch(self, registrations: Iterable[str]) -> None:
-        """Tell of those whose backlog is high now, and was not."""
+        """Report registrations whose backlog has become high."""
         for registration in registrations:
             tally = self._tallies.get(registration)
             if tally is not None and tally.count > self._high and not tally.is_high:
@@ -168,7 +169,7 @@ class Backlog:
 
 
 def need_of(appends: Iterable[Append]) -> Need:
-    """What appending that takes."""
+    """Return the room that appending needs."""
     need: Need = {}
     for append in appends:
         size = len(append.event.data_json)
@@ -181,6 +182,6 @@ def need_of(appends: Iterable[Append]) -> Need:
 def _refuse(limit: str, registration: str | None, has: int, more: int, largest: float) -> None:
     if more > largest:
         raise TooLarge(
-            f"This alone is more than {limit} ({largest:,.0f}) lets wait for receivers: send it in parts."
+            f"This request exceeds {limit} ({largest:,.0f}) on its own. Split it into smaller batches."
         )
     raise BacklogFull(limit, registration, int(has + more - largest), int(largest))

@@ -1,4 +1,4 @@
-"""The gate of the outbox: what the limits allow goes in, and at a limit the oldest may make room."""
+"""The outbox behind its limits: what fits is appended; at a limit, the oldest deliveries may make room."""
 
 from __future__ import annotations
 
@@ -12,48 +12,50 @@ from hookgw.gateway.backlog import Backlog, BacklogFull, Need, need_of
 from hookgw.store import Append, Store
 
 _SLACK = 100
-"""Where room is made, a hundredth of the limit is added, so that not every event has to make some."""
+"""Room is made for a hundredth of the limit more, so that not every event at the limit has to make room."""
 
 
-class Drops(Protocol):
-    """What makes room."""
+class DropOldest(Protocol):
+    """Makes room; see :meth:`hookgw.gateway.pending.PendingDeliveries.drop_oldest`."""
 
     async def __call__(self, registration: str, reason: str, /, *, count: int, size: int) -> int:
-        """Give up the oldest pending deliveries; see :meth:`hookgw.gateway.keeper.Keeper.drop_oldest`."""
+        """Turn the oldest pending deliveries into dead letters; return how many."""
 
 
 class LimitedOutbox:
-    """Appends events within the limits, and keeps count of what is pending.
+    """Appends events within the limits, and counts what is pending.
 
     Args:
-        store: takes the events.
-        backlog: what is pending.
+        store: stores the events.
+        backlog: counts what is pending.
         settings: what happens at a limit.
-        drop: gives up the oldest deliveries of a registration.
+        drop_oldest: makes room.
     """
 
-    def __init__(self, store: Store, backlog: Backlog, settings: LimitsSettings, drop: Drops) -> None:
+    def __init__(
+        self, store: Store, backlog: Backlog, settings: LimitsSettings, drop_oldest: DropOldest
+    ) -> None:
         self._store = store
         self._backlog = backlog
         self._drops = settings.on_full == "drop_oldest"
-        self._drop = drop
+        self._drop_oldest = drop_oldest
         self._making_room = trio.Lock()
 
     async def append(self, address: Callable[[], Sequence[Append]]) -> list[bool]:
-        """Put events on disk; see :meth:`hookgw.store.Store.append`.
+        """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
+
+        At a limit everything is refused, also deliveries to registrations that have room, so that an accepted
+        event reaches everybody who wants it. With ``limits.on_full: drop_oldest``, the oldest deliveries of
+        the registration at its limit make room, or of the one with the largest backlog.
 
         Args:
-            address: gives the events with their targets as they are now. It is called again after each
-                wait for room, since registrations may have gone to other lanes meanwhile.
-
-        At a limit everything is refused, also for those registrations that have room, so that an event
-        that is accepted reaches all who want it. With ``on_full: drop_oldest`` the oldest deliveries
-        make room: those of the registration whose limit it is, or of the one that has the most.
+            address: returns the events with their targets. It is called again after each wait for room,
+                because registrations may have changed meanwhile.
 
         Raises:
-            BacklogFull: a limit is reached, and the oldest may not, or cannot, make room.
-            TooLarge: the events alone are over a limit.
-            StorageUnavailable: the disk refused. Nothing was kept, in any of these cases.
+            BacklogFull: a limit is reached, and nothing can make room.
+            TooLarge: the events exceed a limit on their own.
+            StorageUnavailable: the disk refuses. In each of these cases nothing was stored.
             Exception: what ``address`` raised.
         """
         appends = address()
@@ -63,65 +65,53 @@ class LimitedOutbox:
         except BacklogFull:
             if not self._drops:
                 raise
-            return await self._append_in_turn(address)
-        self._backlog.add(need)
+            # One caller at a time, or each would drop room for all.
+            async with self._making_room:
+                appends, need = await self._make_room(address)
+                self._backlog.add(need)
+        else:
+            self._backlog.add(need)
         return await self._append(appends, need)
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
-        """As :meth:`append`, without limits: for what hookgw itself has to say."""
+        """Append operational events, whatever the limits say."""
         need = need_of(appends)
         self._backlog.add(need)
         return await self._append(appends, need)
 
     async def _append(self, appends: Sequence[Append], need: Need) -> list[bool]:
-        """Append what is counted already; what is not kept is taken back.
-
-        A caller that is cancelled cannot take back what it asked for: it is written all the same, and
-        has to be counted. The store ends the wait by itself: it writes, refuses, or closes.
-        """
-        kept = [False] * len(appends)
+        """Append what the backlog counts already, and correct the count for what was not stored."""
+        stored = [False] * len(appends)
         try:
+            # A cancelled caller cannot take the events back: they are written anyway, and must be counted.
+            # The store bounds the wait: it writes, refuses, or closes.
             with trio.CancelScope(shield=True):
-                kept = await self._store.append(appends)
+                stored = await self._store.append(appends)
         finally:
-            if not all(kept):
-                self._backlog.take(need_of(a for a, fresh in zip(appends, kept, strict=True) if not fresh))
+            if not all(stored):
+                self._backlog.take(
+                    need_of(a for a, is_new in zip(appends, stored, strict=True) if not is_new)
+                )
         self._backlog.watch(need)
-        return kept
-
-    async def _append_in_turn(self, address: Callable[[], Sequence[Append]]) -> list[bool]:
-        """Make room, one caller at a time, and append."""
-        async with self._making_room:
-            appends, need = await self._make_room(address)
-            self._backlog.add(need)
-        return await self._append(appends, need)
+        return stored
 
     async def _make_room(self, address: Callable[[], Sequence[Append]]) -> tuple[Sequence[Append], Need]:
-        """Drop until there is room for what is to be appended; each turn is one small commit.
-
-        There is no checkpoint between the last look at where the events go and the return.
-        """
+        """Drop deliveries until the events fit; each turn is one small commit."""
         while True:
+            # No checkpoint between this look at the targets and the return.
             appends = address()
             need = need_of(appends)
-            full = self._lack(need)
-            if full is None:
+            try:
+                self._backlog.check(need)
+            except BacklogFull as full:
+                limit = full
+            else:
                 return appends, need
-            if not await self._drop_some(full):
-                raise full
-
-    def _lack(self, need: Need) -> BacklogFull | None:
-        try:
-            self._backlog.check(need)
-        except BacklogFull as full:
-            return full
-        return None
-
-    async def _drop_some(self, full: BacklogFull) -> int:
-        registration = full.registration or self._backlog.largest(by_bytes=full.is_of_bytes)
-        if registration is None:
-            return 0
-        wanted = full.over + full.largest // _SLACK
-        count, size = (0, wanted) if full.is_of_bytes else (wanted, 0)
-        reason = f"Dropped as the oldest when the backlog had reached {full.limit} ({full.largest:,})."
-        return await self._drop(registration, reason, count=count, size=size)
+            registration = limit.registration or self._backlog.largest(by_bytes=limit.is_of_bytes)
+            if registration is None:
+                raise limit
+            wanted = limit.over + limit.largest // _SLACK
+            count, size = (0, wanted) if limit.is_of_bytes else (wanted, 0)
+            reason = f"Dropped as the oldest: the backlog had reached {limit.limit} ({limit.largest:,})."
+            if not await self._drop_oldest(registration, reason, count=count, size=size):
+                raise limit

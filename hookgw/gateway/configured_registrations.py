@@ -1,11 +1,12 @@
-"""The registrations of the configuration: ``global_webhooks``, which hear every instance, and ``operations.url``.
+"""The registrations of the configuration: ``global_webhooks``, which hear every instance, and
+``operations.url``.
 
-They have no record in the store: the configuration is their record. Stored is only what must outlive a restart
-and is not in the configuration: a secret that was generated, and what the last start needed to know of the
-registration, so that what is pending follows it to another URL or to other lanes.
+They have no record in the store: the configuration is their record. Stored is only what must outlive a
+restart and is not in the configuration: a secret that was generated, and what the last start needed to know
+of the registration, so that what is pending follows it to another URL or to other lanes.
 
-All of that is stored by label. A block without a label gets one made of its URL, without user and password, so that
-the order of the blocks in the file means nothing.
+All of that is stored by label. A block without a label gets one made of its URL, without user and password,
+so that the order of the blocks in the file means nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from hookgw.parsing.registrations import parse_registration
 from hookgw.store import Store
 
 DEFAULT_CONCURRENCY = 16
-"""Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is configured."""
+"""Attempts that a global webhook makes at a time, if neither ``ordering`` nor ``concurrency`` is
+configured.
+"""
 
 
 class _LastStart(msgspec.Struct):
@@ -144,11 +147,8 @@ async def _follow(registration: Registration, key: str, store: Store) -> Registr
         last = None if value is None else msgspec.convert(value, _LastStart)
     except msgspec.ValidationError:
         last = None
-    if last is None:
-        # Either the registration is new, or schema 2 wrote the file, whose lanes have generation 0 and
-        # may be divided otherwise. Generation 1 has them looked through.
-        generation = 0 if registration.id == OPERATIONS_ID else 1
-    else:
+    generation = 0
+    if last is not None:
         former = msgspec.structs.replace(registration, ordering=last.ordering, concurrency=last.concurrency)
         generation = last.generation + (former.partitioning != registration.partitioning)
     now = _LastStart(registration.url, registration.ordering, registration.concurrency, generation)

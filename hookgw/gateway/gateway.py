@@ -36,7 +36,8 @@ class Gateway:
         authenticator: checks the key of a request.
         operational: raises operational events.
         outbound: makes every outgoing connection.
-        http: the client for plugins' requests; every connection passes the address guard. The gateway closes it.
+        http: the client for plugins' requests; every connection passes the address guard. The gateway
+            closes it.
         dispatcher: owns the lanes.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """

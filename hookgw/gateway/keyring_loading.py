@@ -1,4 +1,4 @@
-"""The keyring of an installation: read at start, with the global key made where there is none that lasts."""
+"""Loads the keyring at start, and generates a global key if none would last."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _GLOBAL_KEYS = "auth.global_keys"
 
 
 class GlobalKeys:
-    """The global keys: those on the shelf, and that of the settings.
+    """The global keys.
 
     Attributes:
-        stored: those on the shelf.
-        configured: that of the settings, if they name one.
+        stored: the keys in the store.
+        configured: ``auth.global_key`` of the configuration, if it is set.
     """
 
     def __init__(self, store: Store, stored: tuple[Key, ...], configured: Key | None) -> None:
@@ -36,12 +36,12 @@ class GlobalKeys:
         self.configured = configured
 
     async def put(self, keys: tuple[Key, ...]) -> None:
-        """Keep these in the place of those that were on the shelf."""
+        """Store these keys; they replace the stored ones."""
         await self._store.put_value(_GLOBAL_KEYS, msgspec.to_builtins(keys))
         self.stored = keys
 
-    def last(self) -> bool:
-        """Whether one of them never expires, so that nobody is locked out."""
+    def includes_lasting(self) -> bool:
+        """Return whether one of them never expires. Without such a key the operator is locked out one day."""
         return self.configured is not None or any(key.expires_at is None for key in self.stored)
 
 
@@ -52,19 +52,17 @@ async def open_keyring(
     show_key: Callable[[str], None],
     clock: Clock,
 ) -> tuple[Keyring, GlobalKeys]:
-    """Make the keyring.
+    """Load the keyring.
 
     Args:
-        store: keeps the salt, and the hashes of global keys that were made.
-        settings: may name a global key, which holds beside those.
-        instances: their keys open what is theirs.
-        show_key: called with a global key that is made just now, because there is none that never expires.
-            That is before its hash is kept: a process that is killed in between makes another one at the
-            next start.
-        clock: by which keys expire.
+        store: has the salt, and the hashes of generated global keys.
+        settings: may set a global key, which is valid beside those.
+        instances: have the hashes of their keys.
+        show_key: called with a generated global key, if no other global key lasts for ever.
+        clock: keys expire by it.
 
     Raises:
-        StorageUnavailable: the disk refuses, or what is stored of the global keys is damaged.
+        StorageUnavailable: the disk refuses, or the stored global keys are damaged.
     """
     salt = await store.get_value(_SALT)
     if not isinstance(salt, str):
@@ -76,7 +74,9 @@ async def open_keyring(
         keyring.add_instance(instance.name, instance.keys)
     configured = _configured(settings, keyring)
     found = GlobalKeys(store, await _stored(store), configured)
-    if not found.last():
+    if not found.includes_lasting():
+        # The key is shown before its hash is stored: a process that is killed in between generates another
+        # key at its next start, and nobody is locked out.
         await found.put((*found.stored, _made(found.stored, keyring, show_key, clock)))
     for key in (*found.stored, *([configured] if configured else ())):
         keyring.add_global(key)
@@ -97,7 +97,7 @@ async def _stored(store: Store) -> tuple[Key, ...]:
         return msgspec.convert(found or (), tuple[Key, ...])
     except msgspec.ValidationError as error:
         raise StorageUnavailable(
-            f"The data file is damaged: {_GLOBAL_KEYS!r} holds no keys ({error})."
+            f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."
         ) from error
 
 

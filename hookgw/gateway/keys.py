@@ -1,8 +1,4 @@
-"""Making, listing and revoking keys, while the gateway runs.
-
-What may be done is decided by rules without I/O; a change is on disk before it takes effect, and it takes
-effect at once.
-"""
+"""Creating, listing and revoking API keys. A change takes effect as soon as it is on disk."""
 
 from __future__ import annotations
 
@@ -27,10 +23,13 @@ MAX_KEYS = 32
 
 
 class KeyService:
-    """What can be done to keys; the arguments are the gateway's own parts.
+    """Everything that can be done to keys.
 
-    ``scope`` is the instance whose keys are meant, or ``None`` for the global ones. Whether a caller may
-    touch it has been checked.
+    ``scope`` is the name of the instance that the keys belong to, ``None`` for global keys. The caller has
+    checked that the request may touch it.
+
+    Args:
+        keyring, registry, global_keys, clock: the gateway's.
     """
 
     def __init__(self, keyring: Keyring, registry: Registry, global_keys: GlobalKeys, clock: Clock) -> None:
@@ -45,7 +44,7 @@ class KeyService:
         return None if holder is None else holder.principal
 
     def list(self, scope: str | None) -> list[Key]:
-        """The keys, the oldest first, also those that have expired and have not been cleared away yet.
+        """Return the keys, the oldest first, including expired keys that have not been removed yet.
 
         Raises:
             NotFound: there is no such instance.
@@ -57,23 +56,23 @@ class KeyService:
     async def create(
         self, scope: str | None, name: str, *, expires_at: float | None, maker: KeyHolder
     ) -> tuple[Key, str]:
-        """Make a key. Those of the same scope that have expired are cleared away.
+        """Create a key, and remove the expired keys of the same scope.
 
         Args:
             scope: see the class.
             name: of the new key.
-            expires_at: seconds since the epoch; ``None`` for as long as the maker's own key.
-            maker: whose key asks for it.
+            expires_at: seconds since the epoch; ``None`` for as long as the maker's key.
+            maker: the holder of the key that makes the request.
 
         Returns:
-            What is kept of it, and the key itself, which cannot be shown again.
+            What is stored of the key, and the key itself, which cannot be shown again.
 
         Raises:
-            Invalid: it would have expired already.
+            Invalid: the key would have expired already.
             NotFound: there is no such instance.
             Conflict: the name is taken, or there are too many keys.
-            Forbidden: it would outlive the maker's own key.
-            Unauthorized: the maker's key was revoked or has expired meanwhile.
+            Forbidden: the key would outlive the maker's key.
+            Unauthorized: the maker's key was revoked, or has expired, meanwhile.
         """
         async with self._registry.changing(scope or GLOBAL_INSTANCE):
             self._check_held(maker)
@@ -89,8 +88,8 @@ class KeyService:
                 origin="" if scope != maker.principal.instance else maker.key.origin or maker.key.name,
             )
             if made.is_expired(now):
-                raise Invalid(f"The key would have expired already: it is {rfc3339(now)} here.")
-            _check_lifetime(made, maker.key, "makes no key")
+                raise Invalid(f"The key would have expired already: it is {rfc3339(now)} now.")
+            _check_lifetime(made, maker.key, "cannot create a key")
             await self._put(scope, (*kept, made))
             self._keyring.remove(scope, (key for key in stored if key.is_expired(now)))
             if scope is None:
@@ -98,33 +97,34 @@ class KeyService:
             else:
                 self._keyring.add_instance(scope, [made])
         expires = None if made.expires_at is None else rfc3339(made.expires_at)
-        logger.info("key made", instance=scope, name=name, expires_at=expires, maker=maker.key.name)
+        logger.info("key created", instance=scope, name=name, expires_at=expires, maker=maker.key.name)
         return made, key
 
     @completes
     async def revoke(self, scope: str | None, name: str, *, by: KeyHolder) -> None:
-        """Revoke a key: from now on it opens nothing.
+        """Revoke a key, at once.
 
         Raises:
             NotFound: there is no such instance, or no key of that name.
-            Conflict: it is the global key of the settings, or the last global key that never expires.
-            Forbidden: it would outlive the caller's own key, or it is the last one and an instance key asks.
-            Unauthorized: the caller's key was revoked or has expired meanwhile.
+            Conflict: it is the global key of the configuration, or the last global key that never expires.
+            Forbidden: the key outlives the caller's key, or it is the instance's last key and the caller's
+                is an instance key.
+            Unauthorized: the caller's key was revoked, or has expired, meanwhile.
         """
         async with self._registry.changing(scope or GLOBAL_INSTANCE):
             self._check_held(by)
             stored = self._stored(scope)
-            left = tuple(key for key in stored if key.name != name)
-            if len(left) == len(stored):
+            remaining = tuple(key for key in stored if key.name != name)
+            if len(remaining) == len(stored):
                 self._refuse_unknown(scope, name)
-            (gone,) = (key for key in stored if key.name == name)
-            _check_lifetime(gone, by.key, "revokes none")
+            (revoked,) = (key for key in stored if key.name == name)
+            _check_lifetime(revoked, by.key, "cannot revoke a key")
             if not by.principal.is_global:
-                self._check_another(left)
+                self._check_another(remaining)
             if scope is None:
-                self._check_lasting(left)
-            await self._put(scope, left)
-            self._keyring.remove(scope, [gone])
+                self._check_lasting(remaining)
+            await self._put(scope, remaining)
+            self._keyring.remove(scope, [revoked])
         logger.info("key revoked", instance=scope, name=name, by=by.key.name)
 
     def _stored(self, scope: str | None) -> tuple[Key, ...]:
@@ -138,7 +138,7 @@ class KeyService:
             await self._registry.put_instance(msgspec.structs.replace(instance, keys=keys))
 
     def _check_held(self, holder: KeyHolder) -> None:
-        """A caller that took its time over the request must not act on a key that it lost meanwhile."""
+        # A caller that sends its request slowly must not act with a key that was revoked meanwhile.
         if not self._keyring.is_held(holder):
             raise Unauthorized("The key is no longer valid.")
 
@@ -149,16 +149,16 @@ class KeyService:
             )
         raise NotFound(f"There is no key {name!r}.")
 
-    def _check_another(self, left: tuple[Key, ...]) -> None:
+    def _check_another(self, remaining: tuple[Key, ...]) -> None:
         now = self._clock.steady()
-        if all(key.is_expired(now) for key in left):
+        if all(key.is_expired(now) for key in remaining):
             raise Forbidden(
-                "This is the last key of the instance: make another one first, or use the global key."
+                "This is the last key of the instance: create another one first, or use the global key."
             )
 
-    def _check_lasting(self, left: tuple[Key, ...]) -> None:
-        if self._global.configured is None and all(key.expires_at is not None for key in left):
-            raise Conflict("This is the last global key that never expires: make another such key first.")
+    def _check_lasting(self, remaining: tuple[Key, ...]) -> None:
+        if self._global.configured is None and all(key.expires_at is not None for key in remaining):
+            raise Conflict("This is the last global key that never expires: create another one first.")
 
 
 def _check_room(kept: tuple[Key, ...], name: str, *, reserved: bool) -> None:
@@ -167,11 +167,11 @@ def _check_room(kept: tuple[Key, ...], name: str, *, reserved: bool) -> None:
     if any(key.name == name for key in kept):
         raise Conflict(f"The name {name!r} is taken by another key; choose another.")
     if len(kept) >= MAX_KEYS:
-        raise Conflict(f"There are {MAX_KEYS} keys already, which is the most; revoke one first.")
+        raise Conflict(f"There are {MAX_KEYS} keys, which is the limit; revoke one first.")
 
 
-def _check_lifetime(key: Key, own: Key, what: str) -> None:
-    """A key that expires is no way to keep, or to take away, what lasts longer than it."""
-    if key.outlives(own):
-        assert own.expires_at is not None  # noqa: S101 -- nothing outlives what never expires
-        raise Forbidden(f"This key expires at {rfc3339(own.expires_at)}: it {what} that outlives it.")
+def _check_lifetime(key: Key, callers: Key, what: str) -> None:
+    # A key that expires must not be a way to keep access, or to take it away, for longer than itself.
+    if key.outlives(callers):
+        assert callers.expires_at is not None  # noqa: S101 -- nothing outlives a key that never expires
+        raise Forbidden(f"This key expires at {rfc3339(callers.expires_at)}: it {what} that outlives it.")

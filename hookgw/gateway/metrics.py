@@ -1,26 +1,26 @@
-"""The figures of one gateway, for ``GET /metrics``.
+"""The metrics of one gateway, for ``GET /metrics``.
 
-What is counted per event is a plain integer in the Trio thread; it becomes a Prometheus metric only
-when it is asked for. Labels are bounded: kinds of the catalog, states, outcomes, plugins and their
-hooks, route templates; never an instance, a URL or an id.
+Counters are plain integers, updated in the Trio thread, and become Prometheus metrics only when they are
+asked for: a Prometheus counter with labels costs more than ten times as much per event. Labels are bounded:
+kinds of the catalog, states, outcomes, plugins and their hooks, route templates, and the
+:data:`WORST_LANES` lanes with the largest backlogs.
 
-All methods must be called in the Trio thread. The names and labels of the metrics are part of the
-interface.
+The names and labels of the metrics are part of the interface.
 """
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hookgw._version import __version__
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.models.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 
 DELIVERY_SECONDS = (
@@ -47,34 +47,21 @@ COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 COMMIT_ROWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 
 REQUEST_LIMITS = ("failed_attempts", "key_rate", "instance_share")
-"""What refuses requests: the limit of wrong keys of an address, of the requests of a key, or of what the
-requests of an instance take at a time."""
+"""The limits that refuse requests: on the wrong keys of an address, on the requests of a key, and on what the
+requests of an instance use at a time."""
+
+WORST_LANES = 100
+"""How many lanes have a metric of their own: those with the largest backlogs."""
 
 Counts = Iterable[tuple[str | tuple[str, str], int]]
-"""A count for each value of a label, or for each pair of values of two."""
-
-
-class LaneFigures(Protocol):
-    """What the metrics look at in a lane's statistics."""
-
-    @property
-    def state(self) -> LaneState:
-        """What the lane is doing."""
-
-    @property
-    def backlog(self) -> int:
-        """How many deliveries are pending in it."""
-
-    @property
-    def head_since(self) -> float | None:
-        """When its head was accepted, in seconds of the same clock that ``now`` reads."""
+"""A count for each value of a label, or for each pair of values of two labels."""
 
 
 class Histogram:
-    """Counts observed values by the bucket they fall into.
+    """Counts observed values by bucket.
 
     Args:
-        bounds: the upper bounds of the buckets, inclusive and rising; one without bound is added.
+        bounds: the inclusive upper bounds of the buckets, in rising order; an unbounded one is added.
     """
 
     __slots__ = ("_bounds", "_counts", "_total")
@@ -85,12 +72,11 @@ class Histogram:
         self._total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count a value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self._total += value
 
     def family(self, name: str, meaning: str) -> HistogramMetricFamily:
-        """What was observed so far, as a Prometheus histogram."""
+        """Return the values observed so far as a Prometheus histogram."""
         buckets, count = [], 0
         for bound, here in zip((*map(float, self._bounds), float("inf")), self._counts, strict=True):
             count += here
@@ -99,9 +85,10 @@ class Histogram:
 
 
 class Metrics:
-    """Counts what a gateway does. It is also the store's observer.
+    """Counts what a gateway does, and observes its store.
 
-    Each gateway has its own; nothing is shared through a global registry.
+    Each gateway has its own registry; Prometheus' global one is not used. All methods are for the Trio
+    thread.
     """
 
     def __init__(self) -> None:
@@ -122,91 +109,89 @@ class Metrics:
         self._limited = dict.fromkeys(REQUEST_LIMITS, 0)
         self._backlog_bytes: Callable[[], int] = int
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self._lanes: Callable[[], Iterable[LaneFigures]] = tuple
+        self._lanes: Callable[[], Iterable[LaneStatistics]] = tuple
         self._now: Callable[[], float] = float
         self.registry.register(_Collector(self._families))
         ProcessCollector(registry=self.registry)
 
     def accepted(self, kind: str, count: int = 1) -> None:
-        """Events of a kind of the catalog were accepted; they are on disk."""
+        """Count accepted events of a kind of the catalog."""
         self._accepted[kind] += count
 
     def duplicates(self, count: int = 1) -> None:
-        """Events were answered as duplicates, not accepted again."""
+        """Count events that were reported as duplicates."""
         self._duplicates += count
 
     def delivered(self, seconds: float) -> None:
-        """A delivery was delivered, so long after its event was accepted."""
+        """Count a delivery, and observe the seconds since its event was accepted."""
         self._deliveries[DeliveryState.DELIVERED] += 1
         self._delivery_seconds.observe(seconds)
 
     def dead(self, count: int = 1) -> None:
-        """Deliveries were given up."""
+        """Count dead letters."""
         self._deliveries[DeliveryState.DEAD] += count
 
     def dropped(self, count: int = 1) -> None:
-        """Deliveries were filtered out by a plugin."""
+        """Count deliveries that a plugin filtered out."""
         self._deliveries[DeliveryState.DROPPED] += count
 
     def attempted(self, outcome: Outcome) -> None:
-        """An attempt ended."""
         self._attempts[outcome] += 1
 
     def operational_event(self, kind: str) -> None:
-        """An operational event was raised."""
         self._operational[kind] += 1
 
     def committed(self, seconds: float, rows: int) -> None:
-        """A group commit reached the disk: how long it took, and how many rows it wrote."""
+        """Observe a group commit: its duration in seconds, and the rows it wrote."""
         self._commit_seconds.observe(seconds)
         self._commit_rows.observe(rows)
 
     def disk_failed(self, error: StorageUnavailable) -> None:
-        """The disk has begun to refuse; ``disk_failure`` says why until it has recovered."""
+        """Note that the disk refuses; ``disk_failure`` is the reason until it has recovered."""
         self.disk_failure = error
 
     def disk_recovered(self) -> None:
-        """A write reached the disk again."""
         self.disk_failure = None
 
     def plugin_failed(self, failure: PluginFailed) -> None:
-        """A hook raised, or ran past its deadline."""
+        """Count a hook that raised, or exceeded its deadline."""
         self._plugin_failures[failure.plugin, failure.hook] += 1
 
     def requested(self, route: str, status: int) -> None:
-        """A request was answered.
+        """Count a response.
 
         Args:
-            route: the template of its path, for example ``/webhook/set/<instance>``; one name for all
-                that match none. Never the path itself.
-            status: the answer's.
+            route: the template of the path, for example ``/webhook/set/<instance>``; one name for all paths
+                that match none. Never the path itself, which would make the labels unbounded.
+            status: of the response.
         """
         self._requests[route, f"{status // 100}xx"] += 1
 
     def limited(self, limit: str) -> None:
-        """A request was refused by one of :data:`REQUEST_LIMITS`."""
+        """Count a request that one of :data:`REQUEST_LIMITS` refused."""
         self._limited[limit] += 1
 
-    def watch_lanes(self, lanes: Callable[[], Iterable[LaneFigures]], now: Callable[[], float]) -> None:
-        """Take the figures of the lanes from here, whenever the metrics are asked for.
+    def watch_lanes(self, lanes: Callable[[], Iterable[LaneStatistics]], now: Callable[[], float]) -> None:
+        """Read the lanes whenever the metrics are rendered.
 
         Args:
-            lanes: gives a snapshot of every lane.
-            now: the time by the clock of their ``head_since``.
+            lanes: returns a snapshot of every lane.
+            now: returns the time by the clock of their ``head_since``.
         """
         self._lanes, self._now = lanes, now
 
     def watch_connections(self, count: Callable[[], tuple[int, int]]) -> None:
-        """Take from here, whenever the metrics are asked for, how many clients are connected, and how many
-        connections were closed for want of room."""
+        """Read the number of connected clients, and of connections closed for lack of room, whenever the
+        metrics
+        are rendered."""
         self._connections = count
 
     def watch_backlog(self, size: Callable[[], int]) -> None:
-        """Take the bytes of payload that are pending from here, whenever the metrics are asked for."""
+        """Read the pending bytes of payload whenever the metrics are rendered."""
         self._backlog_bytes = size
 
     def render(self) -> tuple[bytes, str]:
-        """The metrics in the text format of Prometheus, and its content type."""
+        """Return the metrics in the text format of Prometheus, and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
 
     def _families(self) -> Iterator[Metric]:
@@ -263,7 +248,7 @@ class Metrics:
 
 
 class _Collector(Collector):
-    """What prometheus_client asks for the metrics."""
+    """The collector that prometheus_client asks for the metrics."""
 
     def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
         self._families = families
@@ -272,8 +257,7 @@ class _Collector(Collector):
         return self._families()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not look at the lanes."""
-        return ()
+        return ()  # otherwise registering would collect, before there are lanes
 
 
 def _counter(name: str, meaning: str, labels: list[str], counts: Counts) -> CounterMetricFamily:
@@ -283,12 +267,14 @@ def _counter(name: str, meaning: str, labels: list[str], counts: Counts) -> Coun
     return family
 
 
-def _lane_families(lanes: Iterable[LaneFigures], now: float) -> Iterator[Metric]:
-    """How many lanes there are, what is pending in them and since when, by the state of the lane."""
+def _lane_families(lanes: Iterable[LaneStatistics], now: float) -> Iterator[Metric]:
     count = dict.fromkeys(LaneState, 0)
     backlog = dict.fromkeys(LaneState, 0)
     oldest = dict.fromkeys(LaneState, 0.0)
+    worst = []
     for lane in lanes:
+        if lane.backlog:
+            worst.append(lane)
         count[lane.state] += 1
         backlog[lane.state] += lane.backlog
         if lane.head_since is not None:
@@ -303,6 +289,14 @@ def _lane_families(lanes: Iterable[LaneFigures], now: float) -> Iterator[Metric]
         "lane_state",
         oldest,
     )
+    backlogs = GaugeMetricFamily(
+        "hookgw_lane_backlog_deliveries",
+        f"Pending deliveries of the {WORST_LANES} lanes with the largest backlogs.",
+        labels=["registration", "partition", "url"],
+    )
+    for lane in heapq.nlargest(WORST_LANES, worst, key=lambda lane: lane.backlog):
+        backlogs.add_metric([lane.registration, lane.partition or "", lane.url or ""], lane.backlog)
+    yield backlogs
 
 
 def _gauge(

@@ -1,19 +1,19 @@
 """Changes of what is pending for a registration, while its lanes run.
 
-Parking, dropping and re-partitioning pause the registration's lanes, wait for or spare the attempts in flight,
-and change the outbox in commits of bounded size.
+Parking, dropping and re-partitioning pause the registration's lanes, wait for or spare the attempts in
+flight, and change the outbox in commits of bounded size.
 
 Re-partitioning
 ---------------
 
-A change of ordering or concurrency raises the registration's generation, in the commit that stores the change.
-From then on new events go to lanes of the new generation, while older deliveries are still in lanes of former
-generations. One task moves them; until it is done no lane of the registration starts an attempt. Deliveries keep
-their positions, so that they come before the newer ones, in order.
+A change of ordering or concurrency raises the registration's generation, in the commit that stores the
+change. From then on new events go to lanes of the new generation, while older deliveries are still in lanes
+of former generations. One task moves them; until it is done no lane of the registration starts an attempt.
+Deliveries keep their positions, so that they come before the newer ones, in order.
 
 Nothing else is written down. Deliveries that must be moved are those in lanes of another generation, and the
-outbox knows them. So a process that is killed half-way finds them again at its next start, and a further change
-during the move means only that the same task goes on with the newest rule.
+outbox knows them. So a process that is killed half-way finds them again at its next start, and a further
+change during the move means only that the same task goes on with the newest rule.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class RegistrationService:
     """Everything that can be done to registrations.
 
     Args:
-        registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings: the gateway's.
+        registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings: the
+            gateway's.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Instances and registrations: in memory for every look-up, on the shelves for good."""
+"""Instances and registrations: in memory for every look-up, on disk for good."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hookgw.store import Store
 class Registry:
     """All instances and registrations.
 
-    Every change is on disk before it takes effect in memory, so nobody sees what a crash would undo.
-    A caller that is cancelled meanwhile changes nothing about that: both happen, or neither.
+    A change takes effect in memory once it is on disk, so that nobody sees what a crash would undo. If the
+    caller is cancelled meanwhile, both happen or neither.
     """
 
     def __init__(self, store: Store) -> None:
@@ -49,14 +49,14 @@ class Registry:
     # Instances
 
     def instances(self) -> list[Instance]:
-        """All of them, by name."""
+        """Return all instances, sorted by name."""
         return [self._instances[name] for name in sorted(self._instances)]
 
     def find_instance(self, name: str) -> Instance | None:
         return self._instances.get(name)
 
     def instance(self, name: str) -> Instance:
-        """The instance of that name.
+        """Return the instance of a name.
 
         Raises:
             NotFound: there is none.
@@ -67,21 +67,19 @@ class Registry:
         return instance
 
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
-        """Store an instance under its name, and with it the first registration that it has, if any."""
-        await _through(self._store.put_instance(instance, first))
+        """Store an instance, and with it its first registration, if one is given."""
+        await _complete(self._store.put_instance(instance, first))
         self._instances[instance.name] = instance
         if first is not None:
             self._remember(first)
 
     async def remove_instance(self, instance: Instance) -> None:
-        """Remove an instance; what it leaves behind in the store is no longer found under its name.
-
-        Nobody finds it from the first moment, so that no event comes in for it behind that.
-        """
+        """Remove an instance. Its events and deliveries are no longer found under its name."""
+        # Removed from memory first, so that no event is accepted for it during the write.
         del self._instances[instance.name]
         try:
             retired_as = f"{instance.name} {instance.id}"
-            await _through(self._store.remove_instance(instance.name, retired_as=retired_as))
+            await _complete(self._store.remove_instance(instance.name, retired_as=retired_as))
         except BaseException:
             self._instances[instance.name] = instance
             raise
@@ -89,33 +87,33 @@ class Registry:
     # Registrations
 
     def registration(self, registration_id: str) -> Registration | None:
-        """The registration of that id, as it is now."""
+        """Return a registration as it is now, by id; ``None`` if there is none."""
         return self._registrations.get(registration_id)
 
     def find(self, instance: str, label: str) -> Registration | None:
-        """An instance's registration of that label."""
+        """Return an instance's registration of a label; ``None`` if there is none."""
         return self._of_instance.get(instance, {}).get(label)
 
     def of_instance(self, instance: str) -> list[Registration]:
-        """An instance's own registrations, by label."""
-        own = self._of_instance.get(instance, {})
-        return [own[label] for label in sorted(own)]
+        """Return an instance's registrations, sorted by label, without those of the configuration."""
+        by_label = self._of_instance.get(instance, {})
+        return [by_label[label] for label in sorted(by_label)]
 
     def hearing(self, instance: str) -> list[Registration]:
-        """All registrations to which an instance's events can go, also disabled ones."""
+        """Return all registrations that an instance's events can go to, including disabled ones."""
         return [*self._of_instance.get(instance, {}).values(), *self._everywhere]
 
     def wanting(self, instance: str, kind: str) -> list[Registration]:
-        """The registrations to which an event of that kind goes."""
-        own = self._of_instance.get(instance)
-        found = [r for r in own.values() if r.wants(kind)] if own else []
+        """Return the registrations that an event of a kind goes to."""
+        by_label = self._of_instance.get(instance)
+        found = [r for r in by_label.values() if r.wants(kind)] if by_label else []
         if self._everywhere:
             found += [r for r in self._everywhere if r.wants(kind)]
         return found
 
     @asynccontextmanager
     async def changing(self, instance: str) -> AsyncIterator[None]:
-        """Hold this round reading and changing what belongs to an instance: one change at a time."""
+        """Hold a lock while reading and changing what belongs to an instance: one change at a time."""
         lock = self._locks.setdefault(instance, trio.Lock())
         try:
             async with lock:
@@ -136,7 +134,7 @@ class Registry:
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
-            await _through(self._store.put_registration(registration, due=due))
+            await _complete(self._store.put_registration(registration, due=due))
             self._remember(registration)
         self._registrations[registration.id] = registration
 
@@ -146,7 +144,7 @@ class Registry:
 
     async def remove(self, registration: Registration) -> None:
         """Remove an instance's registration."""
-        await _through(self._store.remove_registration(registration.id))
+        await _complete(self._store.remove_registration(registration.id))
         self._registrations.pop(registration.id, None)
         labels = self._of_instance.get(registration.instance, {})
         labels.pop(registration.label, None)
@@ -154,10 +152,9 @@ class Registry:
             self._of_instance.pop(registration.instance, None)
 
 
-async def _through(write: Awaitable[None]) -> None:
-    """Wait for a write even where the caller is cancelled: it is done all the same, and memory must follow.
-
-    It has no deadline here because the store sets one: it writes, refuses, or gives up when it closes.
-    """
+async def _complete(write: Awaitable[None]) -> None:
+    """Wait for a write even if the caller is cancelled."""
+    # The write is done all the same, and the memory must follow. The store bounds the wait: it writes,
+    # refuses, or closes.
     with trio.CancelScope(shield=True):
         await write

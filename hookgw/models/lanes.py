@@ -35,9 +35,14 @@ class LaneRule(msgspec.Struct, frozen=True):
     ordering: Ordering
     concurrency: int
 
+    @property
+    def generation_prefix(self) -> str:
+        """The key of the registration's only lane, or what the keys of its partitions begin with."""
+        return f"{self.registration}:{self.generation}"
+
     def lane(self, event: Event) -> str:
         """Return the key of the lane in which an event goes to the registration."""
-        lane = f"{self.registration}:{self.generation}"
+        lane = self.generation_prefix
         if self.ordering is Ordering.URL:
             return lane
         if self.ordering is Ordering.INSTANCE:

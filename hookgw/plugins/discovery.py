@@ -1,9 +1,8 @@
-"""Where plugins are found: folders, module names in the configuration, entry points.
+"""Find plugins: in folders, by module name, and through entry points.
 
-A plugin in a folder is imported as a module of a private package that stands for the folder. So two
-folders cannot clash, a plugin called ``json`` hides nothing, and relative imports work, both inside a
-plugin that is a package and between the modules of the folder. Each load makes private packages of
-its own: two gateways in one process do not share what their plugins keep in module variables.
+Each folder becomes a private package, and its plugins become modules of that package. Therefore two folders
+cannot clash, a plugin called ``json`` hides nothing, and relative imports work, both inside a plugin that is
+a package and between the modules of a folder.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
@@ -24,18 +23,19 @@ import msgspec
 
 ENTRY_POINT_GROUP = "hookgw"
 
-_numbers = itertools.count(1)
+# A number per load: two gateways in one process must not share the module variables of their plugins.
+_package_numbers = itertools.count(1)
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin that was found and is not imported yet.
 
     Attributes:
-        name: what ``disabled``, ``optional``, ``order`` and ``options`` call it.
+        name: its name in ``disabled``, ``optional``, ``order`` and ``options``.
         source: where it was found, for people.
-        load: imports it; raises whatever the plugin raises.
-        path: the resolved file or folder; ``None`` where it was not found as one.
-        version: of the distribution that it comes in; ``None`` where that is unknown.
+        load: imports the plugin; raises whatever the plugin raises.
+        path: the resolved file or folder; ``None`` if it was not found as one.
+        version: the version of its distribution, or ``None`` if unknown.
     """
 
     name: str
@@ -46,113 +46,105 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_party_folder() -> Path | None:
-    """The folder of hookgw's own plugins: in the installed package, or beside it in a checkout."""
+    """Return the folder of hookgw's own plugins: in the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "_first_party"
     if installed.is_dir():
         return installed
     checkout = package.parent
+    # Without this check, an installed hookgw without _first_party would run site-packages/plugins.
     return checkout / "plugins" if (checkout / "pyproject.toml").is_file() else None
 
 
-def is_of_a_clone(folder: Path) -> bool:
-    """Whether a folder is ``plugins`` of a clone of hookgw, which holds hookgw's own plugins again."""
+def is_in_checkout(folder: Path) -> bool:
+    """Return whether a folder is ``plugins`` of a checkout of hookgw."""
     return (folder.resolve().parent / "hookgw" / "plugins" / Path(__file__).name).is_file()
 
 
-def in_folder(folder: Path) -> list[Candidate]:
-    """Each ``*.py`` module and each package of a folder, by name; ``_…`` and ``.…`` are passed over.
+def find_in_folder(folder: Path) -> list[Candidate]:
+    """Return the modules (``*.py``) and packages of a folder, sorted by name, except ``_…`` and ``.…``.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    package = f"_hookgw_plugins_{next(_numbers)}"
-    _make_package(package, folder)
-    return [
-        Candidate(
-            name=path.stem if path.is_file() else path.name,
-            source=str(path),
-            load=_importer(package, path),
-            path=path.resolve(),
-        )
-        for path in sorted(folder.iterdir())
-        if _is_plugin(path)
-    ]
+    package = f"_hookgw_plugins_{next(_package_numbers)}"
+    spec = ModuleSpec(package, None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
+    # import_module and relative imports look for the parent package here.
+    sys.modules[package] = module_from_spec(spec)
+    found = []
+    for path in sorted(folder.iterdir()):
+        is_plugin = path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file()
+        # _shared.py holds code that several plugins of the folder import; it is not a plugin itself.
+        if is_plugin and not path.name.startswith(("_", ".")):
+            name = path.stem if path.is_file() else path.name
+            load = partial(_import_from, package, name, path.name)
+            found.append(Candidate(name=name, source=str(path), load=load, path=path.resolve()))
+    return found
 
 
-def by_names(names: Iterable[str]) -> list[Candidate]:
-    """The importable modules of those names, as written in the configuration."""
+def _import_from(package: str, name: str, file_name: str) -> Any:
+    # For crm.old.py, Python would look for a module "old" in a package "crm", and say that crm is missing.
+    if "." in name:
+        raise ImportError(f"{file_name}: the name of a plugin must not contain a dot")
+    return import_module(f"{package}.{name}")
+
+
+def find_by_name(names: Iterable[str]) -> list[Candidate]:
+    """Return a candidate for each module name in the configuration."""
     return [
         Candidate(name=name, source=f"module {name}", load=partial(import_module, name)) for name in names
     ]
 
 
-def by_entry_points() -> list[Candidate]:
-    """What installed distributions offer under the entry point group ``hookgw``, by name."""
-    return [_from_entry_point(point) for point in sorted(entry_points(group=ENTRY_POINT_GROUP))]
+def find_entry_points() -> list[Candidate]:
+    """Return the plugins of installed distributions (entry point group ``hookgw``), sorted by name."""
+    return [
+        Candidate(
+            name=point.name,
+            source=f"entry point of {point.dist.name}" if point.dist else "entry point",
+            load=point.load,
+            version=point.dist.version if point.dist else None,
+        )
+        for point in sorted(entry_points(group=ENTRY_POINT_GROUP))
+    ]
 
 
-def unrepeated(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """The candidates without those whose file was found before."""
+def without_repeated_files(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Yield the candidates, except a file or folder that was yielded before."""
     seen = set()
     for candidate in candidates:
         if candidate.path not in seen:
             yield candidate
+        # Module names and entry points have no path. load_plugins recognizes those by their object.
         if candidate.path is not None:
             seen.add(candidate.path)
 
 
-def place_of(error: BaseException, within: Path | None) -> str:
-    """Where an import failed, as ``"file, line n: "``; empty where no line of a plugin ran.
+def location_of(error: BaseException, plugin: Path | None) -> str:
+    """Return the file and line where an import failed, as ``"file, line n: "``; ``""`` if unknown.
 
     Args:
-        error: what importing raised.
-        within: the plugin's file or folder; its lines are preferred to those of what it calls.
+        error: the exception that the import raised.
+        plugin: the plugin's file or folder. Its own lines are preferred to lines of libraries that it calls.
     """
+    # A syntax error has no frame in the plugin: no line of it ran.
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: "
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)
+    frames = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename)
+        # Frames of the import system and of this package mean nothing to a plugin's author.
+        if not (
+            frame.filename.startswith("<")
+            or path.parent.name == "importlib"
+            or path.parent == Path(__file__).parent
+        ):
+            frames.append(frame)
+    in_plugin = [
+        frame for frame in frames if plugin and Path(frame.filename).resolve().is_relative_to(plugin)
     ]
-    own = [frame for frame in frames if within and Path(frame.filename).resolve().is_relative_to(within)]
     if not frames:
         return ""
-    last = (own or frames)[-1]
+    last = (in_plugin or frames)[-1]
     return f"{last.filename}, line {last.lineno}: "
-
-
-def _is_machinery(filename: str) -> bool:
-    path = Path(filename)
-    return filename.startswith("<") or path.parent.name == "importlib" or path.parent == Path(__file__).parent
-
-
-def _is_plugin(path: Path) -> bool:
-    if path.name.startswith(("_", ".")):
-        return False
-    return path.suffix == ".py" if path.is_file() else (path / "__init__.py").is_file()
-
-
-def _importer(package: str, path: Path) -> Callable[[], Any]:
-    def load() -> Any:
-        stem = path.stem if path.is_file() else path.name
-        if "." in stem:
-            raise ImportError(f"{path.name}: a plugin's file name has no dot but that of .py")
-        return import_module(f"{package}.{stem}")
-
-    return load
-
-
-def _make_package(name: str, folder: Path) -> None:
-    spec = ModuleSpec(name, None, is_package=True)
-    spec.submodule_search_locations = [str(folder)]
-    sys.modules[name] = module_from_spec(spec)
-
-
-def _from_entry_point(point: EntryPoint) -> Candidate:
-    distribution = point.dist
-    return Candidate(
-        name=point.name,
-        source=f"entry point of {distribution.name}" if distribution else "entry point",
-        load=point.load,
-        version=distribution.version if distribution else None,
-    )

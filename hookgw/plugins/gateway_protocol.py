@@ -1,7 +1,7 @@
 """The part of the running gateway that plugins may use.
 
-:class:`~hookgw.gateway.gateway.Gateway` satisfies it. Plugins see the gateway through this Protocol, so
-that this package does not import the gateway, which imports it.
+:class:`~hookgw.gateway.gateway.Gateway` and its parts satisfy these Protocols. This package cannot import
+them: they call plugins, so they import this package.
 """
 
 from __future__ import annotations
@@ -17,28 +17,68 @@ from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
 
 
+class Events(Protocol):
+    """Accepts events."""
+
+    # Positional-only arguments, here and below: the concrete classes may name theirs as they like.
+    async def accept(self, events: Sequence[Event], /) -> Receipt:
+        """Store events, and address each one to the registrations that want it: all of them or none.
+
+        Returns once they are on disk. A caller that is cancelled while it waits does not undo that.
+
+        Args:
+            events: in delivery order.
+
+        Raises:
+            Invalid: an event breaks a rule; each message begins with the event's index.
+            NotFound: there is no such instance.
+            Unavailable: the disk refused, or a limit of the backlog is reached; retry later.
+            TooLarge: the events exceed such a limit on their own.
+        """
+
+
+class Instances(Protocol):
+    """The instances of the gateway."""
+
+    def all(self) -> list[Instance]:
+        """Return all instances, sorted by name."""
+
+    def find(self, name: str, /) -> Instance | None:
+        """Return the instance with this name, or ``None``."""
+
+
+class Registrations(Protocol):
+    """The registrations of the gateway."""
+
+    def of_instance(self, name: str, /) -> list[Registration]:
+        """Return the registrations of an instance, sorted by label."""
+
+
 class PluginGateway(Protocol):
     """The running gateway as ``hookgw_run`` and ``hookgw_routes`` receive it.
 
-    Everything here is described in ``docs/plugins.md`` and stable within a major version.
+    Stable within a major version, as ``docs/plugins.md`` describes it.
     """
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """A client whose every connection passes the address guard. The gateway closes it."""
+        """A client for the plugin's own requests; its connections pass the address guard. Do not close it."""
 
     @property
     def catalog(self) -> Catalog:
         """All known event kinds."""
 
-    async def accept(self, events: Sequence[Event], *, single: bool = False) -> Receipt:
-        """Store events and address each to the registrations that want it; all of them or none."""
+    @property
+    def events(self) -> Events:
+        """Accepts events."""
 
-    def instances(self) -> list[Instance]:
-        """All instances, sorted by name."""
+    @property
+    def instances(self) -> Instances:
+        """The instances."""
 
-    def registrations_of(self, instance: str) -> list[Registration]:
-        """The registrations of an instance, sorted by label."""
+    @property
+    def registrations(self) -> Registrations:
+        """The registrations."""
 
     def lanes(self) -> list[LaneStatistics]:
-        """A snapshot of the lanes that have work, or had some recently."""
+        """Return a snapshot of the lanes that have work, or had some recently."""

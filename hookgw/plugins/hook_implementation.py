@@ -1,29 +1,55 @@
-"""One plugin's function for one hook, made ready to be called often."""
+"""A plugin's hook implementations: checked against the hookspecs once, then called often. No I/O."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import pluggy
 
 from hookgw.models.errors import PluginFailed
-from hookgw.plugins.hook_check import HOOKS, accepted_arguments
+from hookgw.plugins import hookspecs
 
+# Read from the signatures, so that a hook is declared in one place.
+HOOKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        name: tuple(inspect.signature(spec).parameters)
+        for name, spec in vars(hookspecs).items()
+        if name.startswith("hookgw_")
+    }
+)
+"""Every hook, with the names of its arguments in order."""
+
+PLAIN_HOOKS = frozenset(
+    {
+        "hookgw_event_kinds",
+        "hookgw_configure",
+        "hookgw_check_registration",
+        "hookgw_connectors",
+        "hookgw_routes",
+        "hookgw_commands",
+    }
+)
+"""Hooks that must be plain functions: hookgw calls them outside of Trio, or while it must not wait."""
+
+# SystemExit counts: a plugin's sys.exit() must not end the gateway. KeyboardInterrupt and trio.Cancelled do
+# not: they come from outside the plugin and must reach the code that waits for them.
 PLUGIN_ERRORS = (Exception, SystemExit)
-"""What counts as a plugin's failure: also ``sys.exit()``, which must not end the gateway."""
+"""The exceptions that count as a plugin's failure."""
 
 
-class Implementation(msgspec.Struct, frozen=True, kw_only=True):
+class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
     """One plugin's function for one hook.
 
     Attributes:
         plugin: the plugin's name.
         hook: the hook's name.
-        call: takes every argument of the hook, by position and in the order of the hookspec, and hands
-            on those that the plugin's function wants.
+        call: takes all arguments of the hook by position, in the order of the hookspec, and passes on
+            the arguments that the plugin's function takes.
     """
 
     plugin: str
@@ -31,40 +57,98 @@ class Implementation(msgspec.Struct, frozen=True, kw_only=True):
     call: Callable[..., Any]
 
     def failure(self, reason: str, cause: BaseException | None = None) -> PluginFailed:
-        """The error that says that this function failed, and why; ``cause`` is what it raised."""
+        """Return an error that names this function and the reason; ``cause`` becomes its ``__cause__``."""
+        # "raise … from" would not do: an observer's failure is logged with its cause and never raised.
         failure = PluginFailed(self.plugin, self.hook, reason)
         failure.__cause__ = cause
         return failure
 
 
 def reason_of(error: BaseException) -> str:
-    """What a plugin raised, in one line."""
+    """Return an error's type and message."""
     return f"{type(error).__name__}: {error}"
 
 
-def implementations_of(manager: pluggy.PluginManager, hook: str) -> tuple[Implementation, ...]:
-    """The implementations of a hook, in the order of calling.
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``" Did you mean …?"`` with the most similar known name, or ``""`` if none is similar."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
 
-    pluggy lists first what it would call last.
+
+def new_manager() -> pluggy.PluginManager:
+    """Return a plugin manager with the hookspecs and no plugins."""
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
+def check_plugin(plugin: object, manager: pluggy.PluginManager) -> tuple[str, ...]:  # noqa: C901
+    """Check every hook of a plugin.
+
+    Args:
+        plugin: a module, or any object with marked functions.
+        manager: a manager with the hookspecs; it is not changed.
+
+    Returns:
+        The names of the hooks that the plugin implements, in the order of the hookspecs.
+
+    Raises:
+        ValueError: a hook does not exist, has a wrong argument, is not marked with ``@hookimpl``,
+            is a wrapper, or is async where it must be plain. The message names it and what would be right.
     """
+    found = set()
+    for attribute in dir(plugin):
+        marks = manager.parse_hookimpl_opts(plugin, attribute)
+        if marks is None:
+            # pluggy ignores a function without a mark: the author would wait for calls that never come.
+            if attribute.startswith("hookgw_") and inspect.isroutine(getattr(plugin, attribute, None)):
+                raise ValueError(
+                    f"{attribute} is not marked: write @hookgw.hookimpl above it, or choose a name that does "
+                    "not begin with hookgw_"
+                )
+            continue
+        hook = marks.get("specname") or attribute
+        if hook not in HOOKS:
+            # With this mark, one plugin can implement a hook that only a newer hookgw has.
+            if marks.get("optionalhook"):
+                continue
+            raise ValueError(f"hookgw has no hook {hook}.{nearest(hook, HOOKS)}")
+        # Wrappers work only inside pluggy's own call loop, which hookgw does not use (see hooks.py).
+        if marks.get("wrapper") or marks.get("hookwrapper"):
+            raise ValueError(f"{hook} is marked as a wrapper; hookgw does not support hook wrappers")
+        function = getattr(plugin, attribute)
+        if hook in PLAIN_HOOKS and inspect.iscoroutinefunction(function):
+            raise ValueError(f"{hook} must be a plain function: write def, not async def")
+        arguments = ", ".join(HOOKS[hook]) or "none"
+        for parameter in inspect.signature(function).parameters.values():
+            # Arguments are passed by name, so these would receive nothing.
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+                raise ValueError(f"{hook} takes {parameter}; name the arguments that it needs: {arguments}")
+            if parameter.name not in HOOKS[hook] and parameter.default is parameter.empty:
+                raise ValueError(f"{hook} has no argument {parameter.name}; its arguments are: {arguments}")
+        found.add(hook)
+    return tuple(hook for hook in HOOKS if hook in found)
+
+
+def implementations_of(manager: pluggy.PluginManager, hook: str) -> tuple[HookImplementation, ...]:
+    """Return the implementations of a hook in calling order."""
     caller: pluggy.HookCaller = getattr(manager.hook, hook)
+    # pluggy lists implementations in the reverse of its calling order.
     return tuple(
-        Implementation(plugin=found.plugin_name, hook=hook, call=_adapted(hook, found.function))
+        HookImplementation(plugin=found.plugin_name, hook=hook, call=_adapt(hook, found.function))
         for found in reversed(caller.get_hookimpls())
     )
 
 
-def _adapted(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function itself where it takes all arguments in order: the common case costs nothing."""
-    offered = HOOKS[hook]
-    wanted = accepted_arguments(hook, function)
-    by_position = all(
-        parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        for parameter in inspect.signature(function).parameters.values()
-    )
-    if by_position and wanted == offered:
+def _adapt(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    parameters = inspect.signature(function).parameters.values()
+    wanted = [parameter.name for parameter in parameters if parameter.name in HOOKS[hook]]
+    # A function that takes all arguments in order is called as it is: hooks run for every delivery.
+    if tuple(wanted) == HOOKS[hook] and all(
+        parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters
+    ):
         return function
-    places = [(name, offered.index(name)) for name in wanted]
+    places = [(name, HOOKS[hook].index(name)) for name in wanted]
 
     def call(*arguments: Any) -> Any:
         return function(**{name: arguments[place] for name, place in places})

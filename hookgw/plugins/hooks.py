@@ -1,10 +1,8 @@
-"""Calling the plugins' hooks, so that each plugin's failure is its own and has a name.
+"""Call the plugins' hooks, so that each failure is contained and names its plugin.
 
-pluggy stops at the first implementation that raises and leaks the coroutines of earlier ones. So the
-implementations are taken from it once, at the start, and called here one by one: sync ones directly,
-async ones under a deadline. A sync one cannot be interrupted.
-
-What is asked at the start or outside of Trio is in :mod:`hookgw.plugins.startup_hooks`.
+pluggy itself stops at the first implementation that raises, and leaks the coroutines that earlier ones
+returned. Therefore the implementations are taken from it once, at start, and called here one after another:
+plain functions directly, async ones with a deadline.
 """
 
 from __future__ import annotations
@@ -19,22 +17,22 @@ from hookgw.models.errors import Invalid, PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 from hookgw.parsing.headers import check_headers
-from hookgw.plugins.hook_check import HOOKS
-from hookgw.plugins.hook_implementation import PLUGIN_ERRORS, Implementation, reason_of
+from hookgw.plugins.hook_implementation import HOOKS, PLUGIN_ERRORS, HookImplementation, reason_of
 from hookgw.plugins.loading import LoadedPlugins
 from hookgw.plugins.startup_hooks import StartupHooks
 
 
 class Hooks(StartupHooks):
-    """Calls the hooks of the loaded plugins. Made once for a gateway; it keeps no state of calls.
+    """Calls the hooks of the loaded plugins; those called at start are inherited.
 
-    A failure raises, or for observers only logs, a :class:`~hookgw.models.errors.PluginFailed` whose
-    ``__cause__`` is what the plugin raised. Cancellation is no failure: it always passes through.
+    A failure of a plugin raises :class:`~hookgw.models.errors.PluginFailed`, whose ``__cause__`` is the
+    plugin's exception. A failure of an observer is only logged. Both are reported to ``on_failure``.
+    Cancellation is not a failure: it always passes through.
 
     Args:
-        loaded: what :func:`~hookgw.plugins.loading.load_plugins` gave.
-        hook_timeout: how long an async implementation may take, in seconds. It does not limit
-            ``hookgw_run``.
+        loaded: the result of :func:`~hookgw.plugins.loading.load_plugins`.
+        hook_timeout: the limit for one call of an async implementation, in seconds. It does not apply
+            to ``hookgw_run``.
         on_failure: called with every failure, for counting.
     """
 
@@ -51,63 +49,65 @@ class Hooks(StartupHooks):
     async def notify(self, hook: str, **arguments: Any) -> None:
         """Call an observer hook of every plugin, one after another.
 
-        Failures are logged with their traceback, reported to ``on_failure``, and change nothing. A
-        checkpoint only where a plugin makes one.
+        A failure changes nothing. This is a checkpoint only if a plugin makes one.
 
         Args:
             hook: the hook's name.
             arguments: all arguments of the hook, by name.
         """
-        for implementation in self._of[hook]:
+        for implementation in self._implementations[hook]:
             try:
-                await self._ask(implementation, *[arguments[name] for name in HOOKS[hook]])
+                await self._call(implementation, *[arguments[name] for name in HOOKS[hook]])
             except PluginFailed:
-                continue
+                continue  # it is logged and counted by now
 
     async def filter(self, event: Event, registration: Registration) -> bool:
-        """Whether the event goes to the registration: whether no plugin says ``False``.
+        """Return whether the event goes to the registration: ``False`` if any plugin says ``False``.
 
         Raises:
             PluginFailed: a plugin raised, took too long, or returned neither a bool nor ``None``.
         """
-        for implementation in self._of["hookgw_filter"]:
-            answer = await self._ask(implementation, event, registration)
+        for implementation in self._implementations["hookgw_filter"]:
+            answer = await self._call(implementation, event, registration)
             if answer is False:
                 return False
+            # By identity: 0 or "" is a mistake of the plugin, and must not drop an event.
             if answer is not None and answer is not True:
-                raise self._failed(implementation, _wrong(answer, "True, False or None"))
+                raise self._wrong_answer(implementation, answer, "True, False or None")
         return True
 
     async def transform(self, event: Event, registration: Registration) -> Event:
-        """The event as the registration is to see it; each plugin sees what the one before made of it.
+        """Return the event as transformed for the registration; each plugin sees the previous result.
 
         Raises:
-            PluginFailed: a plugin raised, took too long, returned something else than an event or
-                ``None``, or changed the event's id or instance.
+            PluginFailed: a plugin raised, took too long, returned neither an event nor ``None``, or
+                changed the event's id or instance.
         """
-        for implementation in self._of["hookgw_transform"]:
-            answer = await self._ask(implementation, event, registration)
+        for implementation in self._implementations["hookgw_transform"]:
+            answer = await self._call(implementation, event, registration)
             if answer is None:
                 continue
             if not isinstance(answer, Event):
-                raise self._failed(implementation, _wrong(answer, "event.replace(data=…) or None"))
+                raise self._wrong_answer(implementation, answer, "event.replace(data=…) or None")
+            # Receivers deduplicate by id; the instance decides who may see the delivery.
             if answer.id != event.id or answer.instance != event.instance:
                 raise self._failed(implementation, "it changed the event's id or instance, which must stay")
             event = answer
         return event
 
     async def encode(self, event: Event, registration: Registration) -> bytes | None:
-        """The body of the first plugin that gives one; ``None`` where none does.
+        """Return the first body that a plugin encodes, or ``None`` if no plugin does.
 
         Raises:
             PluginFailed: a plugin raised, took too long, or returned neither bytes nor ``None``.
         """
-        for implementation in self._of["hookgw_encode"]:
-            answer = await self._ask(implementation, event, registration)
+        for implementation in self._implementations["hookgw_encode"]:
+            answer = await self._call(implementation, event, registration)
+            # A bytearray could still change after it was signed.
             if isinstance(answer, bytes):
                 return answer
             if answer is not None:
-                raise self._failed(implementation, _wrong(answer, "bytes or None"))
+                raise self._wrong_answer(implementation, answer, "bytes or None")
         return None
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
@@ -115,71 +115,59 @@ class Hooks(StartupHooks):
 
         Raises:
             PluginFailed: a plugin raised, took too long, changed the URL or the body, or set a header
-                that cannot be sent or is the gateway's.
+                that is invalid or reserved for hookgw.
         """
-        for implementation in self._of["hookgw_prepare"]:
+        for implementation in self._implementations["hookgw_prepare"]:
             url, body, before = request.url, request.body, dict(request.headers)
-            await self._ask(implementation, request, event, registration)
+            await self._call(implementation, request, event, registration)
             if request.url != url or request.body != body:
-                raise self._failed(
-                    implementation, "it changed the request's url or body: only headers may change here"
-                )
-            if request.headers != before and (wrong := _wrong_headers(request.headers, before)):
-                raise self._failed(implementation, wrong)
+                reason = "it changed the request's url or body; only headers may change here"
+                raise self._failed(implementation, reason)
+            if request.headers == before:
+                continue
+            # Not all headers: the plugin is not to blame for those of the registration or of other plugins.
+            changed = {name: value for name, value in request.headers.items() if before.get(name) != value}
+            for name in changed:
+                if not isinstance(name, str) or name != name.lower():
+                    reason = f"it set a header {name!r}; write the name as a string in lower case"
+                    raise self._failed(implementation, reason)
+            # The rules for a registration's own headers. Without them, a CR or LF in a value that a plugin
+            # copies from an event would inject headers into the request.
+            try:
+                check_headers(changed, "request.headers")
+            except Invalid as error:
+                raise self._failed(implementation, f"it set a header that cannot be sent: {error}") from None
 
-    async def _ask(self, implementation: Implementation, *arguments: Any) -> Any:
+    async def _call(self, implementation: HookImplementation, *arguments: Any) -> Any:
+        """Call a plugin's function. This is the only place where plugin code runs in a delivery's path."""
         try:
             answer = implementation.call(*arguments)
-        except PLUGIN_ERRORS as error:
-            raise self._failed(implementation, reason_of(error), error) from error
-        if answer is None or not isinstance(answer, Awaitable):
-            return answer
-        return await self._wait(implementation, answer)
-
-    async def _wait(self, implementation: Implementation, awaitable: Awaitable[Any]) -> Any:
-        """What an async implementation returns.
-
-        The scope is inside of the ``try``: a group that a plugin's nursery raises has lost the
-        deadline's own cancellation by then. What is left of cancellation in it comes from outside
-        and goes on.
-        """
-        try:
+            # Most hooks are plain functions: they cost neither a cancel scope nor a checkpoint.
+            if answer is None or not isinstance(answer, Awaitable):
+                return answer
+            # Inside of the try, so that the scope removes its own cancellation from a group that a plugin's
+            # nursery raises at the deadline. Cancellation that remains comes from outside and passes through.
             with trio.move_on_after(self._hook_timeout):
-                return await awaitable
+                return await answer
         except PLUGIN_ERRORS as error:
             raise self._failed(implementation, reason_of(error), error) from error
         except BaseExceptionGroup as group:
-            own, rest = group.split(PLUGIN_ERRORS)
+            failures, rest = group.split(PLUGIN_ERRORS)
             if rest is None:
                 raise self._failed(implementation, reason_of(group), group) from group
-            if own is not None:
-                self._report(implementation.failure(reason_of(own), own))
+            if failures is not None:
+                self._report(implementation.failure(reason_of(failures), failures))
             raise rest from None
-        raise self._failed(
-            implementation, f"it took longer than {self._hook_timeout:g}s (plugins.hook_timeout)"
-        )
+        reason = f"it took longer than {self._hook_timeout:g}s (plugins.hook_timeout)"
+        raise self._failed(implementation, reason)
+
+    def _wrong_answer(self, implementation: HookImplementation, answer: object, wanted: str) -> PluginFailed:
+        reason = f"it returned a value of type {type(answer).__name__}; return {wanted}"
+        return self._failed(implementation, reason)
 
     def _failed(
-        self, implementation: Implementation, reason: str, cause: BaseException | None = None
+        self, implementation: HookImplementation, reason: str, cause: BaseException | None = None
     ) -> PluginFailed:
-        """The error to raise, logged and counted."""
         failure = implementation.failure(reason, cause)
         self._report(failure)
         return failure
-
-
-def _wrong(answer: object, wanted: str) -> str:
-    return f"it returned a value of type {type(answer).__name__}; return {wanted}"
-
-
-def _wrong_headers(headers: dict[str, str], before: dict[str, str]) -> str | None:
-    """What is wrong with the headers that a plugin set; the rules are those of a registration's own."""
-    changed = {name: value for name, value in headers.items() if before.get(name) != value}
-    for name in changed:
-        if not isinstance(name, str) or name != name.lower():
-            return f"it set a header {name!r}; write the name as a string in lower case"
-    try:
-        check_headers(changed, "request.headers")
-    except Invalid as error:
-        return f"it set a header that cannot be sent: {error}"
-    return None

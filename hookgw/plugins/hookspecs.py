@@ -1,7 +1,7 @@
 """The hooks that a plugin may implement.
 
-Each is described, with an example, in ``docs/plugins.md``. A hook takes any subset of the listed
-arguments, by name, and may be a plain or an async function.
+``docs/plugins.md`` describes each one with an example. An implementation takes any of the listed arguments,
+by name, and may be a plain or an async function.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hookgw.models.deliveries import Attempt, Delivery, LaneState, Outgoing
 from hookgw.models.events import Event, EventKind
 from hookgw.models.registrations import Registration
 
+# Every plugin imports this module, and quart_trio alone takes half a second to import.
 if TYPE_CHECKING:
     import click
     from quart_trio import QuartTrio
@@ -28,28 +29,28 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def hookgw_event_kinds() -> list[EventKind]:  # type: ignore[empty-body]
-    """Give the event kinds that the plugin adds to the catalog.
+    """Return the event kinds that the plugin adds to the catalog.
 
-    Called once at start. A name that is taken stops the start, naming both plugins.
+    Called once at start. A duplicate name stops the start; the error names both plugins.
     """
 
 
 @hookspec
 def hookgw_configure(options: dict[str, Any]) -> None:
-    """Take and check the plugin's own block ``plugins.options.<name>`` of the configuration.
+    """Take and check the plugin's block ``plugins.options.<name>`` of the configuration.
 
-    Called once at start, before any other hook, with ``{}`` where there is no such block. Raise
-    ``ValueError`` with a sentence that says what is wrong and what would be right: it stops the start
-    with the key's path. A block for a plugin without this hook stops the start too.
+    Called once at start, before any other hook, with ``{}`` if there is no such block. To reject the
+    options, raise ``ValueError`` with a sentence that says what is wrong and what would be right: the start
+    stops with the path of the key. A block for a plugin without this hook stops the start too.
     """
 
 
 @hookspec
 def hookgw_check_registration(options: dict[str, Any], registration: Registration) -> None:
-    """Check the plugin's own block ``plugins.<name>`` of a registration that is being set.
+    """Check the plugin's block ``plugins.<name>`` of a registration that is being set.
 
-    Called only where the registration has such a block. Raise ``ValueError``: the caller gets 400
-    with the sentence and ``webhook.plugins.<name>`` before it, and nothing is stored.
+    Called only if the registration has such a block. To reject it, raise ``ValueError``: the caller gets
+    400 with the sentence and ``webhook.plugins.<name>`` before it, and nothing is stored.
     """
 
 
@@ -57,58 +58,58 @@ def hookgw_check_registration(options: dict[str, Any], registration: Registratio
 def hookgw_event_accepted(event: Event) -> None:
     """Observe an event that was accepted, once it is on disk.
 
-    A failure is logged and counted and changes nothing.
+    A failure is logged and counted, and changes nothing.
     """
 
 
 @hookspec
 def hookgw_filter(event: Event, registration: Registration) -> bool | None:
-    """Say whether the event goes to the registration: ``False`` drops the delivery.
+    """Return whether the event goes to the registration; ``False`` drops the delivery.
 
-    Runs in the lane, before ``hookgw_transform``, once for each delivery until its body is fixed.
-    An exception is a *failed* attempt with the plugin named, retried on the schedule.
+    Runs in the lane, before ``hookgw_transform``, until the delivery's body is fixed.
+    An exception is a *failed* attempt that names the plugin and is retried on the schedule.
     """
 
 
 @hookspec
 def hookgw_transform(event: Event, registration: Registration) -> Event | None:
-    """Give the event in another form for this registration, or ``None`` to leave it as it is.
+    """Return the event in another form for this registration, or ``None`` to leave it unchanged.
 
-    Each implementation sees what the one before returned. Use ``event.replace(data=…)``. An exception
-    is a *failed* attempt with the plugin named, retried on the schedule.
+    Each plugin sees the previous plugin's result. Use ``event.replace(data=…)``. An exception
+    is a *failed* attempt that names the plugin and is retried on the schedule.
     """
 
 
 @hookspec
 def hookgw_encode(event: Event, registration: Registration) -> bytes | None:
-    """Give the body to send in the place of hookgw's own envelope, or ``None`` for that.
+    """Return the body to send instead of hookgw's envelope, or ``None`` for hookgw's envelope.
 
-    The first that is not ``None`` is taken. The body is fixed by it: retries and resends send the same
-    bytes. An exception is a *failed* attempt with the plugin named.
+    The first body is used. The first attempt fixes it: retries and resends send the same bytes.
+    An exception is a *failed* attempt that names the plugin.
     """
 
 
 @hookspec
 def hookgw_prepare(request: Outgoing, event: Event, registration: Registration) -> None:
-    """Change the headers of one attempt (``request.headers``), for each attempt anew.
+    """Change the headers of one attempt (``request.headers``). Called for each attempt.
 
-    An exception is a *failed* attempt with the plugin named.
+    An exception is a *failed* attempt that names the plugin.
     """
 
 
 @hookspec
 def hookgw_attempt(attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-    """Observe an attempt, whatever came of it. A failure is logged and counted and changes nothing."""
+    """Observe an attempt and its outcome. A failure is logged and counted, and changes nothing."""
 
 
 @hookspec
 def hookgw_delivered(delivery: Delivery, registration: Registration) -> None:
-    """Observe a delivery that was delivered. A failure is logged and counted and changes nothing."""
+    """Observe a completed delivery. A failure is logged and counted, and changes nothing."""
 
 
 @hookspec
 def hookgw_dead_letter(delivery: Delivery, registration: Registration | None, reason: str) -> None:
-    """Observe a delivery that was given up. A failure is logged and counted and changes nothing."""
+    """Observe a delivery that became a dead letter. A failure is logged and counted, and changes nothing."""
 
 
 @hookspec
@@ -117,45 +118,45 @@ def hookgw_lane_state(
 ) -> None:
     """Observe a lane that began to wait, or to deliver again, or ended.
 
-    ``lane`` is its key, ``registration`` the id of the registration that it belongs to, ``partition`` which of the
-    registration's lanes it is (``None`` for the only one), and ``url`` the registration's URL without user and
-    password (``None`` if it was deleted). A delivery without a wait calls no hook. A failure is logged and
-    counted.
+    ``lane`` is its key, ``registration`` the id of the registration that it belongs to, ``partition`` which
+    of the registration's lanes it is (``None`` for the only one), and ``url`` the registration's URL
+    without user and password (``None`` if it was deleted). A delivery without a wait calls no hook. A
+    failure is logged and counted.
     """
 
 
 @hookspec
 def hookgw_operational_event(event: Event) -> None:
-    """Observe an operational event: a registration disabled, a lane failing, dead letters, and so on.
+    """Observe an operational event: a disabled registration, a failing lane, dead letters, and so on.
 
-    Called in order, in a task of its own. ``event.data`` says what happened; ``docs/operations.md`` has
-    every kind. A failure is logged and counted and changes nothing.
+    Called in order, in a separate task. ``docs/operations.md`` describes ``event.data`` of every kind. A
+    failure is logged and counted, and changes nothing.
     """
 
 
 @hookspec
 def hookgw_connectors() -> list[Connector]:  # type: ignore[empty-body]
-    """Give the connectors that the plugin provides; called once at start."""
+    """Return the connectors that the plugin provides. Called once at start."""
 
 
 @hookspec
 def hookgw_routes(app: QuartTrio, gateway: PluginGateway) -> None:
-    """Add routes to the HTTP interface, before it starts.
+    """Add routes to the HTTP API, before it starts.
 
-    Every route needs the global key, or with ``<instance>`` in its path that instance's; below
-    ``/shared/`` any key, below ``/public/`` none. See ``docs/plugins.md``.
+    A route with ``<instance>`` in its path needs that instance's key or a global one, below ``/shared/``
+    any valid key, below ``/public/`` none, and otherwise a global key. See ``docs/plugins.md``.
     """
 
 
 @hookspec
 def hookgw_commands(group: click.Group) -> None:
-    """Add commands to ``hookgw``; called when the command line is read."""
+    """Add commands to ``hookgw``. Called when the command line is read."""
 
 
 @hookspec
 async def hookgw_run(gateway: PluginGateway) -> None:
-    """Run beside the gateway, in a task of its own in the gateway's nursery.
+    """Run beside the gateway, in a task of the gateway's nursery.
 
-    Started once the gateway accepts events; cancelled at shutdown. If it raises, that is logged and
-    counted and it is started again after a wait that grows; if it returns, it is done.
+    Started once the gateway accepts events; cancelled at shutdown. An exception is logged and counted, and
+    the task starts again after a growing wait. If the function returns, its work is done.
     """

@@ -1,12 +1,13 @@
-"""What plugins are asked at the start, or outside of Trio: options, kinds, connectors, routes.
+"""The hooks that hookgw calls at start or outside of Trio: options, kinds, connectors, routes, commands.
 
-These hooks are plain functions. A failure stops the start, naming the plugin, unless the plugin is
-optional; then it is logged and counted, and the plugin gives nothing here.
+These hooks are plain functions. A failure stops the start and names the plugin. If the plugin is optional,
+its failure is logged and counted instead, and the plugin is switched off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,8 +18,14 @@ from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.models.events import EventKind
 from hookgw.models.payload_schemas import check_schema
 from hookgw.models.registrations import Registration
-from hookgw.plugins.hook_check import HOOKS, nearest
-from hookgw.plugins.hook_implementation import PLUGIN_ERRORS, Implementation, implementations_of, reason_of
+from hookgw.plugins.hook_implementation import (
+    HOOKS,
+    PLUGIN_ERRORS,
+    HookImplementation,
+    implementations_of,
+    nearest,
+    reason_of,
+)
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 
 if TYPE_CHECKING:
@@ -29,12 +36,12 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger("hookgw.plugins")
 
-_OPTION_ERRORS = (ValueError, Invalid)
-"""How a plugin says that options are wrong. ``msgspec.ValidationError`` is a ValueError too."""
+# Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
+_REJECTIONS = (ValueError, Invalid)
 
 
 class StartupHooks:
-    """The plugins of a gateway, and the hooks that are asked at the start.
+    """The plugins of a gateway, and the hooks that hookgw calls at start.
 
     Args:
         loaded: the plugins.
@@ -47,187 +54,188 @@ class StartupHooks:
         self._infos = {info.name: info for info in loaded.plugins}
         self._optional = loaded.optional
         self._on_failure = on_failure
-        self._of = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
+        self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
 
     def implements(self, hook: str) -> bool:
-        """Whether any plugin implements the hook.
+        """Return whether any plugin implements the hook.
 
         Raises:
             KeyError: there is no such hook.
         """
-        return bool(self._of[hook])
+        return bool(self._implementations[hook])
 
     def plugins(self) -> list[PluginInfo]:
-        """Every plugin that was found, in the order of calling; also those that are not called."""
+        """Return every plugin that was found, in calling order, including disabled and failed ones."""
         return list(self._infos.values())
 
     def configure(self, options: Mapping[str, Any]) -> None:
-        """Give each plugin its block of ``plugins.options``, or ``{}``; called before any other hook.
+        """Give each plugin its block of ``plugins.options``, or ``{}``. Call this before any other hook.
 
         Raises:
-            ConfigError: a block for no known plugin or for one that takes none, a block that is no
-                mapping, or one that the plugin refuses. Every wrong block is named with its key's path.
+            ConfigError: a block belongs to no known plugin or to one without options, is not a mapping, or
+                is rejected by its plugin. Each message begins with the path of the block's key.
             StartError: a plugin failed otherwise.
         """
-        takers = self._of["hookgw_configure"]
-        wrong = [*self._untaken(options, {taker.plugin for taker in takers})]
-        for implementation in takers:
-            block = options.get(implementation.plugin)
-            refused = self._configure(implementation, {} if block is None else block)
-            if refused:
-                wrong.append(f"plugins.options.{implementation.plugin}: {refused}")
-        if wrong:
-            raise ConfigError(*wrong)
+        implementations = self._implementations["hookgw_configure"]
+        configurable = {implementation.plugin for implementation in implementations}
+        # All problems are collected: a configuration can be fixed in one go.
+        problems = []
+        for name in options:
+            if name not in self._infos:
+                problems.append(f"{name}: no plugin has this name.{nearest(name, self._infos)}")
+            # The options of a disabled plugin may stay, so that it can be switched on again.
+            elif self._infos[name].enabled and name not in configurable:
+                problems.append(f"{name}: this plugin takes no options. Remove the block.")
+        for implementation in implementations:
+            name, block = implementation.plugin, options.get(implementation.plugin)
+            # An empty block in YAML is null.
+            block = {} if block is None else block
+            if not isinstance(block, dict):
+                problems.append(f"{name}: must be a mapping of options, got {block!r}.")
+                continue
+            try:
+                _call_plain(implementation, block)
+            except _REJECTIONS as error:
+                problems.append(f"{name}: {_sentence(error)}")
+            except PLUGIN_ERRORS as error:
+                self._stop_or_switch_off(implementation, reason_of(error), error)
+        if problems:
+            raise ConfigError(*(f"plugins.options.{problem}" for problem in problems))
 
     def kinds(self) -> list[EventKind]:
-        """The event kinds that plugins add, each with its ``plugin`` filled in.
+        """Return the event kinds that plugins add, with ``plugin`` set to the plugin's name.
 
         Raises:
-            StartError: a plugin failed or gave something else, or a schema is none.
+            StartError: a plugin failed, returned something else, or has an invalid schema.
         """
-        found = self._listed("hookgw_event_kinds", _is_kind, "EventKind", _trouble_with_schema)
-        return [msgspec.structs.replace(kind, plugin=plugin) for plugin, kind in found]
+        kinds: list[EventKind] = []
+        for implementation, items in self._lists(
+            "hookgw_event_kinds", "EventKind", lambda item: isinstance(item, EventKind)
+        ):
+            for kind in items:
+                if problem := check_schema(kind.schema):
+                    reason = f"the schema of {kind.name} is not a valid JSON Schema: {problem}"
+                    self._stop_or_switch_off(implementation, reason)
+                    break
+            else:
+                # Set here, so that a plugin cannot add kinds in the name of another.
+                kinds += [msgspec.structs.replace(kind, plugin=implementation.plugin) for kind in items]
+        return kinds
 
     def connectors(self) -> dict[str, Connector]:
-        """The connectors that plugins provide, by name.
+        """Return the connectors that plugins provide, by name.
 
         Raises:
-            StartError: a plugin failed, gave something else, or two connectors have one name.
+            StartError: a plugin failed or returned something else, or two connectors have one name.
         """
         owners: dict[str, str] = {}
         connectors: dict[str, Connector] = {}
-        for plugin, connector in self._listed("hookgw_connectors", _is_connector, "Connector"):
-            owner = owners.setdefault(connector.name, plugin)
-            if connector.name in connectors:
-                raise StartError(
-                    f"The connector {connector.name!r} comes from two plugins: {owner} and {plugin}."
-                )
-            connectors[connector.name] = connector
+        for implementation, items in self._lists("hookgw_connectors", "Connector", _is_connector):
+            for connector in items:
+                owner = owners.setdefault(connector.name, implementation.plugin)
+                if connector.name in connectors:
+                    raise StartError(
+                        f"Two plugins provide a connector {connector.name!r}: {owner} and "
+                        f"{implementation.plugin}. Add one of them to plugins.disabled."
+                    )
+                connectors[connector.name] = connector
         return connectors
 
     def check_registration(self, registration: Registration) -> None:
-        """Let each plugin that the registration has a block for check it.
+        """Let each plugin check its block in the registration's ``plugins``.
 
         Raises:
-            Invalid: a block for no known plugin or for one that takes none, a block that is no
-                object, or one that the plugin refuses. Every wrong block is named.
+            Invalid: a block belongs to no known plugin or to one without options, is not an object, or is
+                rejected by its plugin. Each message names the block.
             PluginFailed: a plugin failed otherwise.
         """
-        checkers = {found.plugin: found for found in self._of["hookgw_check_registration"]}
-        wrong = []
+        checks = {found.plugin: found for found in self._implementations["hookgw_check_registration"]}
+        problems = []
         for name, block in registration.plugins.items():
-            refused = self._check_block(checkers.get(name), name, block, registration)
-            if refused:
-                wrong.append(f"webhook.plugins.{name}: {refused}")
-        if wrong:
-            raise Invalid(*wrong)
+            if name not in checks:
+                enabled = [info.name for info in self._infos.values() if info.enabled]
+                problems.append(
+                    f"{name}: this plugin takes no options for a registration."
+                    if name in enabled
+                    else f"{name}: no plugin has this name.{nearest(name, enabled)}"
+                )
+                continue
+            if not isinstance(block, dict):
+                problems.append(f"{name}: must be an object, got {block!r}.")
+                continue
+            try:
+                _call_plain(checks[name], block, registration)
+            except _REJECTIONS as error:
+                problems.append(f"{name}: {_sentence(error)}")
+            except PLUGIN_ERRORS as error:
+                failure = checks[name].failure(reason_of(error), error)
+                self._report(failure)
+                raise failure from error
+        if problems:
+            raise Invalid(*(f"webhook.plugins.{problem}" for problem in problems))
 
     def routes(self, app: QuartTrio, gateway: PluginGateway) -> None:
-        """Let the plugins add routes to the HTTP interface, before it starts.
+        """Let plugins add routes to the HTTP API, before it starts.
 
         Raises:
             StartError: a plugin failed.
         """
-        for implementation in self._of["hookgw_routes"]:
-            self._ask_at_start(implementation, app, gateway)
+        for implementation in self._implementations["hookgw_routes"]:
+            self._call_at_start(implementation, app, gateway)
 
     def commands(self, group: click.Group) -> None:
-        """Let the plugins add commands to ``hookgw``.
+        """Let plugins add commands to ``hookgw``.
 
         Raises:
             StartError: a plugin failed.
         """
-        for implementation in self._of["hookgw_commands"]:
-            self._ask_at_start(implementation, group)
+        for implementation in self._implementations["hookgw_commands"]:
+            self._call_at_start(implementation, group)
 
     def background(self) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
-        """What runs beside the gateway: the plugin's name and a function to run in a task.
+        """Return the background tasks of plugins: each plugin's name, and a function to run in a task.
 
-        The function raises what the plugin raises, and PluginFailed where that is ``SystemExit``.
+        The function raises whatever the plugin raises, except ``SystemExit``, which becomes PluginFailed.
         """
-        return [(found.plugin, _runner(found)) for found in self._of["hookgw_run"]]
+        return [(found.plugin, partial(_run, found)) for found in self._implementations["hookgw_run"]]
 
-    def _untaken(self, options: Mapping[str, Any], taking: set[str]) -> Iterator[str]:
-        for name in options:
-            if name not in self._infos:
-                yield f"plugins.options.{name}: no plugin has this name.{nearest(name, self._infos)}"
-            elif self._infos[name].enabled and name not in taking:
-                yield f"plugins.options.{name}: this plugin takes no options; take the block out."
-
-    def _configure(self, implementation: Implementation, block: Any) -> str | None:
-        if not isinstance(block, dict):
-            return f"expected a mapping of options, got {block!r}."
-        try:
-            _call(implementation, block)
-        except _OPTION_ERRORS as error:
-            return _sentence(error)
-        except PLUGIN_ERRORS as error:
-            self._refuse(implementation, reason_of(error), error)
-        return None
-
-    def _check_block(
-        self, checker: Implementation | None, name: str, block: Any, registration: Registration
-    ) -> str | None:
-        if checker is None:
-            enabled = [info.name for info in self._infos.values() if info.enabled]
-            if name in enabled:
-                return "this plugin takes no options for a registration."
-            return f"no plugin has this name.{nearest(name, enabled)}"
-        if not isinstance(block, dict):
-            return f"must be an object, got {block!r}."
-        try:
-            _call(checker, block, registration)
-        except _OPTION_ERRORS as error:
-            return _sentence(error)
-        except PLUGIN_ERRORS as error:
-            failure = checker.failure(reason_of(error), error)
-            self._report(failure)
-            raise failure from error
-        return None
-
-    def _listed(
-        self,
-        hook: str,
-        fits: Callable[[Any], bool],
-        wanted: str,
-        trouble_with: Callable[[Any], str | None] = lambda _: None,
-    ) -> Iterator[tuple[str, Any]]:
-        """Each item that plugins give, with the plugin's name."""
-        for implementation in self._of[hook]:
-            items = self._ask_at_start(implementation)
+    def _lists(
+        self, hook: str, item_type: str, is_valid: Callable[[Any], bool]
+    ) -> Iterator[tuple[HookImplementation, list[Any]]]:
+        for implementation in self._implementations[hook]:
+            items = self._call_at_start(implementation)
             if items is None:
                 continue
-            if not isinstance(items, list | tuple) or not all(fits(item) for item in items):
-                self._refuse(implementation, f"it returned {items!r}; return a list of {wanted}")
-            elif trouble := next(filter(None, map(trouble_with, items)), None):
-                self._refuse(implementation, trouble)
+            if isinstance(items, list | tuple) and all(map(is_valid, items)):
+                yield implementation, list(items)
             else:
-                yield from ((implementation.plugin, item) for item in items)
+                reason = f"it returned {items!r}; return a list of {item_type}"
+                self._stop_or_switch_off(implementation, reason)
 
-    def _ask_at_start(self, implementation: Implementation, *arguments: Any) -> Any:
+    def _call_at_start(self, implementation: HookImplementation, *arguments: Any) -> Any:
         try:
-            return _call(implementation, *arguments)
+            return _call_plain(implementation, *arguments)
         except PLUGIN_ERRORS as error:
-            self._refuse(implementation, reason_of(error), error)
+            self._stop_or_switch_off(implementation, reason_of(error), error)
 
-    def _refuse(
-        self, implementation: Implementation, reason: str, cause: BaseException | None = None
+    def _stop_or_switch_off(
+        self, implementation: HookImplementation, reason: str, cause: BaseException | None = None
     ) -> None:
-        """Stop the start, or switch the plugin off where it is optional."""
         failure = implementation.failure(reason, cause)
         self._report(failure)
         name = implementation.plugin
         if name not in self._optional:
             raise StartError(
-                f"{failure}. Mend it, or add {name} to plugins.disabled or plugins.optional."
+                f"{failure}. Fix the plugin, or add {name} to plugins.disabled or plugins.optional."
             ) from cause
         self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=str(failure))
-        self._of = {
-            hook: tuple(other for other in found if other.plugin != name) for hook, found in self._of.items()
+        # All of its hooks: a plugin whose options or kinds are missing must not touch deliveries either.
+        self._implementations = {
+            hook: tuple(other for other in found if other.plugin != name)
+            for hook, found in self._implementations.items()
         }
 
     def _report(self, failure: PluginFailed) -> None:
-        """Log a failure with its traceback, and count it."""
         _log.warning(
             "plugin failed",
             plugin=failure.plugin,
@@ -239,30 +247,25 @@ class StartupHooks:
             self._on_failure(failure)
 
 
-def _trouble_with_schema(kind: EventKind) -> str | None:
-    problem = check_schema(kind.schema)
-    return problem and f"the schema of {kind.name} is no JSON Schema: {problem}"
-
-
-def _call(implementation: Implementation, *arguments: Any) -> Any:
+def _call_plain(implementation: HookImplementation, *arguments: Any) -> Any:
     answer = implementation.call(*arguments)
+    # check_plugin refuses async functions; a plain one that returns a coroutine is found only here.
     if isinstance(answer, Awaitable):
         if isinstance(answer, Coroutine):
+            # Python warns about a coroutine that was never awaited; closing it prevents the warning.
             answer.close()
-        raise TypeError("it returned an awaitable, but it is called where nothing may wait")
+        raise TypeError("it returned an awaitable, but this hook cannot be async")
     return answer
 
 
-def _runner(implementation: Implementation) -> Callable[[PluginGateway], Awaitable[None]]:
-    async def run(gateway: PluginGateway) -> None:
-        try:
-            answer = implementation.call(gateway)
-            if isinstance(answer, Awaitable):
-                await answer
-        except SystemExit as error:
-            raise implementation.failure(reason_of(error), error) from error
-
-    return run
+async def _run(implementation: HookImplementation, gateway: PluginGateway) -> None:
+    try:
+        answer = implementation.call(gateway)
+        if isinstance(answer, Awaitable):
+            await answer
+    except SystemExit as error:
+        # Out of a task it would end the process, without naming the plugin.
+        raise implementation.failure(reason_of(error), error) from error
 
 
 def _sentence(error: BaseException) -> str:
@@ -270,11 +273,8 @@ def _sentence(error: BaseException) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def _is_kind(item: Any) -> bool:
-    return isinstance(item, EventKind)
-
-
 def _is_connector(item: Any) -> bool:
+    # Duck-typed: a connector need not inherit from anything of hookgw's.
     name = getattr(item, "name", None)
     return (
         isinstance(name, str)

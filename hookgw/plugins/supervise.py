@@ -1,4 +1,4 @@
-"""Running code of plugins for as long as the gateway is open: started again where it fails."""
+"""Run a plugin's long-lived code: contain what it raises, and restart it after a failure."""
 
 from __future__ import annotations
 
@@ -13,50 +13,51 @@ from hookgw.plugins.hook_implementation import PLUGIN_ERRORS, reason_of
 logger = structlog.get_logger("hookgw.plugins")
 
 WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
-"""How long it rests after its first failure, its second, and so on, in seconds; the last one stays."""
+"""Seconds between a failure and the restart, for consecutive failures; the last value repeats."""
 
 
 async def restart_on_failure(
-    run: Callable[[], Awaitable[object]], failed: Callable[[BaseException], Awaitable[None]]
+    run: Callable[[], Awaitable[object]], on_failure: Callable[[BaseException], Awaitable[None]]
 ) -> None:
-    """Run something until it returns; start it again, after a wait that grows, where it raises.
-
-    A run that lasted longer than the longest wait was a good one: the row of waits begins anew.
+    """Run a function until it returns. If it raises, run it again after a growing wait.
 
     Args:
-        run: code of a plugin. What it raises is its own fault and is not raised here.
-        failed: hears what it raised, before the wait.
+        run: a plugin's code. Its exceptions are not raised here; cancellation is.
+        on_failure: called with the exception, before the wait. What it raises is raised here.
     """
     waits = iter(WAITS)
     while True:
-        began = trio.current_time()
+        started = trio.current_time()
         error = await run_once(run)
         if error is None:
             return
-        if trio.current_time() - began > WAITS[-1]:
+        # A run that outlasted the longest wait did its work: a failure a week later must not wait a minute.
+        if trio.current_time() - started > WAITS[-1]:
             waits = iter(WAITS)
-        await failed(error)
+        await on_failure(error)
         await trio.sleep(next(waits, WAITS[-1]))
 
 
 async def run_once(run: Callable[[], Awaitable[object]]) -> BaseException | None:
-    """Run code of a plugin once.
+    """Run a plugin's code once.
 
-    Cancellation passes through, also where it comes in a group with failures: those are logged.
+    Cancellation passes through. If a group contains both cancellation and failures, the failures are logged.
 
     Returns:
-        What it raised; ``None`` where it returned.
+        The exception that it raised, or ``None`` if it returned.
     """
     try:
         await run()
     except PLUGIN_ERRORS as error:
         return error
     except BaseExceptionGroup as group:
-        own, rest = group.split(PLUGIN_ERRORS)
+        # A cancelled nursery raises its cancellation and the failures of its tasks' cleanup as one group. The
+        # cancellation must reach its scope, and a shutdown is no reason to restart.
+        failures, rest = group.split(PLUGIN_ERRORS)
         if rest is None:
-            return own
-        if own is not None:
-            logger.exception("a plugin's code failed while it was cancelled", exc_info=own)
+            return failures
+        if failures is not None:
+            logger.exception("plugin failed during cancellation", exc_info=failures)
         raise rest from None
     return None
 

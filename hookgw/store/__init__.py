@@ -1,35 +1,40 @@
-"""Everything that lasts: one SQLite file behind a narrow face. Nothing outside knows SQL."""
+"""Everything that lasts. The rest of hookgw uses the Protocols and records only; no other code knows SQL."""
 
-from hookgw.store.protocol import Outbox
+from hookgw.store.protocol import History, Outbox, PendingChanges, Records, Store, StoreListener
 from hookgw.store.records import (
     Append,
+    DeliveryPage,
     DeliveryQuery,
     DeliveryReport,
     DeliverySummary,
     LaneBacklog,
+    PendingChange,
     ReplayQuery,
+    ReplayStep,
     SilentObserver,
     StoreObserver,
     StoreStatistics,
 )
-from hookgw.store.sqlite.shelves import RecordShelf, Shelves
-from hookgw.store.sqlite.store import Store, open_store
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.store import open_store
 
 __all__ = [
     "Append",
+    "DeliveryPage",
     "DeliveryQuery",
     "DeliveryReport",
     "DeliverySummary",
+    "History",
     "LaneBacklog",
     "Outbox",
-    "RecordShelf",
+    "PendingChange",
+    "PendingChanges",
+    "Records",
     "ReplayQuery",
-    "Shelves",
+    "ReplayStep",
     "SilentObserver",
     "Store",
+    "StoreListener",
     "StoreObserver",
     "StoreStatistics",
-    "Transaction",
     "open_store",
 ]

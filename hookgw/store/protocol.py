@@ -52,8 +52,8 @@ from hookgw.store.records import (
 class StoreListener(Protocol):
     """Hears of commits, in the Trio thread, before the waiters of the commit run.
 
-    For one commit the calls come in this order: ``requeued``, ``appended``, ``changed``. No method may block or
-    raise: what one raises ends the store.
+    For one commit the calls come in this order: ``requeued``, ``appended``, ``changed``. No method may block
+    or raise: what one raises ends the store.
     """
 
     def requeued(self, lanes: Mapping[str, int]) -> None:
@@ -122,7 +122,7 @@ class Outbox(Protocol):
 
 
 class PendingChanges(Protocol):
-    """Bulk changes of what is pending. Each works in commits of bounded size, so that others write between."""
+    """Bulk changes of what is pending, in commits of bounded size, so that others write between them."""
 
     async def park(self, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
         """Turn the pending deliveries of a registration, in all its lanes, into dead letters.
@@ -144,7 +144,8 @@ class PendingChanges(Protocol):
         Args:
             registration: the registration's id.
             reason: a sentence.
-            count, size: so many deliveries, and as many as hold so many payload bytes; one commit's worth at most.
+            count, size: so many deliveries, and as many as hold so many payload bytes; at most as many as fit
+                in one commit.
             spared: as for :meth:`park`.
 
         Returns:
@@ -221,7 +222,7 @@ class History(Protocol):
 
 
 class Records(Protocol):
-    """Instances, registrations, and single values: JSON of typed records, encrypted if a master key is set."""
+    """Instances, registrations and values: JSON of typed records, encrypted if a master key is set."""
 
     async def load_instances(self) -> dict[str, Instance]:
         """Return all instances, by name. A damaged record raises ``StorageUnavailable``."""
@@ -264,7 +265,7 @@ class Records(Protocol):
         """
 
     async def make_due(self, registration_id: str) -> None:
-        """Make the waiting deliveries of a registration due at once, as ``put_registration(due=True)`` does."""
+        """Make the waiting deliveries of a registration due at once, like ``put_registration(due=True)``."""
 
 
 class Store(Outbox, PendingChanges, History, Records, Protocol):

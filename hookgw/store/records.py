@@ -48,7 +48,7 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
         kind: deliveries of events of that kind.
         since: events accepted at that time or later, in seconds since the epoch.
         until: events accepted before that time.
-        cursor: deliveries older than the one with this sequence number: the last of the page before.
+        cursor: from the page before; ``None`` for the first page.
         limit: at most so many, 1 and up.
     """
 
@@ -57,7 +57,7 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     kind: str | None = None
     since: float | None = None
     until: float | None = None
-    cursor: int | None = None
+    cursor: str | None = None
     limit: int = 100
 
 

@@ -1,9 +1,8 @@
-"""What plugin authors test with: the tools of hookgw's own tests.
+"""The test kit for plugin authors, which hookgw's own tests use too.
 
-A real receiver whose faults are programmable, a gateway on a clock that the test moves, and a
-scripted connector. ``docs/testing.md`` shows them at work; :mod:`hookgw.testing.pytest_plugin`
-offers them as fixtures. Everything here is stable within a major version. The names are looked up
-when they are first used, since pytest imports this package at every start.
+It has a real receiver with programmable faults, a gateway on a clock that the test moves, and a scripted
+connector. :mod:`hookgw.testing.pytest_plugin` provides them as fixtures. ``docs/testing.md`` has examples.
+Everything here is stable within a major version.
 """
 
 from __future__ import annotations
@@ -91,6 +90,8 @@ __all__ = [
 ]
 
 
+# pytest imports this package at every start, because of the pytest plugin. Importing each module at the first
+# use of its names keeps Trio and the gateway out of test runs that have nothing to do with hookgw.
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:

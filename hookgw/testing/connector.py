@@ -1,4 +1,4 @@
-"""A scripted connector: what a connector does, without a messaging network."""
+"""A scripted connector without a messaging network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Script = Callable[[Session], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class SentText:
-    """A message that an instance was asked to send."""
+    """A message that a :class:`FakeConnector` sent."""
 
     instance: str
     number: str
@@ -25,7 +25,7 @@ class SentText:
 
 
 async def connect_at_once(session: Session) -> None:
-    """The usual script: the connection opens, and the account's name is known."""
+    """Open the connection with an account named after the instance. This is the default script."""
     await session.set_state(ConnectionState.CONNECTING)
     await session.set_state(
         ConnectionState.OPEN, wuid=f"{session.instance}@fake", profileName=session.instance
@@ -33,20 +33,20 @@ async def connect_at_once(session: Session) -> None:
 
 
 class FakeConnector:
-    """A connector that does what the test says. It is a plugin too: pass it to the gateway as one.
+    """A connector that the test controls. It is also a plugin: pass it to the gateway as one.
 
-    Each run of an instance plays the script, then waits until it is cancelled or told to end by
-    :meth:`log_out`. To raise events, use the session: ``await connector.session("shop").emit(…)``.
+    Each run of an instance calls the script, then waits until it is cancelled or ended by :meth:`log_out`.
+    To emit events, use the session: ``await connector.session("shop").emit(…)``.
 
     Args:
-        name: what ``integration`` says.
-        script: played at the start of each run; by default :func:`connect_at_once`. If it raises, the
-            run fails, as where a network breaks the connection.
+        name: the instances' ``integration``.
+        script: called at the start of each run; by default :func:`connect_at_once`. If it raises, the run
+            fails, and the gateway restarts it as it restarts any connector.
 
     Attributes:
-        sent: the messages that were sent, in order, without those that were refused.
-        runs: how many runs have begun, of all instances.
-        refusal: while it is a sentence, every send is refused with it.
+        sent: the messages that were sent, in order, without refused ones.
+        runs: the number of runs so far, over all instances.
+        refusal: while this is a sentence, every message is refused with it.
     """
 
     def __init__(self, name: str = "fake", *, script: Script = connect_at_once) -> None:
@@ -58,23 +58,23 @@ class FakeConnector:
         self._running: dict[str, tuple[Session, trio.Event]] = {}
 
     def session(self, instance: str) -> Session:
-        """The session of an instance that is running.
+        """Return the session of a running instance.
 
         Raises:
-            KeyError: it is not running.
+            KeyError: the instance is not running.
         """
         return self._running[instance][0]
 
     def log_out(self, instance: str) -> None:
-        """End the instance's run, as where its account was logged out on the phone.
+        """End the instance's run, as if the account was logged out on the phone.
 
         Raises:
-            KeyError: it is not running.
+            KeyError: the instance is not running.
         """
         self._running[instance][1].set()
 
     async def run(self, session: Session) -> None:
-        """Play the script, then wait to be cancelled or logged out."""
+        """Call the script, then wait until cancelled or logged out."""
         self.runs += 1
         log_out = trio.Event()
         self._running[session.instance] = (session, log_out)
@@ -82,17 +82,19 @@ class FakeConnector:
             await self._script(session)
             await log_out.wait()
         finally:
+            # Also after cancellation: session() must never return a session that is over.
             del self._running[session.instance]
 
     async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
-        """Keep the message in :attr:`sent`.
+        """Add the message to :attr:`sent`.
 
         Returns:
-            it, in the shape of ``data`` of SEND_MESSAGE.
+            The ``data`` of SEND_MESSAGE.
 
         Raises:
             NetworkRefused: :attr:`refusal` is set.
         """
+        # A real network has a checkpoint here, where the caller can be cancelled.
         await trio.lowlevel.checkpoint()
         if self.refusal is not None:
             raise NetworkRefused(self.refusal)
@@ -106,5 +108,5 @@ class FakeConnector:
 
     @hookimpl
     def hookgw_connectors(self) -> list[Connector]:
-        """Give itself."""
+        """Provide this connector."""
         return [self]

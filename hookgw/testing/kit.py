@@ -1,8 +1,7 @@
 """A gateway for tests: the real one, on a clock that the test moves.
 
-Only time is not real: the store is a file, the wire is a loopback socket, plugins are loaded through
-the usual door. The clock never moves by itself, since the disk works in a thread that Trio's autojump
-does not see; :meth:`GatewayKit.advance` moves it when the gateway has nothing left to do.
+Only the time is simulated. The store is a file, deliveries cross a loopback socket, and plugins are loaded as
+in production.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import yaml
 from trio.testing import MockClock
 
 from hookgw.config.load import load_settings
-from hookgw.config.settings import Settings
 from hookgw.delivery.http.resolver import Found
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
@@ -33,9 +31,9 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
-_PATIENCE = 10.0
-"""Real seconds that the gateway may take to come to rest."""
-_LOOK_AGAIN = 0.002
+_SETTLE_TIMEOUT = 10.0
+"""Real seconds that :meth:`GatewayKit.settled` waits."""
+_POLL_INTERVAL = 0.002
 _KEY = "test-key"
 
 
@@ -43,18 +41,20 @@ _KEY = "test-key"
 async def open_kit(
     folder: Path, *, plugins: Mapping[str, object] | None = None, settings: Mapping[str, Any] | None = None
 ) -> AsyncIterator[GatewayKit]:
-    """Run a gateway for the length of the block, without its HTTP interface.
+    """Run a gateway for the length of the block, without its HTTP API.
 
-    Loopback receivers are allowed, no name but ``localhost`` is known, and events of unknown instances may
-    be registered for.
+    It may deliver to loopback addresses, and resolves no name but ``localhost``.
 
     Args:
-        folder: an empty one, for its data; a second kit on it continues where the first ended.
-        plugins: plugin modules or objects by name, beside hookgw's own and those of entry points.
+        folder: an empty folder for its data. A second kit on the same folder continues with that data.
+        plugins: plugin modules or objects by name, in addition to hookgw's own and entry points.
         settings: the configuration, as in its YAML file: ``{"delivery": {"timeout": "2s"}}``.
 
+    Yields:
+        The kit. At the end of the block the gateway shuts down as in production.
+
     Raises:
-        StartError: the run is not on Trio's mock clock, or the gateway does not start so.
+        StartError: Trio runs without its mock clock, or the gateway cannot start.
         ConfigError: the settings break a rule.
     """
     clock = trio.lowlevel.current_clock()
@@ -62,7 +62,15 @@ async def open_kit(
         raise StartError(
             "The test gateway needs Trio's mock clock: name hookgw_clock among the test's own arguments."
         )
-    read = _read_settings(folder, settings or {})
+    merged: dict[str, Any] = {"storage": {}, "delivery": {}, "auth": {"global_key": _KEY}, **(settings or {})}
+    merged["storage"] = {"path": str(folder / "hookgw.db"), **merged["storage"]}
+    allowed = [*_LOOPBACK, *merged["delivery"].get("allow_networks", ())]
+    merged["delivery"] = {**merged["delivery"], "allow_networks": allowed}
+    # Through a file, so that settings of tests follow the same rules as a user's.
+    file = folder / "hookgw-test.yaml"
+    file.write_text(yaml.safe_dump(merged), encoding="utf-8")
+    read = load_settings(file, {})
+    # Not left to open_gateway: only here can the test see the failures, and pass plugins as objects.
     failures: list[PluginFailed] = []
     hooks = Hooks(
         load_plugins(read.plugins, base=folder, extra=plugins),
@@ -70,18 +78,32 @@ async def open_kit(
         on_failure=failures.append,
     )
     async with open_gateway(
-        read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=_local_names
+        read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=_resolve_locally
     ) as gateway:
         yield GatewayKit(gateway, clock, failures)
 
 
+async def _resolve_locally(host: str, port: int, **options: Any) -> Found:
+    # A name server would make tests slow, and dependent on the network.
+    await trio.lowlevel.checkpoint()
+    flags = 0 if host == "localhost" else socket.AI_NUMERICHOST
+    return socket.getaddrinfo(host, port, flags=flags, **options)
+
+
+def _is_at_rest(lane: LaneStatistics, now: float) -> bool:
+    if lane.state is LaneState.WAITING:
+        # A lane can wait until a time in the past: it is due, and its task has not run yet.
+        return lane.waiting_until is not None and lane.waiting_until > now
+    return lane.backlog == 0 and lane.state is LaneState.IDLE
+
+
 class GatewayKit:
-    """A running gateway and what a test does with it; :func:`open_kit` makes it.
+    """A running gateway, with methods for tests; :func:`open_kit` creates it.
 
     Attributes:
-        gateway: the gateway itself.
-        clock: the clock that everything here runs on.
-        plugin_failures: what plugins raised since the start, in order.
+        gateway: the gateway. The part that ``docs/plugins.md`` describes is stable.
+        clock: Trio's clock, on which the gateway runs.
+        plugin_failures: the failures of plugins since the start, in order.
     """
 
     key = _KEY
@@ -95,14 +117,19 @@ class GatewayKit:
     async def register(
         self, url: str, *, instance: str = "shop", label: str = DEFAULT_LABEL, **fields: Any
     ) -> Registration:
-        """Register a URL, making the instance if need be.
+        """Register a URL, and create the instance if it does not exist.
 
         Args:
             url: for example a receiver's.
-            fields: further ones of :class:`~hookgw.models.registrations.RegistrationChange`.
+            instance: the instance's name.
+            label: the registration's label; a second call with the same one changes the registration.
+            fields: more fields of :class:`~hookgw.models.registrations.RegistrationChange`.
+
+        Returns:
+            The stored registration, with its secrets.
 
         Raises:
-            Invalid: a field breaks a rule, or a plugin refuses its options.
+            Invalid: a field breaks a rule, or a plugin rejects its options.
         """
         change = RegistrationChange(url=url, **fields)
         registration, _ = await self.gateway.registrations.set(instance, label, change, create=True)
@@ -111,7 +138,13 @@ class GatewayKit:
     async def emit(
         self, kind: str, data: Any, *, instance: str = "shop", event_id: str | None = None
     ) -> Event:
-        """Accept an event; returns once it is on disk.
+        """Accept an event. Returns once it is on disk.
+
+        Args:
+            kind: the event kind, in any spelling that the catalog knows.
+            data: the payload, encoded as JSON.
+            instance: the name of an existing instance.
+            event_id: the event's id, for deduplication; by default a new one.
 
         Raises:
             NotFound: there is no such instance.
@@ -128,24 +161,40 @@ class GatewayKit:
         return event
 
     async def settled(self) -> None:
-        """Wait until every lane is at rest (out of deliveries, or waiting) and all is on disk.
+        """Wait until every lane is at rest (nothing to deliver, or waiting) and everything is on disk.
 
-        Operational events are then in their lane, and plugins have heard of them.
+        Operational events are in their lane then, and plugins have observed them.
 
-        A receiver that hangs keeps its lane busy: then wait for the request instead
-        (``receiver.wait_for``) and jump the clock yourself.
+        A receiver that hangs keeps its lane busy. In that case wait for the request instead
+        (``receiver.wait_for``), and move the clock yourself (``kit.clock.jump``).
 
         Raises:
-            TimeoutError: something was still busy after ten real seconds; the message names it.
+            TimeoutError: a lane or a plugin was still busy after ten real seconds; the message names it.
         """
-        give_up_at = time.monotonic() + _PATIENCE
-        while busy := await self._busy():
-            if time.monotonic() > give_up_at:
-                raise TimeoutError(f"still busy after {_PATIENCE:g} s: {', '.join(busy)}")
+        deadline = time.monotonic() + _SETTLE_TIMEOUT
+        while True:
+            # Real time: the store commits in a thread, which a mock clock does not see. For the same reason
+            # the kit does not use Trio's autojump: it takes waiting for the disk for idleness.
+            await trio.to_thread.run_sync(time.sleep, _POLL_INTERVAL)
+            now = self.gateway.clock.steady()
+            busy = [
+                f"{lane.url} ({lane.state}, {lane.backlog} pending)"
+                for lane in self.gateway.lanes()
+                if not _is_at_rest(lane, now)
+            ]
+            if not self.gateway.operational.is_quiet:
+                busy.append("operational events")
+            if not busy:
+                break
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"still busy after {_SETTLE_TIMEOUT:g} s: {', '.join(busy)}")
         await self.gateway.store.flush()
 
     async def advance(self, seconds: float) -> None:
-        """Let that much time pass, and what it brings about happen.
+        """Wait as :meth:`settled` does, move the clock, and wait again.
+
+        Args:
+            seconds: how far to move the clock.
 
         Raises:
             TimeoutError: see :meth:`settled`.
@@ -153,38 +202,3 @@ class GatewayKit:
         await self.settled()
         self.clock.jump(seconds)
         await self.settled()
-
-    async def _busy(self) -> list[str]:
-        """What is not at rest, after a moment of real time for others to go on."""
-        await trio.to_thread.run_sync(time.sleep, _LOOK_AGAIN)
-        now = self.gateway.clock.steady()
-        lanes = [_describe(lane) for lane in self.gateway.lanes() if not _rests(lane, now)]
-        return [*lanes, "operational events"] if not self.gateway.operational.is_quiet else lanes
-
-
-async def _local_names(host: str, port: int, **options: Any) -> Found:
-    """A test asks no name server: it would be slow, and answer tomorrow what it did not today."""
-    await trio.lowlevel.checkpoint()
-    flags = 0 if host == "localhost" else socket.AI_NUMERICHOST
-    return socket.getaddrinfo(host, port, flags=flags, **options)
-
-
-def _rests(lane: LaneStatistics, now: float) -> bool:
-    if lane.state is LaneState.WAITING:
-        return lane.waiting_until is not None and lane.waiting_until > now
-    return lane.backlog == 0 and lane.state is LaneState.IDLE
-
-
-def _describe(lane: LaneStatistics) -> str:
-    return f"{lane.lane} ({lane.state}, {lane.backlog} pending)"
-
-
-def _read_settings(folder: Path, given: Mapping[str, Any]) -> Settings:
-    """The settings, read by the same rules as a configuration file."""
-    merged: dict[str, Any] = {"storage": {}, "delivery": {}, "auth": {"global_key": _KEY}, **given}
-    merged["storage"] = {"path": str(folder / "hookgw.db"), **merged["storage"]}
-    allowed = [*_LOOPBACK, *merged["delivery"].get("allow_networks", ())]
-    merged["delivery"] = {**merged["delivery"], "allow_networks": allowed}
-    file = folder / "hookgw-test.yaml"
-    file.write_text(yaml.safe_dump(merged), encoding="utf-8")
-    return load_settings(file, {})

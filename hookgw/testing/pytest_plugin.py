@@ -1,8 +1,6 @@
-"""The pytest plugin that offers hookgw's test kit as fixtures.
+"""hookgw's test kit as pytest fixtures.
 
-pytest imports it at every start wherever hookgw is installed, so it imports nothing of weight: that
-is left to the fixtures, which work with pytest-trio (its ``trio_mode`` or the ``trio`` marker).
-``docs/testing.md`` shows them at work.
+They need pytest-trio (its ``trio_mode`` or the ``trio`` marker). ``docs/testing.md`` has examples.
 """
 
 from __future__ import annotations
@@ -13,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+# If hookgw is installed, pytest imports this module at every start, even for other projects. Therefore only
+# the fixtures import Trio and the gateway.
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def hookgw_clock() -> MockClock:
-    """Trio's mock clock. pytest-trio uses it where the *test itself* has it among its arguments."""
+    """Trio's mock clock. pytest-trio uses it only if the *test itself* has this argument."""
     from trio.testing import MockClock
 
     return MockClock()
@@ -30,7 +30,7 @@ def hookgw_clock() -> MockClock:
 
 @pytest.fixture
 async def hookgw_receiver() -> AsyncIterator[Receiver]:
-    """A running :class:`hookgw.testing.Receiver` that answers 200 until it is told otherwise."""
+    """A running :class:`hookgw.testing.Receiver` that answers 200 by default."""
     from hookgw.testing.receiver import open_receiver
 
     async with open_receiver() as receiver:
@@ -39,13 +39,13 @@ async def hookgw_receiver() -> AsyncIterator[Receiver]:
 
 @pytest.fixture
 def hookgw_plugins() -> Mapping[str, object]:
-    """The plugins of :func:`hookgw_gateway`, by name; override it with your own."""
+    """The plugins of :func:`hookgw_gateway`, by name. Override this fixture with your own."""
     return {}
 
 
 @pytest.fixture
 def hookgw_settings() -> Mapping[str, Any]:
-    """The configuration of :func:`hookgw_gateway`, as in its YAML file; override it with your own."""
+    """The configuration of :func:`hookgw_gateway`, as in its YAML file. Override this fixture."""
     return {}
 
 
@@ -53,7 +53,7 @@ def hookgw_settings() -> Mapping[str, Any]:
 async def hookgw_gateway(
     tmp_path: Path, hookgw_plugins: Mapping[str, object], hookgw_settings: Mapping[str, Any]
 ) -> AsyncIterator[GatewayKit]:
-    """A running gateway, as a :class:`hookgw.testing.GatewayKit`; it needs ``hookgw_clock`` beside it."""
+    """A running :class:`hookgw.testing.GatewayKit`. The test needs the argument ``hookgw_clock`` too."""
     from hookgw.testing.kit import open_kit
 
     async with open_kit(tmp_path, plugins=hookgw_plugins, settings=hookgw_settings) as kit:

@@ -1,4 +1,4 @@
-"""A request as a receiver recorded it. No I/O."""
+"""A request that a receiver recorded. No I/O."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Received:
     """One request.
 
     Attributes:
-        position: 0 and up, over all connections, in the order in which requests were complete.
-        connection: 1 and up: which connection it came on.
+        position: its number, from 0, in the order in which requests were complete on all connections.
+        connection: the number of its connection, from 1.
         method: for example ``POST``.
         target: the request target as sent: path and query.
         headers: names in lower case and values, in the order sent.
-        body: without any transfer coding; empty where an early answer did not wait for it.
+        body: without any transfer coding; empty if an early answer did not wait for it.
         http_version: ``1.0`` or ``1.1``.
-        at: Trio's time when it was complete.
+        at: Trio's time when the request was complete.
     """
 
     position: int
@@ -39,10 +39,10 @@ class Received:
 
     @property
     def json(self) -> Any:
-        """The body, decoded from JSON; key order is kept, big integers stay integers.
+        """The body, decoded from JSON. Key order and big integers are preserved.
 
         Raises:
-            msgspec.DecodeError: it is no JSON.
+            msgspec.DecodeError: the body is not JSON.
         """
         return msgspec.json.decode(self.body)
 
@@ -52,5 +52,5 @@ class Received:
         return self.header("webhook-id")
 
     def header(self, name: str) -> str | None:
-        """The first value of a header, in any case of its name; ``None`` where it is missing."""
+        """Return the first value of a header (in any case), or ``None``."""
         return next((value for key, value in self.headers if key == name.lower()), None)

@@ -1,7 +1,7 @@
-"""A receiver for tests: a real HTTP/1.1 server on Trio that records what it gets.
+"""A receiver for tests: a real HTTP/1.1 server on Trio that records requests and misbehaves on demand.
 
-It listens on a loopback port, plain or with TLS, keeps connections alive, and does with each request
-what the test says (:mod:`hookgw.testing.answers`). It can go down and come back on the same port.
+It listens on a loopback port, with or without TLS, and keeps connections alive. The test decides how it
+answers each request (:mod:`hookgw.testing.answers`). It can stop listening and restart on the same port.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from hookgw.testing.answers import Answer, HalfClose, Step, answer
 from hookgw.testing.received import Received
 from hookgw.testing.wire import BodyTooLarge, Peer, Wire
 
-_LAST_WORDS = 5.0
-"""How long a client may take to read that its body is too large, in seconds."""
+# Seconds for the 413 and the rest of a body that is too large, which could otherwise go on for ever.
+_REFUSAL_TIMEOUT = 5.0
+
+Choice = Answer | Callable[[Received], Answer]
+"""An answer, or a function that takes the request and returns one."""
 
 
 @dataclass(frozen=True)
-class _Period:
-    """One stretch of time in which the receiver listens."""
+class _Listening:
+    """A time during which the receiver listens; a restart begins a new one."""
 
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended: trio.Event = field(default_factory=trio.Event)
-
-
-Choice = Answer | Callable[[Received], Answer]
-"""An answer, or a function that picks one when it sees the request."""
 
 
 @asynccontextmanager
@@ -54,19 +53,19 @@ async def open_receiver(
 
     Args:
         host: an address of this machine: ``127.0.0.1``, any other of ``127.0.0.0/8``, or ``::1``.
-        port: 0 lets the machine choose one.
-        ssl_context: of the server side; with one the receiver speaks TLS only.
-        answers: for the first requests, in turn.
-        default: for every other request; by default 200 without a body.
-        max_body: the most bytes of a body that are read; a longer one is answered with 413 and not recorded.
-        on_fault: hears of what clients do wrong, in the place of :attr:`Receiver.faults`.
+        port: 0 for any free port.
+        ssl_context: a server-side context; with it, the receiver accepts only TLS.
+        answers: answers for the first requests, in order.
+        default: the answer for all other requests; by default 200 without a body.
+        max_body: the limit for a body, in bytes. A longer one is answered with 413 and not recorded.
+        on_fault: called with each fault of a client, instead of adding it to :attr:`Receiver.faults`.
 
     Yields:
-        the receiver, listening. The end of the block closes its port and every connection; it waits
-        for nobody.
+        The receiver, listening. The end of the block closes its port and every connection at once, also in
+        the middle of an answer.
 
     Raises:
-        OSError: it cannot listen there.
+        OSError: it cannot listen on that host and port.
     """
     listeners = await trio.open_tcp_listeners(port, host=host)
     async with trio.open_nursery() as nursery:
@@ -76,21 +75,21 @@ async def open_receiver(
         receiver.max_body = max_body
         receiver.on_fault = on_fault or receiver.faults.append
         yield receiver
+        # Connections stay open until their clients leave; the nursery would wait for them.
         nursery.cancel_scope.cancel()
 
 
 class Receiver:
-    """A running receiver; :func:`open_receiver` makes it.
+    """A running receiver; :func:`open_receiver` creates it.
 
     Attributes:
         requests: every request, in the order in which they were complete.
-        default: what is done once the answers of :meth:`will` are used up. Assign to it at any time.
-        greeting: steps done on each new connection before anything is read, also before TLS: with
-            ``(Hang(),)`` a TLS handshake stalls, with ``(Reset(),)`` every connection is refused late.
-        faults: what clients did wrong (requests that are not HTTP, failed TLS handshakes), as sentences.
-        max_body, on_fault: as :func:`open_receiver` was given them.
-        connections: how many connections there have been.
-        listening: whether its port is open.
+        default: the answer once the answers of :meth:`will` are used up. You may assign it at any time.
+        greeting: steps to perform on each new connection before anything is read, even before TLS: with
+            ``(Hang(),)`` a TLS handshake stalls; with ``(Reset(),)`` every connection is reset.
+        faults: faults of clients (requests that are not HTTP, failed TLS handshakes), as sentences.
+        max_body, on_fault: as passed to :func:`open_receiver`.
+        connections: the number of connections so far.
     """
 
     def __init__(
@@ -111,27 +110,28 @@ class Receiver:
         self._arrived = trio.Event()
         self._nursery = nursery
         self._host = host
+        # With port 0 the system chose it; restart() needs the same one.
         self._port: int = listeners[0].socket.getsockname()[1]
         self._ssl_context = ssl_context
-        self._period: _Period | None = None
-        self._begin(listeners)
+        self._listening: _Listening | None = None
+        self._listen_on(listeners)
 
     @property
     def url(self) -> str:
-        """Where it listens, with the path ``/``; it answers every other path too."""
+        """Its URL with the path ``/``. It answers every other path too."""
         scheme = "http" if self._ssl_context is None else "https"
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{scheme}://{host}:{self._port}/"
 
     @property
     def port(self) -> int:
-        """Its port, the same for its whole life."""
+        """Its port, which stays the same after a restart."""
         return self._port
 
     @property
     def listening(self) -> bool:
         """Whether its port is open."""
-        return self._period is not None
+        return self._listening is not None
 
     @property
     def ids(self) -> list[str | None]:
@@ -139,22 +139,22 @@ class Receiver:
         return [request.event_id for request in self.requests]
 
     def will(self, *answers: Choice) -> None:
-        """Do these with the next requests, one each, after those already queued."""
+        """Answer the next requests with these, one each, after those already queued."""
         self._queued.extend(answers)
 
     def events(self) -> list[Any]:
-        """The decoded body of each request: hookgw's envelopes, unless a plugin encodes otherwise.
+        """Return the decoded body of each request: hookgw's envelopes, unless a plugin encodes otherwise.
 
         Raises:
-            msgspec.DecodeError: a body is no JSON.
+            msgspec.DecodeError: a body is not JSON.
         """
         return [request.json for request in self.requests]
 
     async def wait_for(self, count: int) -> list[Received]:
-        """Wait until there have been that many requests; put a cancel scope round it.
+        """Wait until there are ``count`` requests. There is no timeout: use a cancel scope.
 
         Returns:
-            the first ``count`` requests.
+            The first ``count`` requests.
         """
         while len(self.requests) < count:
             await self._arrived.wait()
@@ -165,47 +165,48 @@ class Receiver:
 
         Args:
             request: one of :attr:`requests`.
-            secret: ``whsec_…`` or ``whsk_…``, as the registration has it, or the public key, ``whpk_…``.
-            now: seconds since the epoch, from which the request may be five minutes off. By default
-                the request's own timestamp: under a mock clock the machine's time means nothing.
+            secret: the registration's ``whsec_…`` or ``whsk_…``, or the public key, ``whpk_…``.
+            now: seconds since the epoch; the request may be five minutes off. By default the request's own
+                timestamp.
 
         Raises:
-            SignatureInvalid: a header is missing or malformed, the time is too far off, or no
-                signature is this secret's.
+            SignatureInvalid: a header is missing or malformed, the timestamp is too far off, or no
+                signature matches the secret.
             ValueError: the secret is malformed.
         """
         headers = dict(request.headers)
+        # Under a mock clock, hookgw's timestamps have nothing to do with the machine's time.
         if now is None:
             now = float(headers.get("webhook-timestamp", 0))
         verify([verifying_key(secret)], headers, request.body, now=now)
 
     async def stop_listening(self) -> None:
-        """Close the port and every connection; returns once new ones are refused."""
-        if self._period is not None:
-            self._period.scope.cancel()
-            await self._period.ended.wait()
+        """Close the port and every connection. Returns once new connections are refused."""
+        if self._listening is not None:
+            self._listening.scope.cancel()
+            await self._listening.ended.wait()
 
     async def restart(self) -> None:
-        """Listen again on the same port. Nothing changes where it listens already.
+        """Listen again on the same port; do nothing if it is listening.
 
         Raises:
-            OSError: somebody else has taken the port.
+            OSError: another program has taken the port.
         """
-        if self._period is not None:
-            return
-        self._begin(await trio.open_tcp_listeners(self._port, host=self._host))
+        if self._listening is None:
+            self._listen_on(await trio.open_tcp_listeners(self._port, host=self._host))
 
-    def _begin(self, listeners: list[trio.SocketListener]) -> None:
-        self._period = _Period()
-        self._nursery.start_soon(self._listen, self._period, listeners)
+    def _listen_on(self, listeners: list[trio.SocketListener]) -> None:
+        # Set before the task starts: a stop right after a restart must find it.
+        self._listening = _Listening()
+        self._nursery.start_soon(self._listen, self._listening, listeners)
 
-    async def _listen(self, period: _Period, listeners: list[trio.SocketListener]) -> None:
+    async def _listen(self, listening: _Listening, listeners: list[trio.SocketListener]) -> None:
         try:
-            with period.scope:
+            with listening.scope:
                 await trio.serve_listeners(self._serve, listeners)
         finally:
-            self._period = None
-            period.ended.set()
+            self._listening = None
+            listening.ended.set()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         self.connections += 1
@@ -218,11 +219,13 @@ class Receiver:
         except h11.RemoteProtocolError as error:
             self.on_fault(f"connection {number}: {error}")
         except trio.BrokenResourceError as error:
+            # A client may leave in the middle of an answer, as hookgw does at its deadline.
             if isinstance(error.__cause__, ssl.SSLError):
                 self.on_fault(f"connection {number}: {error.__cause__}")
         except BodyTooLarge as error:
             self.on_fault(f"connection {number}: {error}")
-            with trio.move_on_after(_LAST_WORDS):
+            # Closing with unread bytes would send RST, and the client might never see the 413. So read on.
+            with trio.move_on_after(_REFUSAL_TIMEOUT):
                 await wire.perform((*answer(413).steps, HalfClose()))
         finally:
             await wire.aclose()
@@ -230,42 +233,33 @@ class Receiver:
     async def _serve_requests(self, wire: Wire, number: int) -> None:
         peer = Peer(wire)
         while (head := await peer.read_head()) is not None:
-            early = self._take_early()
-            body = b"" if early else await peer.read_body(self.max_body)
-            request = self._record(head, body, number)
-            chosen = early or self._choose(request)
+            choice = self._queued[0] if self._queued else self.default
+            is_early = isinstance(choice, Answer) and choice.early
+            # Requests take their answers in the order in which they are complete, so an answer that waits for
+            # the body stays in the queue until then. Another connection may take it meanwhile.
+            if is_early and self._queued:
+                self._queued.popleft()
+            body = b"" if is_early else await peer.read_body(self.max_body)
+            request = Received(
+                position=len(self.requests),
+                connection=number,
+                method=head.method.decode(),
+                target=head.target.decode("latin-1"),
+                headers=tuple((name.decode(), value.decode("latin-1")) for name, value in head.headers),
+                body=body,
+                http_version=head.http_version.decode(),
+                at=trio.current_time(),
+            )
+            self.requests.append(request)
+            # A Trio event cannot be cleared, so each request replaces it.
+            self._arrived.set()
+            self._arrived = trio.Event()
+            if not is_early:
+                choice = self._queued.popleft() if self._queued else self.default
+            chosen = choice if isinstance(choice, Answer) else choice(request)
             if not await wire.perform(chosen.steps):
                 return
-            if early:
+            if is_early:
                 await peer.read_body(self.max_body)
             if not peer.keeps_alive:
                 return
-
-    def _take_early(self) -> Answer | None:
-        """The next answer, where it is known already and does not wait for the body."""
-        upcoming = self._queued[0] if self._queued else self.default
-        if not isinstance(upcoming, Answer) or not upcoming.early:
-            return None
-        if self._queued:
-            self._queued.popleft()
-        return upcoming
-
-    def _choose(self, request: Received) -> Answer:
-        choice = self._queued.popleft() if self._queued else self.default
-        return choice if isinstance(choice, Answer) else choice(request)
-
-    def _record(self, head: h11.Request, body: bytes, connection: int) -> Received:
-        request = Received(
-            position=len(self.requests),
-            connection=connection,
-            method=head.method.decode(),
-            target=head.target.decode("latin-1"),
-            headers=tuple((name.decode(), value.decode("latin-1")) for name, value in head.headers),
-            body=body,
-            http_version=head.http_version.decode(),
-            at=trio.current_time(),
-        )
-        self.requests.append(request)
-        self._arrived.set()
-        self._arrived = trio.Event()
-        return request

@@ -1,8 +1,8 @@
-"""A messaging network that is not there: for trying hookgw out, for its demo, and for tests.
+"""A simulated messaging network, for trying hookgw out, for its demo, and for tests.
 
-An instance made with ``"integration": "simulator"`` shows a QR code, opens, and gets messages at a
-rate. What it sends is acknowledged, delivered and read. Its options are those of the instance, over
-those of the configuration::
+An instance with ``"integration": "simulator"`` shows a QR code, opens, and receives messages at a given rate.
+Messages that it sends are acknowledged, delivered and read. An instance's options override those of the
+configuration::
 
     plugins: {options: {simulator: {rate: 5, chats: 20, connect_delay: 2s}}}
 
@@ -23,7 +23,7 @@ _simulator = Simulator()
 
 @hookimpl
 def hookgw_configure(options: dict[str, Any]) -> None:
-    """Take the defaults of all simulated instances."""
+    """Set the default options of all simulated instances."""
     read_options(options, strict=True)
     _simulator.defaults = options
 

@@ -1,145 +1,133 @@
-"""The connector: plays a messaging network towards the gateway."""
+"""The connector: plays a messaging network for the gateway."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import msgspec
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, QRCode, Session, Unavailable
+from hookgw import ConnectionState, Invalid, NetworkRefused, QRCode, Session
 
 from . import traffic
 from .options import Options, read_options
 from .picture import picture_of
 
 STATUS_STEPS = ("SERVER_ACK", "DELIVERY_ACK", "READ")
-"""What becomes of a message that was sent, in order."""
+"""The statuses of a sent message, in order."""
 
 _JID = re.compile(r"[0-9-]{5,40}@(s\.whatsapp\.net|g\.us)")
+# An international number has at most 15 digits (ITU-T E.164).
 _NUMBER = re.compile(r"[0-9]{7,15}")
 
 
-class Line(msgspec.Struct):
+class Connection(msgspec.Struct):
     """One connected instance.
 
     Attributes:
         options: how it behaves.
-        dice: decides whatever is left to chance.
-        tasks: where the status steps of sent messages run.
+        random: decides everything that is random about it.
+        nursery: runs the status steps of sent messages.
     """
 
     options: Options
-    dice: Random
-    tasks: trio.Nursery
+    random: Random
+    nursery: trio.Nursery
 
 
 class Simulator:
-    """Connects instances to a network that is not there.
-
-    Args:
-        wall: gives Unix seconds, for the times in messages. All waiting is Trio's.
+    """Connects instances to a simulated network.
 
     Attributes:
-        name: what ``integration`` says.
-        defaults: options of instances that do not say otherwise.
+        name: the instances' ``integration``.
+        defaults: options that an instance does not set itself.
     """
 
     name = "simulator"
 
-    def __init__(self, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self) -> None:
         self.defaults: dict[str, Any] = {}
-        self._wall = wall
-        self._lines: dict[str, Line] = {}
+        self._connections: dict[str, Connection] = {}
 
     async def run(self, session: Session) -> None:
-        """Show a QR code, open, then get messages until cancelled.
+        """Show a QR code, open, then receive messages until cancelled.
 
         Raises:
-            ValueError: the instance's options are wrong; the sentence names the first.
+            ValueError: the instance's options are wrong; the message names the first wrong one.
         """
         options = read_options({**self.defaults, **session.options}, strict=False)
+        # With the instance's name, so that two instances with one seed do not send the same messages.
         seed = None if options.seed is None else f"{options.seed} {session.instance}"
+        random = Random(seed)  # noqa: S311 (no secret)
         async with trio.open_nursery() as nursery:
-            line = Line(options=options, dice=Random(seed), tasks=nursery)  # noqa: S311 (no secret)
-            await self._connect(session, line)
-            self._lines[session.instance] = line
+            await session.set_state(ConnectionState.CONNECTING)
+            if options.qr_code:
+                code = f"2@{random.getrandbits(128):032x}"
+                pairing_code = f"{random.getrandbits(32):08X}"
+                qr_code = QRCode(code=code, base64=picture_of(code), pairing_code=pairing_code)
+                await session.show_qr_code(qr_code)
+            await trio.sleep(options.connect_delay)
+            account = traffic.account_of(session.instance)
+            await session.set_state(ConnectionState.OPEN, wuid=account, profileName=session.instance)
+            # Only now: send_text refuses messages of an instance that is not in this table.
+            self._connections[session.instance] = Connection(options, random, nursery)
             try:
-                await self._receive(session, line)
+                await _receive_messages(session, options, random)
+                # Returning would mean that the account was logged out.
+                await trio.sleep_forever()
             finally:
-                del self._lines[session.instance]
+                del self._connections[session.instance]
 
     async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
-        """Send a message; its status steps follow as MESSAGES_UPDATE.
+        """Send a message. Its status steps follow as MESSAGES_UPDATE.
 
         Returns:
             The payload of SEND_MESSAGE.
 
         Raises:
-            Invalid: the number or the text cannot be sent.
-            NetworkRefused: the instance is not connected, or ``fail_send`` hit.
+            Invalid: the number or the text is not valid.
+            NetworkRefused: the instance is not connected, or the option ``fail_send`` refused the message.
         """
-        chat = _chat_of(number)
+        chat = number
+        if not _JID.fullmatch(number):
+            digits = re.sub(r"[+ ().-]", "", number)
+            if not _NUMBER.fullmatch(digits):
+                raise Invalid(
+                    f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code."
+                )
+            chat = f"{digits}@s.whatsapp.net"
         if not text:
             raise Invalid("text must not be empty.")
         await trio.lowlevel.checkpoint()
-        line = self._lines.get(session.instance)
-        if line is None:
+        connection = self._connections.get(session.instance)
+        if connection is None:
             raise NetworkRefused("The simulator is not connected.")
-        if line.dice.random() < line.options.fail_send:
-            raise NetworkRefused("The simulator refused the message, as its option fail_send asks.")
-        message = traffic.outgoing(line.dice, chat, text, int(self._wall()))
-        line.tasks.start_soon(_acknowledge, session, message, line.options.status_delay)
+        options, random = connection.options, connection.random
+        if random.random() < options.fail_send:
+            raise NetworkRefused("The simulator refused the message because of its option fail_send.")
+        message = traffic.outgoing(random, chat, text, int(time.time()))
+        # In the connection's nursery: the steps continue after this method returned, and end on logout.
+        connection.nursery.start_soon(_acknowledge, session, message, options.status_delay)
         return message
 
-    async def _connect(self, session: Session, line: Line) -> None:
-        await session.set_state(ConnectionState.CONNECTING)
-        if line.options.qr_code:
-            code = f"2@{line.dice.getrandbits(128):032x}"
-            pairing = f"{line.dice.getrandbits(32):08X}"
-            await session.show_qr_code(QRCode(code=code, base64=picture_of(code), pairing_code=pairing))
-        await trio.sleep(line.options.connect_delay)
-        account = traffic.account_of(session.instance)
-        await session.set_state(ConnectionState.OPEN, wuid=account, profileName=session.instance)
 
-    async def _receive(self, session: Session, line: Line) -> None:
-        """Get messages at the rate. After a forced pause one comes at once; the others are not made up."""
-        options = line.options
-        left = options.messages
-        due = trio.current_time()
-        while options.rate and left != 0:
-            due = max(due + 1 / options.rate, trio.current_time())
-            await trio.sleep_until(due)
-            await _emit(
-                session, "MESSAGES_UPSERT", traffic.incoming(line.dice, options.chats, int(self._wall()))
-            )
-            left = None if left is None else left - 1
-        await trio.sleep_forever()
+async def _receive_messages(session: Session, options: Options, random: Random) -> None:
+    remaining = options.messages
+    due = trio.current_time()
+    while options.rate and remaining != 0:
+        # emit waits while the gateway cannot store the event. After that, one message is due at once. The
+        # others are skipped: a burst would overload a gateway that has just recovered.
+        due = max(due + 1 / options.rate, trio.current_time())
+        await trio.sleep_until(due)
+        message = traffic.incoming(random, options.chats, int(time.time()))
+        await session.emit("MESSAGES_UPSERT", message)
+        remaining = None if remaining is None else remaining - 1
 
 
 async def _acknowledge(session: Session, message: dict[str, Any], delay: float) -> None:
     for status in STATUS_STEPS:
         await trio.sleep(delay)
-        await _emit(session, "MESSAGES_UPDATE", traffic.status_of(message, status))
-
-
-async def _emit(session: Session, kind: str, data: dict[str, Any]) -> None:
-    """Raise an event; while the gateway cannot keep it, wait and try again."""
-    while True:
-        try:
-            return await session.emit(kind, data)
-        except Unavailable as error:
-            await trio.sleep(error.retry_after)
-
-
-def _chat_of(number: str) -> str:
-    if _JID.fullmatch(number):
-        return number
-    digits = re.sub(r"[+ ().-]", "", number)
-    if not _NUMBER.fullmatch(digits):
-        raise Invalid(f"number: {number!r} is no phone number; use 7 to 15 digits with the country code.")
-    return f"{digits}@s.whatsapp.net"
+        await session.emit("MESSAGES_UPDATE", traffic.status_of(message, status))

@@ -14,13 +14,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a simulated instance behaves.
 
     Attributes:
-        rate: messages that arrive, per second; 0 for none.
-        messages: how many arrive in all, then the instance is silent; left out, they never end.
-        chats: how many chats they come from; every fifth is a group.
-        seed: the same seed gives the same messages; left out, each run gives others.
+        rate: incoming messages per second; 0 for none.
+        messages: the number of incoming messages; by default without end.
+        chats: the number of chats with incoming messages; every fifth chat is a group.
+        seed: the same seed gives the same messages; by default each run is different.
         connect_delay: how long the QR code is shown before the connection opens, such as ``2s``.
-        qr_code: whether a code is shown at all.
-        status_delay: the time between two steps of a sent message's status.
+        qr_code: whether to show a QR code.
+        status_delay: the time between two status steps of a sent message.
         fail_send: the share of sent messages that the network refuses, from 0 to 1.
     """
 
@@ -35,22 +35,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_options(options: dict[str, Any], *, strict: bool) -> Options:
-    """The options in a block.
+    """Return the options in a block.
 
     Args:
         options: the block.
-        strict: whether a name that is no option is an error. What an instance was created with has
-            other names in it too.
+        strict: whether an unknown name is an error.
 
     Raises:
-        ValueError: an unknown name, a wrong type or an impossible value; the sentence names it.
+        ValueError: an unknown name, a wrong type or an impossible value; the message names it.
     """
     known = Options.__struct_fields__
+    # Not strict for an instance: the fields of its creation request, such as instanceName, are in there too.
     for name in options if strict else ():
         if name not in known:
-            raise ValueError(f"{name} is no option of the simulator; it has {', '.join(known)}")
-    return msgspec.convert(options, Options, dec_hook=_duration)
-
-
-def _duration(_: type, value: object) -> Duration:
-    return parse_duration(value)
+            raise ValueError(f"the simulator has no option {name}; its options are {', '.join(known)}")
+    return msgspec.convert(options, Options, dec_hook=lambda _, value: parse_duration(value))

@@ -1,6 +1,6 @@
 """A picture that looks like a QR code, as a PNG. No I/O.
 
-It holds no data that a phone could read: there is no network behind it.
+It holds no data for a phone: there is no network behind it.
 """
 
 from __future__ import annotations
@@ -10,60 +10,38 @@ import hashlib
 import struct
 import zlib
 
+# Modules per side (a version 3 code), pixels per module, and the white margin in modules (ISO/IEC 18004).
 SIDE = 29
 SCALE = 6
 QUIET = 4
-"""Modules in a row, pixels of a module, and modules of white around."""
 
 
 def picture_of(code: str) -> str:
-    """The picture of a code, as a ``data:image/png;base64,…`` URL; the same code gives the same one."""
-    return "data:image/png;base64," + base64.b64encode(_png(_modules(code))).decode()
-
-
-def _modules(code: str) -> list[list[bool]]:
-    """The dark modules, row by row: three corner marks and, elsewhere, bits of the code's hash."""
+    """Return a picture as a ``data:image/png;base64,…`` URL; the same code gives the same picture."""
     bits = int.from_bytes(hashlib.shake_256(code.encode()).digest(SIDE * SIDE // 8 + 1), "big")
-    return [
-        [
-            _corner(row, column) if _in_corner(row, column) else bool(bits >> (row * SIDE + column) & 1)
-            for column in range(SIDE)
-        ]
-        for row in range(SIDE)
-    ]
-
-
-def _in_corner(row: int, column: int) -> bool:
-    return (row < 8 and (column < 8 or column >= SIDE - 8)) or (row >= SIDE - 8 and column < 8)
-
-
-def _corner(row: int, column: int) -> bool:
-    row, column = min(row, SIDE - 1 - row), min(column, SIDE - 1 - column)
-    ring = max(abs(row - 3), abs(column - 3))
-    return ring in (0, 1, 3)
-
-
-def _png(modules: list[list[bool]]) -> bytes:
-    """A grey picture of one bit a pixel (PNG specification, section 5)."""
-    side = (SIDE + 2 * QUIET) * SCALE
-    blank = [False] * QUIET
-    rows = [[False] * (SIDE + 2 * QUIET)] * QUIET
-    rows = [*rows, *([*blank, *row, *blank] for row in modules), *rows]
-    lines = b"".join(_line(row, side) * SCALE for row in rows)
-    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + _chunk(b"IHDR", header)
-        + _chunk(b"IDAT", zlib.compress(lines))
-        + _chunk(b"IEND", b"")
-    )
-
-
-def _line(row: list[bool], side: int) -> bytes:
-    """One line of pixels, dark as 0, after the byte that says it is not filtered."""
-    pixels = "".join(("0" if dark else "1") * SCALE for dark in row).ljust(-(-side // 8) * 8, "1")
-    return b"\x00" + int(pixels, 2).to_bytes(len(pixels) // 8, "big")
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    pixels = (SIDE + 2 * QUIET) * SCALE
+    white = ["1" * pixels] * QUIET * SCALE
+    lines = list(white)
+    for row in range(SIDE):
+        line = ""
+        for column in range(SIDE):
+            if (row < 8 and (column < 8 or column >= SIDE - 8)) or (row >= SIDE - 8 and column < 8):
+                # Inside a corner mark: a dark ring around a white one around a dark square.
+                ring = max(abs(min(row, SIDE - 1 - row) - 3), abs(min(column, SIDE - 1 - column) - 3))
+                is_dark = ring in (0, 1, 3)
+            else:
+                is_dark = bool(bits >> (row * SIDE + column) & 1)
+            line += "0" if is_dark else "1"
+        margin = "1" * QUIET
+        lines += ["".join(module * SCALE for module in margin + line + margin)] * SCALE
+    lines += white
+    width = -(-pixels // 8)
+    # Each line starts with a filter byte; 0 is "no filter" (PNG specification, section 9).
+    data = b"".join(b"\x00" + int(line.ljust(width * 8, "1"), 2).to_bytes(width, "big") for line in lines)
+    # A grey picture of one bit per pixel: 0 is black.
+    header = struct.pack(">IIBBBBB", pixels, pixels, 1, 0, 0, 0, 0)
+    png = b"\x89PNG\r\n\x1a\n"
+    for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(data)), (b"IEND", b"")):
+        checksum = struct.pack(">I", zlib.crc32(kind + content))
+        png += struct.pack(">I", len(content)) + kind + content + checksum
+    return "data:image/png;base64," + base64.b64encode(png).decode()

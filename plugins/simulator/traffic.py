@@ -1,4 +1,4 @@
-"""What people write on the simulated network. No I/O: dice and a time in, payloads out."""
+"""The messages of the simulated network. No I/O: a random generator and a time in, payloads out."""
 
 from __future__ import annotations
 
@@ -17,54 +17,62 @@ _TEXTS = (
     "ok",
     "I paid, here is the receipt.",
 )
+# Every fifth chat is a group.
 GROUP_EVERY = 5
-"""Each chat whose number this divides is a group."""
 
 
 def account_of(instance: str) -> str:
-    """The account that an instance is connected as; the same name gives the same one."""
+    """Return the JID of an instance's account; the same name gives the same account."""
+    # Not hash(): Python randomizes it for each process.
     return person(zlib.crc32(instance.encode()))
 
 
 def person(number: int) -> str:
-    """The JID of the person with that number."""
+    """Return the JID of a person."""
     return f"55119{number % 10**8:08d}@s.whatsapp.net"
 
 
-def message_id(dice: Random) -> str:
-    """A fresh id of a message, as phones make them."""
-    return f"3EB0{dice.getrandbits(72):018X}"
+def message_id(random: Random) -> str:
+    """Return a new message id in the form that phones use."""
+    return f"3EB0{random.getrandbits(72):018X}"
 
 
-def incoming(dice: Random, chats: int, now: int) -> dict[str, Any]:
-    """A message that arrives: the payload of MESSAGES_UPSERT.
+def incoming(random: Random, chats: int, now: int) -> dict[str, Any]:
+    """Return an incoming message: the payload of MESSAGES_UPSERT.
 
     Args:
-        dice: decides who writes what.
-        chats: how many chats there are.
-        now: Unix seconds.
+        random: chooses chat, sender and text.
+        chats: the number of chats.
+        now: seconds since the epoch.
     """
-    chat = dice.randrange(chats)
-    writer = dice.randrange(len(_NAMES))
-    key: dict[str, Any] = {"remoteJid": person(chat), "fromMe": False, "id": message_id(dice)}
+    chat = random.randrange(chats)
+    sender = random.randrange(len(_NAMES))
+    key: dict[str, Any] = {"remoteJid": person(chat), "fromMe": False, "id": message_id(random)}
     if chat % GROUP_EVERY == GROUP_EVERY - 1:
         key["remoteJid"] = f"1203630400{chat:08d}@g.us"
-        key["participant"] = person(10**7 + writer)
-    name, message = _content(dice)
+        key["participant"] = person(10**7 + sender)
+    text = random.choice(_TEXTS)
+    name: str = "conversation"
+    message: dict[str, Any] = {"conversation": text}
+    if random.random() >= 0.8:
+        size = random.randrange(10**4, 10**6)
+        # A string, as in real payloads: this is protobuf's JSON form of a 64-bit integer.
+        image = {"mimetype": "image/jpeg", "caption": text, "fileLength": str(size)}
+        name, message = "imageMessage", {"imageMessage": image}
     return {
         "key": key,
-        "pushName": _NAMES[writer],
+        "pushName": _NAMES[sender],
         "message": message,
         "messageType": name,
         "messageTimestamp": now,
-        "source": dice.choice(("android", "ios", "web")),
+        "source": random.choice(("android", "ios", "web")),
     }
 
 
-def outgoing(dice: Random, chat: str, text: str, now: int) -> dict[str, Any]:
-    """A message that the instance sends: the payload of SEND_MESSAGE."""
+def outgoing(random: Random, chat: str, text: str, now: int) -> dict[str, Any]:
+    """Return a message that the instance sends: the payload of SEND_MESSAGE."""
     return {
-        "key": {"remoteJid": chat, "fromMe": True, "id": message_id(dice)},
+        "key": {"remoteJid": chat, "fromMe": True, "id": message_id(random)},
         "status": "PENDING",
         "message": {"conversation": text},
         "messageType": "conversation",
@@ -74,14 +82,6 @@ def outgoing(dice: Random, chat: str, text: str, now: int) -> dict[str, Any]:
 
 
 def status_of(message: dict[str, Any], status: str) -> dict[str, Any]:
-    """A step of a sent message's status: the payload of MESSAGES_UPDATE."""
+    """Return a status step of a sent message: the payload of MESSAGES_UPDATE."""
     key = message["key"]
     return {"keyId": key["id"], "remoteJid": key["remoteJid"], "fromMe": True, "status": status}
-
-
-def _content(dice: Random) -> tuple[str, dict[str, Any]]:
-    text = dice.choice(_TEXTS)
-    if dice.random() < 0.8:
-        return "conversation", {"conversation": text}
-    image = {"mimetype": "image/jpeg", "caption": text, "fileLength": str(dice.randrange(10**4, 10**6))}
-    return "imageMessage", {"imageMessage": image}

@@ -69,7 +69,7 @@ async def latency(full: bool) -> list[Result]:
         async with gateway(folder) as opened:
             names = await register(opened, [receiver.url(number) for number in range(64)])
             warm = [event for name in names for event in make_events(name, 1, "warm")]
-            await opened.accept(warm)
+            await opened.events.accept(warm)
             await drained(opened)
             receiver.take()
             called = await offer(opened, names, offered, seconds, "l")
@@ -96,7 +96,7 @@ async def end_to_end(opened: Gateway, urls: Sequence[str], count: int) -> tuple[
     names = await register(opened, urls)
     each = count // len(names)
     rows = [make_events(name, each, "e") for name in names]
-    await opened.accept([event for name in names for event in make_events(name, 1, "warm")])
+    await opened.events.accept([event for name in names for event in make_events(name, 1, "warm")])
     await drained(opened)
     sources = max(1, 64 // len(rows))
     began, cpu = time.perf_counter(), time.process_time()
@@ -138,7 +138,7 @@ class _Gate:
 async def _source(opened: Gateway, batches: Iterator[list[Event]], gate: _Gate) -> None:
     for batch in batches:
         await gate.wait()
-        await opened.accept(batch)
+        await opened.events.accept(batch)
 
 
 async def offer(opened: Gateway, names: Sequence[str], rate: int, seconds: int, tag: str) -> dict[str, int]:
@@ -148,7 +148,7 @@ async def offer(opened: Gateway, names: Sequence[str], rate: int, seconds: int, 
 
     async def accept(event: Event) -> None:
         called[event.id] = time.monotonic_ns()
-        await opened.accept([event])
+        await opened.events.accept([event])
 
     began = trio.current_time()
     async with trio.open_nursery() as nursery:

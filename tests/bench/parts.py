@@ -17,8 +17,8 @@ from urllib.request import urlopen
 import msgspec
 import trio
 
-from hookgw.cli.collector import tune_garbage_collector
 from hookgw.cli.logging_setup import configure_logging
+from hookgw.cli.process import tune_garbage_collector
 from hookgw.config.settings import DeliverySettings, LogSettings, Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
@@ -85,7 +85,7 @@ async def register(opened: Gateway, urls: Sequence[str], prefix: str = "bench") 
 
     async def some() -> None:
         for name, url in todo:
-            await opened.set_registration(name, "default", RegistrationChange(url=url), create=True)
+            await opened.registrations.set(name, "default", RegistrationChange(url=url), create=True)
 
     async with trio.open_nursery() as nursery:
         for _ in range(200):

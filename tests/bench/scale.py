@@ -7,7 +7,7 @@ import time
 import msgspec
 import trio
 
-from hookgw.dispatch.dispatcher import REST_AFTER
+from hookgw.dispatch.dispatcher import PARK_AFTER
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.events import Event
 from tests.bench.engine import end_to_end
@@ -36,12 +36,12 @@ async def lanes_at_rest(full: bool) -> list[Result]:
             names = await register(opened, [receiver.url(number) for number in range(wanted)])
             registered = resident_mib()
             for start in range(0, wanted, 500):
-                await opened.accept(
+                await opened.events.accept(
                     [e for name in names[start : start + 500] for e in make_events(name, 1, "r")]
                 )
                 await drained(opened)
             awake = resident_mib()
-            await trio.sleep(2 * REST_AFTER)
+            await trio.sleep(2 * PARK_AFTER)
             memory, lanes = resident_mib(), len(opened.lanes())
     return [
         Result(
@@ -125,7 +125,7 @@ async def long_backlog(full: bool) -> list[Result]:
         async with gateway(folder / "long") as opened:
             dead, alive = await register(opened, [f"http://127.0.0.1:{port}/", receiver.url("alive")])
             alone = await _probe(opened, alive, receiver, "alone")
-            await opened.accept(make_events(dead, 1, "first"))
+            await opened.events.accept(make_events(dead, 1, "first"))
             before = resident_mib()
             began = time.perf_counter()
             await _pile_up(opened, dead, wanted)
@@ -170,7 +170,7 @@ async def _drain(opened: Gateway, instance: str, port: int, count: int) -> tuple
     """Deliveries a second from the receiver's return to the last one on disk, and the memory then."""
     with receiving(f"port={port}") as back:
         began = time.perf_counter()
-        opened.resume(instance)
+        opened.registrations.resume(instance)
         await drained(opened)
         elapsed = time.perf_counter() - began
         arrived, _ = back.take()
@@ -185,7 +185,7 @@ async def _pile_up(opened: Gateway, instance: str, wanted: int) -> None:
             msgspec.structs.replace(model, id=f"p{number}")
             for number in range(start, min(start + 5000, wanted))
         ]
-        await opened.accept(batch)
+        await opened.events.accept(batch)
 
 
 async def _probe(opened: Gateway, instance: str, receiver: FastReceiver, tag: str) -> float:
@@ -196,7 +196,7 @@ async def _probe(opened: Gateway, instance: str, receiver: FastReceiver, tag: st
     for number, event in enumerate(make_events(instance, 1000, tag)):
         await trio.sleep_until(began + number / 200)
         called[event.id] = time.monotonic_ns()
-        await opened.accept([event])
+        await opened.events.accept([event])
     arrivals: dict[str, int] = {}
     with trio.fail_after(30):
         while len(arrivals) < len(called):

@@ -1,4 +1,4 @@
-"""What the tests of the commands share: a gateway that answers as told, and a way to call a command."""
+"""Fixtures for the tests of commands: a fake gateway, and a way to run a command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import structlog
 import trio
 
 from hookgw.cli.group import main
-from hookgw.cli.running import STOP_SIGNALS
+from hookgw.cli.process import STOP_SIGNALS
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.receiver import Receiver, open_receiver
 
@@ -25,8 +25,8 @@ Invoke = Callable[..., Awaitable[click.testing.Result]]
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No command sees the configuration of this machine, and none leaves its set-up of the log behind."""
+def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Hide the configuration of this machine from commands, and restore the log afterwards."""
     for name in os.environ:
         if name.startswith("HOOKGW_"):
             monkeypatch.delenv(name)
@@ -41,7 +41,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def invoke() -> Invoke:
-    """Call ``hookgw`` with arguments, in a thread, as commands block."""
+    """Run ``hookgw`` with arguments in a thread, because commands block."""
 
     async def run(*args: str, **options: Any) -> click.testing.Result:
         runner = click.testing.CliRunner()
@@ -52,7 +52,7 @@ def invoke() -> Invoke:
 
 @pytest.fixture
 async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
-    """Stands for a gateway: it records what the commands ask, and answers as told."""
+    """A fake gateway: it records the requests of commands and responds as the test says."""
     async with open_receiver() as receiver:
         monkeypatch.setenv("HOOKGW_URL", receiver.url)
         monkeypatch.setenv("HOOKGW_KEY", "k-1")
@@ -60,20 +60,20 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
 
 
 class Echoes:
-    """What a command prints in this process; one can wait for it."""
+    """Collects what a command prints in this process."""
 
     def __init__(self) -> None:
         self.text = ""
         self._more = trio.Event()
 
     def echo(self, message: object = "", **_: object) -> None:
-        """Stands for :func:`click.echo`."""
+        """Replace :func:`click.echo`."""
         self.text += f"{message}\n"
         self._more.set()
         self._more = trio.Event()
 
     async def wait_for(self, pattern: str) -> re.Match[str]:
-        """Wait until what was printed has the pattern in it."""
+        """Wait until the printed text matches the pattern."""
         while (found := re.search(pattern, self.text)) is None:
             await self._more.wait()
         return found
@@ -81,7 +81,7 @@ class Echoes:
 
 @pytest.fixture
 def echoes(monkeypatch: pytest.MonkeyPatch) -> Echoes:
-    """Takes what commands print."""
+    """Collect what commands print."""
     found = Echoes()
     monkeypatch.setattr("click.echo", found.echo)
     return found
@@ -89,7 +89,7 @@ def echoes(monkeypatch: pytest.MonkeyPatch) -> Echoes:
 
 @pytest.fixture
 def _signals_kept() -> Iterator[None]:
-    """Puts back what signals did before: a command that was told to end leaves their default action."""
+    """Restore signal handlers: a stopped command leaves the default actions."""
     kept = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     yield
     for number, handler in kept.items():
@@ -97,5 +97,5 @@ def _signals_kept() -> Iterator[None]:
 
 
 def says(value: Any, status: int = 200) -> Answer:
-    """An answer of JSON."""
+    """Return a JSON response."""
     return answer(status, json.dumps(value), headers={"content-type": "application/json"})

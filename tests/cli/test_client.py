@@ -1,4 +1,4 @@
-"""The client of the commands: what it asks, and what it says when the answer is none."""
+"""The HTTP client of the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import trustme
 
 from hookgw.cli import client as client_module
 from hookgw.cli.client import Client
-from hookgw.cli.failure import Away, Failed
+from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.testing.answers import Answer, Close, Hang, answer, raw
 from hookgw.testing.receiver import Receiver, open_receiver
 from tests.cli.conftest import says
@@ -24,7 +24,7 @@ from tests.cli.conftest import says
 async def call(
     receiver: Receiver, *args: Any, key: str | None = "k-1", base: str = "", **options: Any
 ) -> Any:
-    """Make one call in a thread, as the client blocks."""
+    """Make one call in a thread, because the client blocks."""
 
     def run() -> Any:
         with Client(receiver.url + base, key) as client:
@@ -33,7 +33,7 @@ async def call(
     return await trio.to_thread.run_sync(run)
 
 
-async def test_it_asks_with_the_key_and_gives_the_decoded_answer() -> None:
+async def test_it_sends_the_key_and_returns_the_decoded_response() -> None:
     async with open_receiver(default=says({"big": 2**70})) as receiver:
         assert await call(receiver, "GET", "lane", "list") == {"big": 2**70}
     (request,) = receiver.requests
@@ -41,13 +41,13 @@ async def test_it_asks_with_the_key_and_gives_the_decoded_answer() -> None:
     assert request.header("apikey") == "k-1"
 
 
-async def test_without_a_key_none_is_sent() -> None:
+async def test_without_a_key_no_key_is_sent() -> None:
     async with open_receiver(default=says([])) as receiver:
         await call(receiver, "GET", "lane", "list", key=None)
     assert receiver.requests[0].header("apikey") is None
 
 
-async def test_a_body_is_json_and_a_query_leaves_out_what_is_none() -> None:
+async def test_a_body_is_json_and_a_query_leaves_out_none() -> None:
     async with open_receiver(default=says({})) as receiver:
         await call(receiver, "POST", "a", body={"x": 1}, query={"q": "é&", "none": None, "n": 0})
     (request,) = receiver.requests
@@ -56,7 +56,7 @@ async def test_a_body_is_json_and_a_query_leaves_out_what_is_none() -> None:
     assert request.header("content-type") == "application/json"
 
 
-async def test_content_goes_as_it_is_with_its_type() -> None:
+async def test_content_is_sent_unchanged_with_its_type() -> None:
     async with open_receiver(default=says({})) as receiver:
         await call(receiver, "POST", "a", content=b'{"a":1}\n', content_type="application/x-ndjson")
     (request,) = receiver.requests
@@ -72,7 +72,7 @@ async def test_content_goes_as_it_is_with_its_type() -> None:
         ("ü", "/find/%C3%BC"),
     ],
 )
-async def test_a_name_stays_within_its_segment_of_the_path(segment: str, target: str) -> None:
+async def test_a_name_is_quoted_within_its_path_segment(segment: str, target: str) -> None:
     async with open_receiver(default=says({})) as receiver:
         await call(receiver, "GET", "find", segment)
     assert receiver.requests[0].target == target
@@ -92,18 +92,21 @@ def error_of(status: int, *messages: str) -> Answer:
     ("given", "said"),
     [
         (error_of(400, "First.", "Second."), "First.\nSecond."),
-        (error_of(401, "No key."), "No key.\nGive the key with --key or HOOKGW_KEY."),
+        (error_of(401, "No key."), "No key.\nSet the key with --key or HOOKGW_KEY."),
         (says({"detail": "x"}, 404), "404 Not Found"),
         (says(["x"], 500), "500 Internal Server Error"),
         (says({"response": {"message": "x"}}, 400), "400 Bad Request"),
         (says({}, 302), "302 Found"),
-        (answer(200, b"<html>"), "answered 200 with something that is not JSON; is it hookgw?"),
-        (answer(502, b"bad gateway"), "answered 502 with something that is not JSON"),
-        (answer(200, b"{" + b" " * 50).cut(60, Close()), "broke before the whole answer had come"),
-        (raw(b"SSH-2.0-OpenSSH_9.6\r\n").then(Close()), "broke before the whole answer had come"),
+        (
+            answer(200, b"<html>"),
+            "(status 200) is not JSON. Check that --server or HOOKGW_URL",
+        ),
+        (answer(502, b"bad gateway"), "(status 502) is not JSON"),
+        (answer(200, b"{" + b" " * 50).cut(60, Close()), "broke before the response was complete"),
+        (raw(b"SSH-2.0-OpenSSH_9.6\r\n").then(Close()), "broke before the response was complete"),
     ],
 )
-async def test_an_answer_that_is_an_error_or_none_is_told_in_sentences(given: Answer, said: str) -> None:
+async def test_error_responses_become_messages(given: Answer, said: str) -> None:
     async with open_receiver(default=given) as receiver:
         with pytest.raises(Failed) as caught:
             await call(receiver, "GET", "lane", "list")
@@ -111,30 +114,30 @@ async def test_an_answer_that_is_an_error_or_none_is_told_in_sentences(given: An
     assert caught.value.exit_code == 1
 
 
-async def test_a_gateway_that_is_not_there_is_told_with_what_to_do() -> None:
+async def test_a_refused_connection_says_what_to_do() -> None:
     async with open_receiver() as receiver:
         await receiver.stop_listening()
         with pytest.raises(Failed) as caught:
             await call(receiver, "GET", "lane", "list")
-    assert f"hookgw does not answer at {receiver.url}" in caught.value.message
-    assert "Start it with `hookgw serve`, or say where it listens" in caught.value.message
+    assert f"Cannot connect to hookgw at {receiver.url}" in caught.value.message
+    assert "Start it with `hookgw serve`, or set its address with --server" in caught.value.message
 
 
-async def test_a_gateway_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "ANSWER_TIMEOUT", 0.01)
+async def test_a_gateway_that_never_responds_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "RESPONSE_TIMEOUT", 0.01)
     async with open_receiver(default=Answer((Hang(),))) as receiver:
-        with pytest.raises(Failed, match=r"did not answer within 0\.01 s"):
+        with pytest.raises(Failed, match=r"did not respond within 0\.01 s"):
             await call(receiver, "GET", "lane", "list")
 
 
-async def test_a_certificate_of_ones_own_is_told_with_what_to_do(
+async def test_an_untrusted_certificate_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     async with open_receiver(default=says([]), ssl_context=context) as receiver:
-        with pytest.raises(Failed, match=r"is not trusted .* SSL_CERT_FILE=cert\.pem hookgw"):
+        with pytest.raises(Failed, match=r"is not trusted .* set SSL_CERT_FILE=cert\.pem"):
             await call(receiver, "GET", "lane", "list")
         authority.cert_pem.write_to_path(tmp_path / "ca.pem")
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
@@ -142,28 +145,28 @@ async def test_a_certificate_of_ones_own_is_told_with_what_to_do(
 
 
 @pytest.mark.parametrize("text", [None, "no certificate"])
-def test_authorities_that_cannot_be_read_are_told_in_a_sentence(
+def test_unreadable_certificates_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
 ) -> None:
     if text is not None:
         (tmp_path / "ca.pem").write_text(text)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-    with pytest.raises(Failed, match=r"SSL_CERT_FILE: \S+ca\.pem cannot be read, or holds no certificate"):
+    with pytest.raises(Failed, match=r"SSL_CERT_FILE: \S+ca\.pem cannot be read, or contains no certificate"):
         Client("https://gateway.example", None)
 
 
 @pytest.mark.parametrize("server", ["localhost:8080", "ftp://host", "http://", "", "http://h:x"])
-def test_an_address_of_another_form_is_misuse(server: str) -> None:
+def test_another_form_of_address_is_a_usage_error(server: str) -> None:
     with pytest.raises(click.UsageError, match="must be an http or https URL, or unix:/path"):
         Client(server, None)
 
 
-def test_an_https_address_is_taken() -> None:
+def test_an_https_address_is_valid() -> None:
     with Client("https://gateway.example/base", None):
         pass
 
 
-async def test_a_unix_socket_serves_as_well(socket_folder: Path) -> None:
+async def test_a_unix_socket_works(socket_folder: Path) -> None:
     path = socket_folder / "gw.sock"
     async with trio.open_nursery() as nursery:
         listening = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -186,7 +189,7 @@ async def _answer_empty_list(stream: trio.SocketStream) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answered", "away"),
+    ("given", "unavailable"),
     [
         (says({}, 503), True),
         (answer(502, "<html>"), True),
@@ -195,15 +198,15 @@ async def _answer_empty_list(stream: trio.SocketStream) -> None:
         (answer(404, "<html>"), False),
     ],
 )
-async def test_what_trying_again_can_mend_is_told_apart(answered: Answer, away: bool) -> None:
-    async with open_receiver(default=answered) as receiver:
+async def test_errors_that_a_retry_may_fix_are_unavailable(given: Answer, unavailable: bool) -> None:
+    async with open_receiver(default=given) as receiver:
         with pytest.raises(Failed) as caught:
             await call(receiver, "GET", "x")
-    assert isinstance(caught.value, Away) is away
+    assert isinstance(caught.value, ServerUnavailable) is unavailable
 
 
-async def test_a_call_may_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "ANSWER_TIMEOUT", 30.0)
+async def test_a_call_may_have_its_own_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "RESPONSE_TIMEOUT", 30.0)
     async with open_receiver(default=Answer((Hang(),))) as receiver:
-        with pytest.raises(Away, match=r"did not answer within 0\.01 s"):
+        with pytest.raises(ServerUnavailable, match=r"did not respond within 0\.01 s"):
             await call(receiver, "GET", "x", timeout=0.01)

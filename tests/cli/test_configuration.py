@@ -1,4 +1,4 @@
-"""Where the commands find the configuration: ``check-config`` and ``plugins``."""
+"""``check-config`` and ``plugins``, and where commands find the configuration."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def hookgw_configure(options):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a configuration and a plugin beside it."""
+    """A folder with a configuration and a plugin."""
     (tmp_path / "etc" / "plugins").mkdir(parents=True)
     (tmp_path / "etc" / "plugins" / "mine.py").write_text(PLUGIN)
     (tmp_path / "etc" / "gw.yaml").write_text("plugins: {options: {mine: {bad: false}}}\n")
     return tmp_path / "etc"
 
 
-def test_the_default_file_is_read_where_it_is(tmp_path: Path) -> None:
+def test_the_default_file_is_used_if_it_exists(tmp_path: Path) -> None:
     assert find_config(None) is None
     (tmp_path / "config.yaml").write_text("")
     assert find_config(None) == Path("config.yaml")
     assert find_config(Path("other.yaml")) == Path("other.yaml")
 
 
-async def test_a_valid_file_is_told_by_its_name(invoke: Invoke, folder: Path) -> None:
+async def test_a_valid_file_is_named(invoke: Invoke, folder: Path) -> None:
     result = await invoke("check-config", "etc/gw.yaml")
     assert (result.exit_code, result.stdout) == (0, "etc/gw.yaml is valid.\n")
 
@@ -46,7 +46,10 @@ async def test_without_a_file_the_environment_is_checked(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = await invoke("check-config")
-    assert (result.exit_code, result.stdout) == (0, "The configuration (no file, defaults) is valid.\n")
+    assert (result.exit_code, result.stdout) == (
+        0,
+        "The configuration (defaults and environment, no file) is valid.\n",
+    )
     monkeypatch.setenv("HOOKGW_SERVER__SHUTDOWN_GRACE", "soon")
     result = await invoke("check-config")
     assert result.exit_code == 1
@@ -62,7 +65,7 @@ async def test_the_file_can_come_from_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("sever: {}\n", "sever"),
         ("plugins: {options: {mine: {bad: true}}}\n", "bad must go"),
@@ -70,17 +73,17 @@ async def test_the_file_can_come_from_the_environment(
         ("- list\n", "gw.yaml"),
     ],
 )
-async def test_what_would_stop_the_start_ends_with_1(
-    invoke: Invoke, folder: Path, text: str, said: str
+async def test_errors_that_prevent_the_start_exit_with_1(
+    invoke: Invoke, folder: Path, text: str, message: str
 ) -> None:
     (folder / "gw.yaml").write_text(text)
     result = await invoke("check-config", "etc/gw.yaml")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert said in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 
-async def test_secrets_that_others_can_read_are_warned_of(invoke: Invoke, folder: Path) -> None:
+async def test_exposed_secrets_are_a_warning(invoke: Invoke, folder: Path) -> None:
     file = folder / "gw.yaml"
     await trio.Path(file).write_text("auth: {global_key: a-long-global-key}\n")
     await trio.Path(file).chmod(0o644)
@@ -93,7 +96,7 @@ async def test_secrets_that_others_can_read_are_warned_of(invoke: Invoke, folder
     assert "chmod" not in (await invoke("check-config", str(file))).stderr
 
 
-async def test_a_file_that_is_not_there_is_told(invoke: Invoke) -> None:
+async def test_a_missing_file_is_an_error(invoke: Invoke) -> None:
     result = await invoke("check-config", "none.yaml")
     assert result.exit_code == 1
     assert "none.yaml" in result.stderr

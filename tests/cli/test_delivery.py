@@ -1,4 +1,4 @@
-"""``hookgw delivery`` and ``hookgw lane``."""
+"""``hookgw delivery``."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ REPORT = SUMMARY | {
 }
 
 
-async def test_list_shows_a_page_and_how_to_go_on(invoke: Invoke, server: Receiver) -> None:
+async def test_list_prints_a_page_and_how_to_get_the_next(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"deliveries": [SUMMARY], "cursor": "dlv_7"})
     result = await invoke("delivery", "list", "loja1")
     assert server.requests[0].target == "/delivery/list/loja1"
     row = result.stdout.splitlines()[-1].split()
     assert row == ["dlv_7", "dead", "CALL", "crm", "2", "2026-11-20T12:00:00.000Z", "msg_1"]
-    assert result.stderr == "There are more: --cursor dlv_7\n"
+    assert result.stderr == "There are more. For the next page, add: --cursor dlv_7\n"
 
 
-async def test_list_hands_on_every_filter(invoke: Invoke, server: Receiver) -> None:
+async def test_list_passes_on_every_filter(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"deliveries": [], "cursor": None})
     filters = ("--state", "dead", "--kind", "CALL", "--limit", "5", "--cursor", "dlv_9")
     times = ("--since", "2026-11-20T12:00:00+02:00", "--until", "2026-11-21T00:00:00Z")
@@ -64,7 +64,7 @@ async def test_list_hands_on_every_filter(invoke: Invoke, server: Receiver) -> N
     }
 
 
-async def test_dead_letters_say_why(invoke: Invoke, server: Receiver) -> None:
+async def test_dead_letters_have_a_reason(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"deliveries": [SUMMARY], "cursor": None})
     result = await invoke("delivery", "dead", "loja1", "--kind", "CALL", "--limit", "5")
     assert server.requests[0].target == "/delivery/list/loja1?state=dead&kind=CALL&limit=5"
@@ -73,14 +73,14 @@ async def test_dead_letters_say_why(invoke: Invoke, server: Receiver) -> None:
     assert row[5:] == ["The", "receiver", "answered", "404."]
 
 
-async def test_resend_says_where_to(invoke: Invoke, server: Receiver) -> None:
+async def test_resend_prints_the_url(invoke: Invoke, server: Receiver) -> None:
     server.default = says(SUMMARY | {"state": "pending"}, 202)
     result = await invoke("delivery", "resend", "loja1", "msg_1")
     assert (server.requests[0].method, server.requests[0].target) == ("POST", "/delivery/resend/loja1/msg_1")
-    assert result.stdout == "dlv_7 is sent again to https://x/hook\n"
+    assert result.stdout == "dlv_7 will be sent again to https://x/hook\n"
 
 
-async def test_show_gives_every_attempt(invoke: Invoke, server: Receiver) -> None:
+async def test_show_prints_every_attempt(invoke: Invoke, server: Receiver) -> None:
     server.default = says(REPORT)
     result = await invoke("delivery", "show", "loja1", "msg_1")
     assert server.requests[0].target == "/delivery/find/loja1/msg_1"
@@ -97,55 +97,25 @@ async def test_show_gives_every_attempt(invoke: Invoke, server: Receiver) -> Non
     assert second[-3:] == ["delivered", "404", "fine"]
 
 
-async def test_show_without_an_attempt_has_no_second_table(invoke: Invoke, server: Receiver) -> None:
+async def test_show_without_attempts_has_no_second_table(invoke: Invoke, server: Receiver) -> None:
     server.default = says(REPORT | {"attempts": []})
     assert "outcome" not in (await invoke("delivery", "show", "loja1", "dlv_7")).stdout
 
 
-LANE = {
-    "lane": "https://x/hook",
-    "state": "waiting",
-    "backlog": 3,
-    "headAge": 4.25,
-    "waitingUntil": "2026-11-20T12:00:05.000Z",
-    "lastOutcome": "unreachable",
-    "lastError": "Connection refused.",
-}
-IDLE = LANE | {
-    "backlog": 0,
-    "headAge": None,
-    "waitingUntil": None,
-    "lastError": None,
-    "lastOutcome": "delivered",
-}
-
-
-async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
-    server.default = says([LANE, IDLE])
-    result = await invoke("lane", "list")
-    assert server.requests[0].target == "/lane/list"
-    waiting, idle = (line.split() for line in result.stdout.splitlines()[-2:])
-    assert waiting == [
-        *("https://x/hook", "waiting", "3", "4.2", "s", "2026-11-20T12:00:05.000Z", "Connection", "refused.")
-    ]
-    assert idle == ["https://x/hook", "waiting", "0", "delivered"]
-
-
 @pytest.mark.parametrize(
-    ("args", "answered"),
+    ("args", "response"),
     [
         (["delivery", "list", "loja1"], {"deliveries": [SUMMARY], "cursor": None}),
         (["delivery", "dead", "loja1"], {"deliveries": [SUMMARY], "cursor": None}),
         (["delivery", "show", "loja1", "dlv_7"], REPORT),
         (["delivery", "resend", "loja1", "dlv_7"], SUMMARY),
-        (["lane", "list"], [LANE]),
     ],
 )
-async def test_json_is_the_answer_itself(
-    invoke: Invoke, server: Receiver, args: list[str], answered: Any
+async def test_json_is_the_response_itself(
+    invoke: Invoke, server: Receiver, args: list[str], response: Any
 ) -> None:
-    server.default = says(answered)
-    assert json.loads((await invoke(*args, "--json")).stdout) == answered
+    server.default = says(response)
+    assert json.loads((await invoke(*args, "--json")).stdout) == response
 
 
 @pytest.mark.parametrize(
@@ -162,6 +132,6 @@ async def test_json_is_the_answer_itself(
         ["replay", "x", "--since", "2h", "--state", "pending"],
     ],
 )
-async def test_misuse_ends_with_2(invoke: Invoke, server: Receiver, args: list[str]) -> None:
+async def test_usage_errors_exit_with_2(invoke: Invoke, server: Receiver, args: list[str]) -> None:
     assert (await invoke("delivery", *args)).exit_code == 2
     assert server.requests == []

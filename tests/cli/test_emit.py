@@ -12,7 +12,7 @@ from tests.cli.conftest import Invoke, says
 ACCEPTED = {"accepted": 1, "duplicates": 0, "ids": ["msg_1"]}
 
 
-async def test_an_event_goes_with_its_data_byte_for_byte(invoke: Invoke, server: Receiver) -> None:
+async def test_data_is_sent_byte_for_byte(invoke: Invoke, server: Receiver) -> None:
     server.default = says(ACCEPTED, 202)
     data = '{"b": 1.0, "a": 123456789012345678901234567890}'
     result = await invoke("emit", "loja1", "MESSAGES_UPSERT", "--data", data, "--id", "evt-1")
@@ -22,13 +22,13 @@ async def test_an_event_goes_with_its_data_byte_for_byte(invoke: Invoke, server:
     assert request.body == b'{"event":"MESSAGES_UPSERT","data":' + data.encode() + b',"id":"evt-1"}'
 
 
-async def test_without_data_it_is_an_empty_object(invoke: Invoke, server: Receiver) -> None:
+async def test_without_data_the_payload_is_an_empty_object(invoke: Invoke, server: Receiver) -> None:
     server.default = says(ACCEPTED, 202)
     await invoke("emit", "loja1", "CALL")
     assert server.requests[0].body == b'{"event":"CALL","data":{}}'
 
 
-async def test_data_comes_from_a_file_or_standard_input(
+async def test_data_may_come_from_a_file_or_standard_input(
     invoke: Invoke, server: Receiver, tmp_path: Path
 ) -> None:
     server.default = says(ACCEPTED, 202)
@@ -38,7 +38,7 @@ async def test_data_comes_from_a_file_or_standard_input(
     assert [request.json["data"] for request in server.requests] == [{"é": 1}, {"stdin": 1}]
 
 
-async def test_a_batch_goes_as_lines(invoke: Invoke, server: Receiver, tmp_path: Path) -> None:
+async def test_a_batch_is_sent_as_lines(invoke: Invoke, server: Receiver, tmp_path: Path) -> None:
     server.default = says({"accepted": 2, "duplicates": 1, "ids": ["a", "b", "c"]}, 202)
     lines = b'{"event": "CALL", "data": 1}\n{"event": "CALL", "data": 2}\n'
     (tmp_path / "batch.ndjson").write_bytes(lines)
@@ -49,7 +49,7 @@ async def test_a_batch_goes_as_lines(invoke: Invoke, server: Receiver, tmp_path:
     assert server.requests[0].header("content-type") == "application/x-ndjson"
 
 
-async def test_json_is_the_answer_itself(invoke: Invoke, server: Receiver) -> None:
+async def test_json_is_the_response_itself(invoke: Invoke, server: Receiver) -> None:
     server.default = says(ACCEPTED, 202)
     result = await invoke("emit", "loja1", "CALL", "--json")
     assert '"ids": [\n    "msg_1"\n  ]' in result.stdout
@@ -61,7 +61,7 @@ async def test_warnings_go_to_standard_error(invoke: Invoke, server: Receiver) -
     assert result.stderr == "Warning: data.key is missing\n"
 
 
-async def test_what_the_gateway_refuses_ends_with_1(invoke: Invoke, server: Receiver) -> None:
+async def test_an_error_of_the_gateway_exits_with_1(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"response": {"message": ["event: no known kind."]}}, 400)
     result = await invoke("emit", "loja1", "CAL")
     assert (result.exit_code, result.stderr) == (1, "Error: event: no known kind.\n")
@@ -72,8 +72,8 @@ async def test_what_the_gateway_refuses_ends_with_1(invoke: Invoke, server: Rece
     [
         ([], "Give either EVENT or --batch FILE."),
         (["CALL", "--batch", "-"], "Give either EVENT or --batch FILE."),
-        (["--batch", "-", "--id", "x"], "--data and --id belong to EVENT"),
-        (["--batch", "-", "--data", "{}"], "--data and --id belong to EVENT"),
+        (["--batch", "-", "--id", "x"], "--data and --id need EVENT"),
+        (["--batch", "-", "--data", "{}"], "--data and --id need EVENT"),
         (["--batch", "none.ndjson"], "does not exist"),
         (["CALL", "--data", "{"], "this is not JSON"),
         (["CALL", "--data", '{}, "id": "x"'], "this is not JSON"),

@@ -20,27 +20,27 @@ OPTION = click.Option(["--x"])
         ("2026-11-20T12:00:00+02:00", "2026-11-20T10:00:00.000Z"),
     ],
 )
-def test_a_moment_is_given_on_in_utc(given: str | None, read: str | None) -> None:
-    assert fields.read_moment(CONTEXT, OPTION, given) == read
+def test_a_time_is_converted_to_utc(given: str | None, read: str | None) -> None:
+    assert fields.read_time(CONTEXT, OPTION, given) == read
 
 
-def test_a_duration_is_how_long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_duration_counts_back_from_now(monkeypatch: pytest.MonkeyPatch) -> None:
     now = parse_rfc3339("2026-11-20T12:00:00Z")
     monkeypatch.setattr("time.time", lambda: now)
-    assert fields.read_moment(CONTEXT, OPTION, "90m") == "2026-11-20T10:30:00.000Z"
+    assert fields.read_time(CONTEXT, OPTION, "90m") == "2026-11-20T10:30:00.000Z"
 
 
 @pytest.mark.parametrize("given", ["", "yesterday", "5", "99999999w", "2026-13-01"])
-def test_anything_else_is_no_moment(given: str) -> None:
-    with pytest.raises(click.BadParameter, match="or how long ago: 10m, 2h, 3d"):
-        fields.read_moment(CONTEXT, OPTION, given)
+def test_anything_else_is_not_a_time(given: str) -> None:
+    with pytest.raises(click.BadParameter, match="or a duration before now: 10m, 2h, 3d"):
+        fields.read_time(CONTEXT, OPTION, given)
 
 
 def test_secrets_become_keys() -> None:
-    assert fields.read_secrets(CONTEXT, OPTION, ("whsec_AAAA", "whsec_//8=")) == (b"\0\0\0", b"\xff\xff")
+    assert fields.read_keys(CONTEXT, OPTION, ("whsec_AAAA", "whsec_//8=")) == (b"\0\0\0", b"\xff\xff")
 
 
 @pytest.mark.parametrize("given", ["", "AAAA", "whsec_A", "whsec_é", "whsec_AA-_"])
-def test_anything_else_is_no_secret(given: str) -> None:
-    with pytest.raises(click.BadParameter, match="a secret is whsec_ and base64"):
-        fields.read_secrets(CONTEXT, OPTION, (given,))
+def test_anything_else_is_not_a_secret(given: str) -> None:
+    with pytest.raises(click.BadParameter, match="a secret has the form whsec_… in base64"):
+        fields.read_keys(CONTEXT, OPTION, (given,))

@@ -1,10 +1,10 @@
-"""The group: what is imported when, and whose commands it has."""
+"""The command group: lazy imports, and the commands of plugins."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -21,7 +21,7 @@ HEAVY = (
 )  # fmt: skip
 
 
-def test_the_version_is_printed_without_importing_anything_heavy() -> None:
+def test_the_version_needs_no_heavy_import() -> None:
     script = (
         "import sys; sys.argv = ['hookgw', '--version']\n"
         "import hookgw.__main__ as program\n"
@@ -40,22 +40,33 @@ def test_it_runs_as_a_module() -> None:
     assert done.stdout == f"hookgw {__version__}\n"
 
 
-@pytest.mark.parametrize("name", sorted(group.HOMES))
-def test_each_command_is_where_the_table_says(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(group.COMMANDS))
+def test_each_command_is_in_its_module(name: str) -> None:
     command = group.main.get_command(click.Context(group.main), name)
     assert isinstance(command, click.Command)
     assert command.name == name
     assert command.help
 
 
-@pytest.mark.parametrize("args", [[], *([name] for name in sorted(group.HOMES))], ids=" ".join)
-def test_help_fits_80_columns_and_no_summary_is_cut_off(args: list[str]) -> None:
-    said = click.testing.CliRunner().invoke(group.main, [*args, "--help"], terminal_width=80).output
-    assert [line for line in said.splitlines()[1:] if len(line) > 80 or line.endswith("...")] == []
+def command_lines() -> Iterator[list[str]]:
+    """Return the arguments of every command and subcommand."""
+    context = click.Context(group.main)
+    yield []
+    for name in group.COMMANDS:
+        yield [name]
+        command = group.main.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from ([name, sub] for sub in command.list_commands(context))
+
+
+@pytest.mark.parametrize("args", list(command_lines()), ids=" ".join)
+def test_help_fits_80_columns_and_no_summary_is_cut(args: list[str]) -> None:
+    text = click.testing.CliRunner().invoke(group.main, [*args, "--help"], terminal_width=80).output
+    assert [line for line in text.splitlines()[1:] if len(line) > 80 or line.endswith("...")] == []
 
 
 def run(*args: str, add: Callable[[click.Group], None] = lambda _: None) -> click.testing.Result:
-    """Call a fresh group whose plugins add what ``add`` adds."""
+    """Run a new group; ``add`` adds the plugin commands."""
     fresh = group.LazyGroup(name="hookgw", add_plugin_commands=add)
     return click.testing.CliRunner().invoke(fresh, args)
 
@@ -70,7 +81,7 @@ def add_greet(to: click.Group) -> None:
         click.echo("taken over")
 
 
-def test_a_plugin_adds_a_command_and_the_list_shows_it_last() -> None:
+def test_a_plugin_command_is_listed_last() -> None:
     assert run("greet", add=add_greet).output == "hello\n"
     listed = [
         line.split()[0] for line in run("--help", add=add_greet).output.splitlines() if line[:3] == "  g"
@@ -78,29 +89,29 @@ def test_a_plugin_adds_a_command_and_the_list_shows_it_last() -> None:
     assert listed == ["greet"]
 
 
-def test_a_plugin_cannot_take_the_place_of_a_command() -> None:
+def test_a_plugin_cannot_replace_a_command() -> None:
     assert "taken over" not in run("serve", "--help", add=add_greet).output
 
 
-def test_plugins_are_asked_only_for_a_name_that_is_none_of_ours() -> None:
-    asked: list[click.Group] = []
-    assert run("emit", "--help", add=asked.append).exit_code == 0
-    assert asked == []
-    assert run("unheard-of", add=asked.append).exit_code == 2
-    assert len(asked) == 1
+def test_plugins_are_loaded_only_for_an_unknown_command() -> None:
+    loaded: list[click.Group] = []
+    assert run("emit", "--help", add=loaded.append).exit_code == 0
+    assert loaded == []
+    assert run("unheard-of", add=loaded.append).exit_code == 2
+    assert len(loaded) == 1
 
 
-def test_plugins_that_cannot_be_loaded_take_nothing_else_with_them() -> None:
+def test_a_broken_plugin_does_not_affect_other_commands() -> None:
     def refuse(_to: click.Group) -> None:
         raise StartError("Plugin 'x' cannot be loaded.")
 
     result = run("--help", add=refuse)
     assert result.exit_code == 0
-    assert "The commands of plugins are left out: Plugin 'x' cannot be loaded." in result.stderr
+    assert "Plugin commands are unavailable: Plugin 'x' cannot be loaded." in result.stderr
     assert "check-config" in result.stdout
 
 
-def test_an_error_with_a_reader_ends_with_1_and_its_messages() -> None:
+def test_an_expected_error_exits_with_1_and_its_messages() -> None:
     def add(to: click.Group) -> None:
         @to.command()
         def fail() -> None:

@@ -24,7 +24,7 @@ async def test_create_prints_the_key(invoke: Invoke, server: Receiver) -> None:
     ]
 
 
-async def test_create_hands_on_what_is_named(invoke: Invoke, server: Receiver) -> None:
+async def test_create_sends_the_given_options(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"hash": "the-key"}, 201)
     args = ("--integration", "simulator", "--token", "tok-12345", "--webhook", "https://x")
     result = await invoke("instance", "create", "loja1", *args, "--json")
@@ -53,11 +53,11 @@ async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
 
 
 async def test_state_is_one_word(invoke: Invoke, server: Receiver) -> None:
-    answered = {"instance": {"instanceName": "loja1", "state": "close"}}
-    server.default = says(answered)
+    response = {"instance": {"instanceName": "loja1", "state": "close"}}
+    server.default = says(response)
     assert (await invoke("instance", "state", "loja1")).stdout == "close\n"
     assert server.requests[0].target == "/instance/connectionState/loja1"
-    assert json.loads((await invoke("instance", "state", "loja1", "--json")).stdout) == answered
+    assert json.loads((await invoke("instance", "state", "loja1", "--json")).stdout) == response
 
 
 async def test_delete(invoke: Invoke, server: Receiver) -> None:

@@ -1,4 +1,4 @@
-"""``hookgw listen`` and the reading of what arrives."""
+"""``hookgw listen``, and how it reads requests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.cli.listen import Listener, run
-from hookgw.cli.received_event import SEARCHED, first_text, read_received_event
+from hookgw.cli.listen import ListenOptions, run
+from hookgw.cli.received_event import MAX_SEARCHED, first_text, read_received_event
 from hookgw.delivery.signing import sign
 from hookgw.models.errors import StartError
 from hookgw.models.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
@@ -36,9 +36,9 @@ def request_of(
     headers: dict[str, str] | None = None,
     body: bytes | None = None,
 ) -> Received:
-    """A delivery as hookgw makes it, unless it is told otherwise."""
+    """Return a delivery as hookgw sends it, unless the arguments say otherwise."""
     content = body if body is not None else json.dumps({"event": "CALL", "data": data}).encode()
-    own = {
+    usual = {
         "webhook-id": "msg_1",
         "webhook-timestamp": str(int(at)),
         "webhook-signature": sign([key], "msg_1", int(at), content),
@@ -51,7 +51,7 @@ def request_of(
         connection=1,
         method="POST",
         target="/hook?x=1",
-        headers=tuple((own if headers is None else headers).items()),
+        headers=tuple((usual if headers is None else headers).items()),
         body=content,
         http_version="1.1",
         at=0.0,
@@ -59,9 +59,9 @@ def request_of(
 
 
 def test_a_delivery_is_read_and_verified() -> None:
-    arrival = read_received_event(request_of({"message": {"conversation": "Olá"}}), [b"other" * 5, KEY], NOW)
-    assert (arrival.id, arrival.kind, arrival.instance, arrival.attempt) == ("msg_1", "CALL", "loja1", "2")
-    assert (arrival.verified, arrival.problem, arrival.text) == (True, None, "Olá")
+    event = read_received_event(request_of({"message": {"conversation": "Olá"}}), [b"other" * 5, KEY], NOW)
+    assert (event.id, event.kind, event.instance, event.attempt) == ("msg_1", "CALL", "loja1", "2")
+    assert (event.verified, event.problem, event.text) == (True, None, "Olá")
 
 
 @pytest.mark.parametrize(
@@ -72,10 +72,10 @@ def test_a_delivery_is_read_and_verified() -> None:
         (request_of(headers={}), "webhook-id"),
     ],
 )
-def test_what_is_not_genuine_says_why(request_: Received, problem: str) -> None:
-    arrival = read_received_event(request_, [KEY], NOW)
-    assert arrival.verified is False
-    assert problem in (arrival.problem or "")
+def test_an_invalid_delivery_says_why(request_: Received, problem: str) -> None:
+    event = read_received_event(request_, [KEY], NOW)
+    assert event.verified is False
+    assert problem in (event.problem or "")
 
 
 def test_a_public_key_verifies() -> None:
@@ -88,9 +88,9 @@ def test_a_public_key_verifies() -> None:
         assert read_received_event(request, [verifying_key(key)], NOW).verified is verified
 
 
-def test_without_a_key_nothing_is_claimed() -> None:
-    arrival = read_received_event(request_of(key=b"x" * 24), [], NOW)
-    assert (arrival.verified, arrival.problem) == (None, None)
+def test_without_a_key_nothing_is_verified() -> None:
+    event = read_received_event(request_of(key=b"x" * 24), [], NOW)
+    assert (event.verified, event.problem) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_without_a_key_nothing_is_claimed() -> None:
         ({"key": {"id": "A"}}, ""),
         ("bare", ""),
         (None, ""),
-        ([[]] * (SEARCHED + 1) + [{"text": "too far"}], ""),
+        ([[]] * (MAX_SEARCHED + 1) + [{"text": "too far"}], ""),
     ],
 )
 def test_the_first_text_is_found(payload: Any, text: str) -> None:
@@ -116,35 +116,40 @@ def test_any_body_can_be_read(body: bytes) -> None:
     assert read_received_event(request_of(body=body), [KEY], NOW).text == ""
 
 
-def test_a_line_says_what_came(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_describes_the_request(capsys: pytest.CaptureFixture[str]) -> None:
     request = request_of({"text": "hi\x1b[2J" + "x" * 100})
-    assert Listener(keys=(KEY,), status=204).answer(request, NOW) == answer(204)
+    assert ListenOptions(keys=(KEY,), status=204).respond(request, NOW) == answer(204)
     time_, line = capsys.readouterr().out.split("  ", 1)
     assert len(time_) == len("12:00:00.000")
     assert line == f'204  CALL  loja1  attempt 2  verified  "hi�[2J{"x" * 74}"\n'
 
 
-def test_a_line_of_a_stranger_says_what_it_can(capsys: pytest.CaptureFixture[str]) -> None:
-    Listener().answer(request_of(headers={}), NOW)
-    assert capsys.readouterr().out.split("  ", 1)[1] == "200  POST /hook?x=1  -  attempt -  not checked\n"
+def test_a_line_describes_a_request_from_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    ListenOptions().respond(request_of(headers={}), NOW)
+    assert (
+        capsys.readouterr().out.split("  ", 1)[1]
+        == "200  POST /hook?x=1  -  attempt -  signature not checked\n"
+    )
 
 
-def test_what_is_not_genuine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Listener(keys=(b"x" * 24,)).answer(request_of(), NOW) == answer(401)
+def test_an_invalid_signature_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ListenOptions(keys=(b"x" * 24,)).respond(request_of(), NOW) == answer(401)
     assert "NOT VERIFIED: " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("chance", "status"), [(0.0, 503), (0.29, 503), (0.3, 200), (0.99, 200)])
-def test_a_share_of_the_requests_fails(chance: float, status: int) -> None:
-    assert Listener(fail_rate=0.3, chance=lambda: chance).answer(request_of(), NOW) == answer(status)
+@pytest.mark.parametrize(("number", "status"), [(0.0, 503), (0.29, 503), (0.3, 200), (0.99, 200)])
+def test_a_fraction_of_the_requests_fails(number: float, status: int) -> None:
+    assert ListenOptions(fail_rate=0.3, random_number=lambda: number).respond(request_of(), NOW) == answer(
+        status
+    )
 
 
 def test_by_default_nothing_fails() -> None:
-    assert Listener(chance=lambda: 0.0).answer(request_of(), NOW) == answer(200)
+    assert ListenOptions(random_number=lambda: 0.0).respond(request_of(), NOW) == answer(200)
 
 
-def test_json_says_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    Listener(keys=(KEY,), as_json=True).answer(request_of({"text": "é"}), NOW)
+def test_json_contains_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    ListenOptions(keys=(KEY,), as_json=True).respond(request_of({"text": "é"}), NOW)
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line) == {
         "at": "2027-01-15T08:00:00.000Z",
@@ -187,9 +192,9 @@ def test_it_listens_until_a_signal(number: signal.Signals, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("_signals_kept")
-async def test_it_answers_and_keeps_nothing(echoes: Echoes) -> None:
+async def test_it_responds_until_a_signal(echoes: Echoes) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run, "127.0.0.1", 0, Listener(status=418))
+        nursery.start_soon(run, "127.0.0.1", 0, ListenOptions(status=418))
         url = (await echoes.wait_for(r"Listening on (\S+)"))[1]
         post = partial(httpx.post, url, content=b"x", trust_env=False)
         statuses = [(await trio.to_thread.run_sync(post)).status_code for _ in range(2)]
@@ -199,12 +204,12 @@ async def test_it_answers_and_keeps_nothing(echoes: Echoes) -> None:
 
 
 @pytest.mark.usefixtures("_signals_kept")
-async def test_a_body_that_is_too_large_is_refused_and_told(
+async def test_a_body_that_is_too_large_is_refused_and_reported(
     echoes: Echoes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hookgw.cli.listen.MAX_BODY", 1000)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(run, "127.0.0.1", 0, Listener())
+        nursery.start_soon(run, "127.0.0.1", 0, ListenOptions())
         url = (await echoes.wait_for(r"Listening on (\S+)"))[1]
         post = partial(httpx.post, url, content=b"x" * 1001, trust_env=False)
         assert (await trio.to_thread.run_sync(post)).status_code == 413
@@ -214,16 +219,16 @@ async def test_a_body_that_is_too_large_is_refused_and_told(
 
 
 @pytest.mark.usefixtures("_signals_kept")
-async def test_a_port_in_use_is_an_error_with_a_reader() -> None:
+async def test_a_port_in_use_is_an_expected_error() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        wanted = pytest.RaisesExc(StartError, match="Choose another --port")
+        wanted = pytest.RaisesExc(StartError, match="Choose another port with --port")
         with pytest.RaisesGroup(wanted, flatten_subgroups=True):
-            await run("127.0.0.1", taken.getsockname()[1], Listener())
+            await run("127.0.0.1", taken.getsockname()[1], ListenOptions())
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_exits_with_1() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -236,7 +241,7 @@ def test_a_port_in_use_is_told() -> None:
         )
     assert done.returncode == 1
     assert f"Cannot listen on 127.0.0.1:{port}: " in done.stderr
-    assert "Choose another --port." in done.stderr
+    assert "Choose another port with --port." in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -253,5 +258,5 @@ def test_a_port_in_use_is_told() -> None:
         ["--public-key", "whpk_AAAA"],
     ],
 )
-async def test_misuse_ends_with_2(invoke: Invoke, args: list[str]) -> None:
+async def test_usage_errors_exit_with_2(invoke: Invoke, args: list[str]) -> None:
     assert (await invoke("listen", *args)).exit_code == 2

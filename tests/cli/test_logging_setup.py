@@ -1,4 +1,4 @@
-"""The log: one line for each thing said, by whoever says it, in the right form and without secrets."""
+"""The log: one line per event, in the configured format, without secrets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    """The process's logging as it was before."""
+    """Restore the logging of the process."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     loggers = [logging.getLogger(name) for name in ("httpx", "httpcore", "hpack", "asyncio")]
@@ -50,7 +50,7 @@ def logged(stream: io.StringIO) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def stream() -> io.StringIO:
-    """A stream to which JSON lines of every level go."""
+    """A stream that gets JSON lines of every level."""
     target = io.StringIO()
     configure_logging(LogSettings(format="json", level="debug"), target)
     return target
@@ -60,7 +60,7 @@ def masked(**values: Any) -> Any:
     return mask_secrets(None, "info", dict(values))
 
 
-class TestForm:
+class TestFormat:
     def test_json_is_one_object_a_line(self, stream: io.StringIO) -> None:
         structlog.get_logger("hookgw.lane").bind(lane="https://a/x").info(
             "Delivered.", delivery="dlv_5", status=200
@@ -95,14 +95,14 @@ class TestForm:
             ("json", Terminal(), False),
         ],
     )
-    def test_the_form_follows_the_setting_or_the_terminal(
+    def test_the_format_follows_the_setting_or_the_terminal(
         self, form: Any, stream: io.StringIO, text: bool
     ) -> None:
         configure_logging(LogSettings(format=form), stream)
         structlog.get_logger("hookgw").info("Hello.")
         assert stream.getvalue().startswith("{") is not text
 
-    def test_colour_only_on_a_terminal_that_wants_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_colour_only_on_a_terminal_without_no_color(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def colour(stream: io.StringIO) -> bool:
             configure_logging(LogSettings(format="text"), stream)
             structlog.get_logger("hookgw").info("Hello.", name="x")
@@ -114,7 +114,7 @@ class TestForm:
         monkeypatch.setenv("NO_COLOR", "1")
         assert not colour(Terminal())
 
-    def test_text_shows_an_exception_without_the_values_of_variables(self) -> None:
+    def test_text_shows_no_local_variables(self) -> None:
         stream = io.StringIO()
         configure_logging(LogSettings(format="text"), stream)
         try:
@@ -132,7 +132,7 @@ class TestForm:
         assert output.out == ""
         assert '"event": "Hello."' in output.err
 
-    def test_what_is_bound_to_the_task_is_on_its_lines(self, stream: io.StringIO) -> None:
+    def test_lines_contain_what_is_bound_to_the_task(self, stream: io.StringIO) -> None:
         with structlog.contextvars.bound_contextvars(instance="loja1"):
             structlog.get_logger("hookgw").info("Hello.")
             logging.getLogger("other").info("Hello.")
@@ -149,7 +149,7 @@ class TestLevels:
             ("error", ["error"]),
         ],
     )
-    def test_less_important_lines_are_left_out(self, level: Any, shown: list[str]) -> None:
+    def test_lines_below_the_level_are_left_out(self, level: Any, shown: list[str]) -> None:
         stream = io.StringIO()
         configure_logging(LogSettings(format="json", level=level), stream)
         for logger in (structlog.get_logger("hookgw"), logging.getLogger("hypercorn.error")):
@@ -157,21 +157,21 @@ class TestLevels:
                 getattr(logger, method)("Hello.")
         assert [line["level"] for line in logged(stream)] == shown * 2
 
-    def test_libraries_that_log_each_request_are_quiet(self, stream: io.StringIO) -> None:
+    def test_libraries_that_log_each_request_only_warn(self, stream: io.StringIO) -> None:
         logging.getLogger("httpx").info("HTTP Request: POST https://a")
         logging.getLogger("httpcore.connection").debug("connect_tcp.started")
         logging.getLogger("httpx").warning("Odd.")
         assert [line["event"] for line in logged(stream)] == ["Odd."]
 
 
-class TestOneWay:
-    def test_lines_of_the_standard_library_take_the_same_way(self, stream: io.StringIO) -> None:
+class TestOneHandler:
+    def test_lines_of_the_standard_library_use_the_same_handler(self, stream: io.StringIO) -> None:
         logging.getLogger("quart.app").warning("Slow %s", "request", extra={"password": "x", "path": "/y"})
         (line,) = logged(stream)
         assert (line["event"], line["logger"], line["level"]) == ("Slow request", "quart.app", "warning")
         assert (line["password"], line["path"]) == (MASK, "/y")
 
-    def test_setting_up_again_doubles_nothing(self) -> None:
+    def test_a_second_configuration_duplicates_no_line(self) -> None:
         first, second = io.StringIO(), io.StringIO()
         configure_logging(LogSettings(format="json"), first)
         configure_logging(LogSettings(format="json"), second)
@@ -180,10 +180,10 @@ class TestOneWay:
         assert first.getvalue() == ""
         assert len(logged(second)) == 2
 
-    async def test_hypercorn_says_everything_once(
+    async def test_hypercorn_logs_each_line_once(
         self, stream: io.StringIO, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """With its own default it would attach a handler and propagate too."""
+        """By default, hypercorn attaches its own handler and also propagates."""
         config = hypercorn.config.Config()
         config.errorlog = logging.getLogger("hypercorn.error")
         await config.log.info("Running on %s", "http://127.0.0.1:1")
@@ -211,12 +211,12 @@ class TestSecrets:
         ],
     )
     @pytest.mark.parametrize("value", ["hunter2", ["hunter2"], {"x": "hunter2"}, 12345, b"hunter2"])
-    def test_what_a_key_names_as_secret_is_masked(self, key: str, value: Any) -> None:
+    def test_values_of_secret_keys_are_masked(self, key: str, value: Any) -> None:
         assert masked(**{key: value}) == {key: MASK}
         assert masked(inner=[{key: value}]) == {"inner": [{key: MASK}]}
 
     @pytest.mark.parametrize("value", [None, "", {}, []])
-    def test_that_there_is_none_may_be_seen(self, value: Any) -> None:
+    def test_empty_values_are_shown(self, value: Any) -> None:
         assert masked(token=value) == {"token": value}
 
     @pytest.mark.parametrize(
@@ -237,12 +237,12 @@ class TestSecrets:
             ("nothing to hide", "nothing to hide"),
         ],
     )
-    def test_secrets_are_taken_out_of_texts(self, text: str, clean: str) -> None:
+    def test_secrets_in_texts_are_masked(self, text: str, clean: str) -> None:
         assert mask_text(text) == clean
         assert masked(x=text) == {"x": clean}
         assert masked(x={text: (text,)}) == {"x": {clean: [clean]}}
 
-    def test_a_record_is_written_without_its_secrets(self) -> None:
+    def test_records_are_written_without_secrets(self) -> None:
         registration = Registration(
             id="reg_1",
             instance="loja1",
@@ -255,17 +255,17 @@ class TestSecrets:
         assert shown["headers"] == shown["secrets"] == MASK
         assert shown["id"] == "reg_1"
 
-    def test_any_other_value_is_written_as_text_without_secrets(self) -> None:
+    def test_other_values_are_written_as_text_without_secrets(self) -> None:
         assert masked(x=ValueError(SECRET)) == {"x": f"ValueError('whsec_{MASK}')"}
         assert masked(x=b"a") == {"x": "b'a'"}
         assert masked(a=None, b=True, c=5, d=0.5) == {"a": None, "b": True, "c": 5, "d": 0.5}
 
-    def test_what_is_nested_without_end_is_cut(self) -> None:
+    def test_endless_nesting_is_cut(self) -> None:
         loop: list[Any] = []
         loop.append(loop)
         assert "…" in str(masked(x=loop))
 
-    def test_nothing_secret_is_on_a_line_whoever_writes_it(self, stream: io.StringIO) -> None:
+    def test_no_logger_writes_a_secret(self, stream: io.StringIO) -> None:
         try:
             raise ValueError(f"refused {SECRET}")
         except ValueError:
@@ -276,11 +276,11 @@ class TestSecrets:
         assert len(logged(stream)) == 2
         assert SECRET not in stream.getvalue()
 
-    def test_no_text_from_outside_steers_a_terminal_or_stops_a_line(self) -> None:
+    def test_control_characters_are_escaped(self) -> None:
         assert mask_text("a\x1b[2Jb\rc\x00d\x9be\udc80f\n\tg") == "a\\x1b[2Jb\\rc\\x00d\\x9be\\udc80f\n\tg"
 
 
 def test_importing_is_cheap() -> None:
-    """What configuring needs is imported by configuring."""
+    """Only configure_logging imports structlog."""
     check = "import sys, hookgw.cli.logging_setup; sys.exit('structlog' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False, timeout=30).returncode == 0

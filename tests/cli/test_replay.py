@@ -20,8 +20,8 @@ ERROR = {"status": 409, "error": "Conflict", "response": {"message": ["A replay 
 
 
 @pytest.mark.parametrize("until", [UNTIL, None])
-def test_windows_cover_the_time_without_gap_or_overlap(until: str | None) -> None:
-    windows = replay.cut(SINCE, until, NOW)
+def test_windows_cover_the_range_without_gap_or_overlap(until: str | None) -> None:
+    windows = replay.split_into_windows(SINCE, until, NOW)
     assert len(windows) == replay.WINDOWS
     assert windows[0]["since"] == SINCE
     assert windows[-1].get("until") == until
@@ -33,12 +33,14 @@ def test_windows_cover_the_time_without_gap_or_overlap(until: str | None) -> Non
 
 @pytest.mark.parametrize("since", [rfc3339(NOW), rfc3339(NOW + 5)])
 @pytest.mark.parametrize("until", [rfc3339(NOW), None])
-def test_a_time_without_length_is_one_window(since: str, until: str | None) -> None:
-    assert replay.cut(since, until, NOW) == [{"since": since} | ({"until": until} if until else {})]
+def test_an_empty_range_is_one_window(since: str, until: str | None) -> None:
+    assert replay.split_into_windows(since, until, NOW) == [
+        {"since": since} | ({"until": until} if until else {})
+    ]
 
 
-def test_a_short_time_is_cut_to_milliseconds_at_most() -> None:
-    windows = replay.cut(rfc3339(NOW), rfc3339(NOW + 0.003), NOW)
+def test_windows_are_at_least_a_millisecond() -> None:
+    windows = replay.split_into_windows(rfc3339(NOW), rfc3339(NOW + 0.003), NOW)
     assert [window["since"][-5:] for window in windows] == [".000Z", ".001Z", ".002Z"]
 
 
@@ -52,15 +54,15 @@ def test_a_short_time_is_cut_to_milliseconds_at_most() -> None:
         ),
     ],
 )
-async def test_it_asks_window_by_window(
+async def test_it_requests_one_window_after_the_other(
     invoke: Invoke, server: Receiver, options: list[str], fields: dict[str, Any]
 ) -> None:
     server.default = says({"replayed": 30}, 202)
     result = await invoke("delivery", "replay", "loja1", "--since", SINCE, "--until", UNTIL, *options)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "Replayed 1,500.\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Replayed 1,500 deliveries.\n", "")
     assert {request.target for request in server.requests} == {"/delivery/replay/loja1"}
     assert [request.json for request in server.requests] == [
-        window | fields for window in replay.cut(SINCE, UNTIL, NOW)
+        window | fields for window in replay.split_into_windows(SINCE, UNTIL, NOW)
     ]
 
 
@@ -70,28 +72,28 @@ async def test_json_is_the_sum(invoke: Invoke, server: Receiver) -> None:
     assert json.loads(result.stdout) == {"replayed": replay.WINDOWS}
 
 
-async def test_a_terminal_sees_a_bar(
+async def test_a_terminal_shows_a_progress_bar(
     invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     server.default = says({"replayed": 100}, 202)
     result = await invoke("delivery", "replay", "loja1", "--since", "2h")
     assert "Replaying" in result.stderr
-    assert result.stdout == "Replayed 5,000.\n"
+    assert result.stdout == "Replayed 5,000 deliveries.\n"
 
 
-async def test_a_failure_says_from_where_to_go_on(invoke: Invoke, server: Receiver) -> None:
+async def test_a_failure_says_how_to_continue(invoke: Invoke, server: Receiver) -> None:
     server.will(says({"replayed": 40}, 202), says({"replayed": 2}, 202))
     server.default = says(ERROR, 409)
     result = await invoke("delivery", "replay", "loja1", "--since", SINCE, "--until", UNTIL)
-    third = replay.cut(SINCE, UNTIL, NOW)[2]["since"]
+    third = replay.split_into_windows(SINCE, UNTIL, NOW)[2]["since"]
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: A replay is under way.\n42 were replayed before that; --since {third} goes on from there.\n"
+        f"Error: A replay is under way.\n42 deliveries were replayed. Continue with --since {third}\n"
     )
 
 
-async def test_a_failure_at_once_says_only_what_it_is(invoke: Invoke, server: Receiver) -> None:
+async def test_an_immediate_failure_has_only_its_message(invoke: Invoke, server: Receiver) -> None:
     server.default = says(ERROR, 409)
     result = await invoke("delivery", "replay", "loja1", "--since", "2h")
     assert (result.exit_code, result.stderr) == (1, "Error: A replay is under way.\n")
@@ -99,7 +101,7 @@ async def test_a_failure_at_once_says_only_what_it_is(invoke: Invoke, server: Re
 
 
 class Interrupted:
-    """Stands for a client whose second call Ctrl-C cuts off."""
+    """A fake client: Ctrl-C interrupts its second call."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -111,13 +113,13 @@ class Interrupted:
         return {"replayed": 7}
 
 
-def test_ctrl_c_stops_it_and_it_says_so() -> None:
+def test_ctrl_c_says_how_to_continue() -> None:
     client: Any = Interrupted()
-    windows = replay.cut(SINCE, UNTIL, NOW)
+    windows = replay.split_into_windows(SINCE, UNTIL, NOW)
     seen: list[int] = []
     with pytest.raises(Failed) as caught:
-        replay._replay(client, "loja1", windows, {}, seen.append)
+        replay.replay_windows(client, "loja1", windows, {}, seen.append)
     assert caught.value.message == (
-        f"Stopped.\n7 were replayed before that; --since {windows[1]['since']} goes on from there."
+        f"Stopped.\n7 deliveries were replayed. Continue with --since {windows[1]['since']}"
     )
     assert seen == [7]

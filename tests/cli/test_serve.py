@@ -1,4 +1,4 @@
-"""``hookgw serve``, as a process of its own."""
+"""``hookgw serve`` as a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from hookgw._version import __version__
-from hookgw.cli.collector import YOUNGEST
+from hookgw.cli.process import GC_THRESHOLD
 
 ANY_PORT = "server: {bind: ['127.0.0.1:0']}\n"
 KEYED = ANY_PORT + "auth: {global_key: test-key-1}\n"
@@ -31,7 +31,7 @@ main()
 def serving(
     folder: Path, config: str = KEYED, program: tuple[str, ...] = PROGRAM
 ) -> Iterator[subprocess.Popen[str]]:
-    """A server in a folder, for the length of the block."""
+    """Run a server in a folder until the block ends."""
     (folder / "config.yaml").write_text(config)
     process = subprocess.Popen(
         [sys.executable, *program, "serve"],
@@ -48,7 +48,7 @@ def serving(
 
 
 def url_of(process: subprocess.Popen[str]) -> str:
-    """Where it listens, once it is ready."""
+    """Return its URL when it is ready."""
     assert process.stdout is not None
     line = process.stdout.readline()
     start = f"hookgw {__version__} listening on "
@@ -78,8 +78,8 @@ def test_each_address_has_a_line(tmp_path: Path, socket_folder: Path) -> None:
 def test_the_generated_key_is_shown_at_the_first_start_only(tmp_path: Path) -> None:
     with serving(tmp_path, ANY_PORT) as server:
         assert server.stdout is not None
-        said, key = server.stdout.readline().rsplit(" ", 1)
-        assert said == "The global key, shown only now:"
+        label, key = server.stdout.readline().rsplit(" ", 1)
+        assert label == "Global key (shown once, store it now):"
         asked = httpx.get(f"{url_of(server)}/lane/list", headers={"apikey": key.strip()}, trust_env=False)
         assert asked.status_code == 200
         server.terminate()
@@ -90,15 +90,15 @@ def test_the_generated_key_is_shown_at_the_first_start_only(tmp_path: Path) -> N
 
 
 def refused(folder: Path, config: str) -> str:
-    """What a start that must not succeed says."""
+    """Return the error messages of a start that must fail."""
     with serving(folder, config) as server:
-        out, said = server.communicate(timeout=30)
+        out, errors = server.communicate(timeout=30)
         assert (server.returncode, out) == (1, "")
-    assert "crashed" not in said
-    return said
+    assert "crashed" not in errors
+    return errors
 
 
-def test_a_port_in_use_stops_the_start(tmp_path: Path) -> None:
+def test_a_port_in_use_prevents_the_start(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -107,25 +107,25 @@ def test_a_port_in_use_stops_the_start(tmp_path: Path) -> None:
         assert address in refused(tmp_path, config)
 
 
-def test_a_typo_stops_the_start(tmp_path: Path) -> None:
+def test_a_typo_prevents_the_start(tmp_path: Path) -> None:
     assert "server.bnd" in refused(tmp_path, "server: {bnd: []}\n")
 
 
-def test_a_data_file_in_use_stops_the_start(tmp_path: Path) -> None:
+def test_a_data_file_in_use_prevents_the_start(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         url_of(server)
         assert "hookgw.db" in refused(tmp_path, KEYED)
 
 
-def test_a_plugin_that_cannot_be_loaded_stops_the_start(tmp_path: Path) -> None:
+def test_a_broken_plugin_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "broken.py").write_text("1 / 0\n")
-    said = refused(tmp_path, KEYED)
-    assert "Plugin 'broken'" in said
-    assert "ZeroDivisionError" in said
+    errors = refused(tmp_path, KEYED)
+    assert "Plugin 'broken'" in errors
+    assert "ZeroDivisionError" in errors
 
 
-def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+def test_a_missing_file_prevents_the_start(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, *PROGRAM, "serve", "--config", "none.yaml"],
         cwd=tmp_path,
@@ -155,9 +155,9 @@ def test_a_crash_of_the_dispatcher_ends_the_process_with_1(tmp_path: Path) -> No
         with httpx.Client(base_url=url_of(server), headers=headers, trust_env=False) as client:
             client.post("/webhook/set/loja1", json={"url": "http://127.0.0.1:9/"}).raise_for_status()
             assert client.post("/event/emit/loja1", json=EVENT).status_code == 202
-        out, said = server.communicate(timeout=30)
+        out, errors = server.communicate(timeout=30)
         assert (server.returncode, out) == (1, "")
-    assert "a bug in the lane" in said
+    assert "a bug in the lane" in errors
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def wait_refused(url: str) -> None:
-    """Return once nobody listens there any more."""
+    """Return when nothing listens at the URL."""
     while True:
         try:
             httpx.get(f"{url}/healthz", trust_env=False)
@@ -198,27 +198,27 @@ def test_a_low_limit_of_open_files_is_told_at_start(tmp_path: Path) -> None:
         server.terminate()
         _, errors = server.communicate(timeout=30)
     assert server.returncode == 0
-    assert "few open files are allowed" in errors
-    assert '"allowed":512' in errors.replace(" ", "")
+    assert "the limit on open files is low" in errors
+    assert '"limit":512' in errors.replace(" ", "")
 
 
-THRESHOLD_TELLER = """
+THRESHOLD_PLUGIN = """
 import gc
 import hookgw
 @hookgw.hookimpl
 async def hookgw_run(gateway):
     with open("threshold", "w") as file:
         print(gc.get_threshold()[0], file=file)
-    await gateway.instances.create("told")
+    await gateway.instances.create("ready")
 """
 
 
-def test_the_collector_is_calmed(tmp_path: Path) -> None:
+def test_the_garbage_collector_is_tuned(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "teller.py").write_text(THRESHOLD_TELLER)
+    (tmp_path / "plugins" / "threshold.py").write_text(THRESHOLD_PLUGIN)
     with serving(tmp_path) as server:
         headers = {"apikey": "test-key-1"}
         with httpx.Client(base_url=url_of(server), headers=headers, trust_env=False) as client:
-            while client.get("/instance/connectionState/told").status_code == 404:
+            while client.get("/instance/connectionState/ready").status_code == 404:
                 assert server.poll() is None
-    assert (tmp_path / "threshold").read_text() == f"{YOUNGEST}\n"
+    assert (tmp_path / "threshold").read_text() == f"{GC_THRESHOLD}\n"

@@ -1,4 +1,4 @@
-"""The gateway and its HTTP interface as one, in this process."""
+"""The gateway with its HTTP API, in this process."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.cli import serve
+from hookgw.cli.process import StoppedEarly
 from hookgw.cli.server import open_server
 from hookgw.config.settings import (
     DeliverySettings,
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("_signals_kept")
 
 
 def settings_in(folder: Path, bind: str = "127.0.0.1:0") -> Settings:
-    """Settings with everything in a folder, and no plugins."""
+    """Return settings with all data in a folder, and without plugins."""
     return Settings(
         server=ServerSettings(bind=(bind,)),
         storage=StorageSettings(path=str(folder / "hookgw.db")),
@@ -46,14 +47,14 @@ async def get(url: str, **options: str) -> httpx.Response:
     return await trio.to_thread.run_sync(partial(httpx.get, url, headers=options, trust_env=False))
 
 
-async def test_it_serves_for_the_length_of_the_block(tmp_path: Path) -> None:
+async def test_it_serves_until_the_block_ends(tmp_path: Path) -> None:
     async with open_server(settings_in(tmp_path), base=tmp_path) as server:
         assert (await get(f"{server.urls[0]}/readyz")).status_code == 200
     with pytest.raises(httpx.ConnectError):
         await get(f"{server.urls[0]}/readyz")
 
 
-async def test_the_metrics_tell_of_its_connections(tmp_path: Path) -> None:
+async def test_the_metrics_count_its_connections(tmp_path: Path) -> None:
     keys: list[str] = []
     async with open_server(settings_in(tmp_path), base=tmp_path, show_key=keys.append) as server:
         answer = await get(f"{server.urls[0]}/metrics", apikey=keys[0])
@@ -80,7 +81,7 @@ async def test_no_delivery_is_made_to_the_server_itself(tmp_path: Path, bind: st
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_a_signal_ends_the_block_silently_and_the_next_one_has_its_default_action(
+async def test_a_signal_ends_the_block_and_the_next_one_kills_the_process(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     async with open_server(settings_in(tmp_path), base=tmp_path):
@@ -90,13 +91,22 @@ async def test_a_signal_ends_the_block_silently_and_the_next_one_has_its_default
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-async def test_what_the_block_raises_is_raised(tmp_path: Path) -> None:
+async def test_a_signal_during_the_start_stops_it(tmp_path: Path) -> None:
+    def stop(_key: str) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(StoppedEarly):
+        async with open_server(settings_in(tmp_path), base=tmp_path, show_key=stop):
+            pytest.fail("it started")
+
+
+async def test_an_exception_of_the_block_is_raised(tmp_path: Path) -> None:
     with pytest.RaisesGroup(LookupError, flatten_subgroups=True):
         async with open_server(settings_in(tmp_path), base=tmp_path):
             raise LookupError("in the block")
 
 
-async def test_the_key_is_told_before_anything_else_can_go_wrong(tmp_path: Path) -> None:
+async def test_the_key_is_shown_even_if_the_start_fails_afterwards(tmp_path: Path) -> None:
     shown: list[str] = []
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -108,24 +118,24 @@ async def test_the_key_is_told_before_anything_else_can_go_wrong(tmp_path: Path)
     assert len(shown) == 1
 
 
-async def test_serve_prints_the_key_once_and_where_it_listens(tmp_path: Path, echoes: Echoes) -> None:
+async def test_serve_prints_the_key_once_and_its_url(tmp_path: Path, echoes: Echoes) -> None:
     async def once() -> str:
         echoes.text = ""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve.run, settings_in(tmp_path), tmp_path)
             url = (await echoes.wait_for(rf"(?m)^hookgw {__version__} listening on (\S+)$"))[1]
-            assert (await get(f"{url}/lane/list", apikey=key or echoes.text.split()[6])).status_code == 200
+            assert (await get(f"{url}/lane/list", apikey=key or echoes.text.split()[7])).status_code == 200
             signal.raise_signal(signal.SIGTERM)
         return echoes.text
 
     key = ""
     first = await once()
-    assert first.startswith("The global key, shown only now: ")
-    key = first.split()[6]
+    assert first.startswith("Global key (shown once, store it now): ")
+    key = first.split()[7]
     assert "key" not in await once()
 
 
-async def test_tls_and_a_new_certificate_at_a_hangup(tmp_path: Path) -> None:
+async def test_a_hangup_reloads_the_certificate(tmp_path: Path) -> None:
     def served() -> str:
         return ssl.get_server_certificate(("127.0.0.1", port))
 
@@ -145,7 +155,7 @@ async def test_tls_and_a_new_certificate_at_a_hangup(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_broken_certificate_stops_the_start(tmp_path: Path) -> None:
+async def test_a_broken_certificate_prevents_the_start(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     tls = msgspec.structs.replace(write(tmp_path), key=str(tmp_path / "none.pem"))
     server_settings = msgspec.structs.replace(settings.server, tls=tls)

@@ -1,4 +1,4 @@
-"""``hookgw tail``: each delivery's news once, in order, through restarts of the server."""
+"""``hookgw tail``: each change of a delivery once, in order, also across restarts of the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from hookgw.cli import tail
-from hookgw.cli.failure import Away, Failed
+from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 
@@ -41,7 +41,7 @@ def delivery(number: int, state: str = "delivered", attempts: int = 1, **more: A
 
 
 class Deliveries:
-    """Stands for ``/delivery/list``: holds deliveries and counts what was asked for."""
+    """A fake of ``/delivery/list``: returns deliveries and records which pages were requested."""
 
     def __init__(self, *held: dict[str, Any]) -> None:
         self.held = {one["id"]: one for one in held}
@@ -58,91 +58,90 @@ class Deliveries:
         return {"deliveries": [self.held[f"dlv_{n}"] for n in wanted], "cursor": last}
 
 
-def told(found: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+def changes(found: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
     return [(one["id"], one["state"], one["attempts"]) for one in found]
 
 
 @pytest.mark.parametrize(
     ("lines", "shown"), [(0, []), (1, ["dlv_3"]), (2, ["dlv_2", "dlv_3"]), (10, ["dlv_1", "dlv_2", "dlv_3"])]
 )
-def test_it_begins_with_the_last_ones(lines: int, shown: list[str]) -> None:
-    follower = tail.Follower(Deliveries(delivery(1), delivery(2), delivery(3)).fetch)
-    assert [one["id"] for one in follower.begin(lines)] == shown
-    assert follower.news() == []
+def test_it_starts_with_the_newest(lines: int, shown: list[str]) -> None:
+    feed = tail.DeliveryFeed(Deliveries(delivery(1), delivery(2), delivery(3)).fetch)
+    assert [one["id"] for one in feed.start(lines)] == shown
+    assert feed.poll() == []
 
 
-def test_it_begins_with_nothing_where_nothing_is() -> None:
+def test_it_starts_without_deliveries() -> None:
     deliveries = Deliveries()
-    follower = tail.Follower(deliveries.fetch)
-    assert follower.begin(10) == []
-    assert follower.news() == []
+    feed = tail.DeliveryFeed(deliveries.fetch)
+    assert feed.start(10) == []
+    assert feed.poll() == []
     deliveries.put(delivery(1))
-    assert told(follower.news()) == [("dlv_1", "delivered", 1)]
+    assert changes(feed.poll()) == [("dlv_1", "delivered", 1)]
 
 
-def test_each_news_is_told_once_and_in_order() -> None:
+def test_each_change_is_returned_once_and_in_order() -> None:
     deliveries = Deliveries(delivery(1))
-    follower = tail.Follower(deliveries.fetch)
-    follower.begin(0)
+    feed = tail.DeliveryFeed(deliveries.fetch)
+    feed.start(0)
     deliveries.put(delivery(2), delivery(3, "pending", 0), delivery(4, "pending", 1))
-    assert told(follower.news()) == [("dlv_2", "delivered", 1), ("dlv_4", "pending", 1)]
-    assert follower.news() == []
+    assert changes(feed.poll()) == [("dlv_2", "delivered", 1), ("dlv_4", "pending", 1)]
+    assert feed.poll() == []
     deliveries.put(delivery(3, "dead", 1), delivery(4, "pending", 2), delivery(5))
-    assert told(follower.news()) == [("dlv_3", "dead", 1), ("dlv_4", "pending", 2), ("dlv_5", "delivered", 1)]
+    assert changes(feed.poll()) == [("dlv_3", "dead", 1), ("dlv_4", "pending", 2), ("dlv_5", "delivered", 1)]
     deliveries.put(delivery(4, "delivered", 3))
-    assert told(follower.news()) == [("dlv_4", "delivered", 3)]
-    assert follower.news() == []
+    assert changes(feed.poll()) == [("dlv_4", "delivered", 3)]
+    assert feed.poll() == []
 
 
-def test_what_was_pruned_is_no_longer_waited_for() -> None:
+def test_a_pruned_delivery_is_no_longer_followed() -> None:
     deliveries = Deliveries(delivery(1, "pending", 0), delivery(2))
-    follower = tail.Follower(deliveries.fetch)
-    follower.begin(10)
+    feed = tail.DeliveryFeed(deliveries.fetch)
+    feed.start(10)
     del deliveries.held["dlv_1"], deliveries.held["dlv_2"]
-    assert follower.news() == []
+    assert feed.poll() == []
     deliveries.put(delivery(3))
-    assert told(follower.news()) == [("dlv_3", "delivered", 1)]
+    assert changes(feed.poll()) == [("dlv_3", "delivered", 1)]
 
 
-def test_where_little_happens_little_is_asked_for() -> None:
+def test_a_quiet_instance_needs_small_pages() -> None:
     deliveries = Deliveries(*map(delivery, range(1, 3000)))
-    follower = tail.Follower(deliveries.fetch)
-    follower.begin(10)
-    follower.news()
+    feed = tail.DeliveryFeed(deliveries.fetch)
+    feed.start(10)
+    feed.poll()
     deliveries.put(delivery(3000))
-    assert len(follower.news()) == 1
+    assert len(feed.poll()) == 1
     assert deliveries.pages == [(None, 10), (None, tail.FIRST_PAGE), (None, tail.FIRST_PAGE)]
 
 
-def test_where_much_happens_nothing_is_left_out() -> None:
+def test_a_busy_instance_loses_no_delivery() -> None:
     deliveries = Deliveries(delivery(1))
-    follower = tail.Follower(deliveries.fetch)
-    follower.begin(10)
+    feed = tail.DeliveryFeed(deliveries.fetch)
+    feed.start(10)
     deliveries.put(*map(delivery, range(2, 2502)))
-    assert [one["id"] for one in follower.news()] == [f"dlv_{n}" for n in range(2, 2502)]
+    assert [one["id"] for one in feed.poll()] == [f"dlv_{n}" for n in range(2, 2502)]
     assert [limit for _, limit in deliveries.pages[1:]] == [tail.FIRST_PAGE, tail.PAGE, tail.PAGE, tail.PAGE]
 
 
-def test_of_many_pending_ones_the_newest_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "WATCHED", 3)
+def test_of_many_pending_deliveries_the_newest_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "MAX_FOLLOWED", 3)
     deliveries = Deliveries(*(delivery(n, "pending", 0) for n in range(1, 6)))
-    follower = tail.Follower(deliveries.fetch)
-    follower.begin(10)
+    feed = tail.DeliveryFeed(deliveries.fetch)
+    feed.start(10)
     deliveries.put(*(delivery(n) for n in range(1, 6)))
-    assert [one["id"] for one in follower.news()] == ["dlv_3", "dlv_4", "dlv_5"]
-    assert follower.leaves_out
+    assert [one["id"] for one in feed.poll()] == ["dlv_3", "dlv_4", "dlv_5"]
+    assert feed.is_incomplete
 
 
 @pytest.mark.parametrize(
-    ("oldest", "lines", "leaves_out"),
+    ("oldest", "lines", "incomplete"),
     [("pending", 3, True), ("pending", 4, True), ("pending", 5, False), ("delivered", 4, False)],
 )
-def test_that_older_ones_may_be_pending_is_known(oldest: str, lines: int, leaves_out: bool) -> None:
-    """The one before those that are shown is looked at by nobody: it is taken for what they are."""
+def test_older_deliveries_may_be_pending_too(oldest: str, lines: int, incomplete: bool) -> None:
     held = [delivery(1, oldest, 0), *(delivery(n, "pending", 0) for n in range(2, 5))]
-    follower = tail.Follower(Deliveries(*held).fetch)
-    follower.begin(lines)
-    assert follower.leaves_out is leaves_out
+    feed = tail.DeliveryFeed(Deliveries(*held).fetch)
+    feed.start(lines)
+    assert feed.is_incomplete is incomplete
 
 
 # Lines
@@ -165,69 +164,71 @@ def test_that_older_ones_may_be_pending_is_known(oldest: str, lines: int, leaves
         ),
     ],
 )
-def test_a_line_says_how_it_stands(one: dict[str, Any], line: str) -> None:
-    clock, said = tail._text_line(one).split("  ", 1)
+def test_a_line_describes_the_latest_attempt(one: dict[str, Any], line: str) -> None:
+    clock, text = tail.text_line(one).split("  ", 1)
     assert len(clock) == len("12:00:00.000")
-    assert said == line
+    assert text == line
 
 
 class Script:
-    """Takes the place of a follower and of the waiting: what each look gives; then Ctrl-C."""
+    """A fake feed: returns or raises one result per poll; then Ctrl-C."""
 
-    def __init__(self, *looks: list[dict[str, Any]] | Failed, leaves_out: bool = False) -> None:
-        self._looks = iter(looks)
-        self.leaves_out = leaves_out
+    def __init__(self, *results: list[dict[str, Any]] | Failed, is_incomplete: bool = False) -> None:
+        self._results = iter(results)
+        self.is_incomplete = is_incomplete
 
-    def begin(self, lines: int) -> list[dict[str, Any]]:
-        return self.news()
+    def start(self, lines: int) -> list[dict[str, Any]]:
+        return self.poll()
 
-    def news(self) -> list[dict[str, Any]]:
-        look = next(self._looks)
-        if isinstance(look, Failed):
-            raise look
-        return look
+    def poll(self) -> list[dict[str, Any]]:
+        result = next(self._results)
+        if isinstance(result, Failed):
+            raise result
+        return result
 
     def wait(self) -> None:
-        if not self._looks.__length_hint__():  # type: ignore[attr-defined]
+        if not self._results.__length_hint__():  # type: ignore[attr-defined]
             raise KeyboardInterrupt
 
 
 def follow(script: Script) -> None:
-    follower: Any = script
-    tail._follow(follower, 10, lambda one: str(one["id"]), script.wait)
+    feed: Any = script
+    tail.follow(feed, 10, lambda found: print(*(one["id"] for one in found)), script.wait)
 
 
-def test_a_server_that_is_away_is_waited_for_with_a_word(capsys: pytest.CaptureFixture[str]) -> None:
-    away = Away("hookgw does not answer.")
+def test_an_unavailable_server_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    down = ServerUnavailable("No connection.")
     with pytest.raises(KeyboardInterrupt):
-        follow(Script([delivery(1)], away, away, [delivery(2)], [], away, [delivery(3)]))
+        follow(Script([delivery(1)], down, down, [delivery(2)], [], down, [delivery(3)]))
     out, err = capsys.readouterr()
     assert out.split() == ["dlv_1", "dlv_2", "dlv_3"]
-    assert err == "hookgw does not answer.\nWaiting for it …\nIt answers again.\n" * 2
+    assert err == "No connection.\nWaiting until hookgw responds …\nhookgw responds again.\n" * 2
 
 
-def test_that_older_ones_are_left_out_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_incomplete_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
-        follow(Script([delivery(1)], [delivery(2)], [], leaves_out=True))
-    assert capsys.readouterr().err == f"{tail.LEFT_OUT}\n"
+        follow(Script([delivery(1)], [delivery(2)], [], is_incomplete=True))
+    assert capsys.readouterr().err == f"{tail.INCOMPLETE}\n"
 
 
 @pytest.mark.parametrize(
-    "looks", [[Away("Nobody.")], [[], Failed("Send a valid key.")]], ids=["away at first", "refused"]
+    "results",
+    [[ServerUnavailable("Nobody.")], [[], Failed("Send a valid key.")]],
+    ids=["unavailable at first", "refused"],
 )
-def test_what_waiting_does_not_mend_ends_it(looks: list[Any]) -> None:
+def test_errors_that_waiting_does_not_fix_end_it(results: list[Any]) -> None:
     with pytest.raises(Failed):
-        follow(Script(*looks))
+        follow(Script(*results))
 
 
 # The command
 
 
-async def test_it_fails_where_nobody_is(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_fails_if_nothing_listens(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOKGW_URL", "http://127.0.0.1:9")
     result = await invoke("tail", "loja1")
     assert result.exit_code == 1
-    assert "does not answer" in result.stderr
+    assert "Cannot connect to hookgw" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -238,14 +239,16 @@ async def test_it_fails_where_nobody_is(invoke: Invoke, monkeypatch: pytest.Monk
         (["-n", "1001"], "range"),
     ],
 )
-async def test_misuse(invoke: Invoke, server: Receiver, args: list[str], wanted: str) -> None:
+async def test_usage_errors_exit_with_2(
+    invoke: Invoke, server: Receiver, args: list[str], wanted: str
+) -> None:
     result = await invoke("tail", "loja1", *args)
     assert (result.exit_code, server.requests) == (2, [])
     assert wanted in result.stderr
 
 
 def run_to_ctrl_c(folder: Path) -> tuple[list[Any], str]:
-    """What the command prints: the first two lines, and what comes after a Ctrl-C then."""
+    """Run the command, send Ctrl-C after two lines, and return these lines and the rest of the output."""
     command = [sys.executable, "-m", "hookgw", "tail", "loja1", "--json", "--interval", "100ms"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:

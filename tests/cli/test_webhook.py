@@ -24,7 +24,7 @@ STORED = {
 }
 
 
-async def test_set_sends_only_what_is_named(invoke: Invoke, server: Receiver) -> None:
+async def test_set_sends_only_the_given_options(invoke: Invoke, server: Receiver) -> None:
     server.default = says(STORED, 201)
     result = await invoke("webhook", "set", "loja1", "https://crm.example/hook")
     (request,) = server.requests
@@ -35,7 +35,7 @@ async def test_set_sends_only_what_is_named(invoke: Invoke, server: Receiver) ->
     assert ["URL", "https://crm.example/hook"] in [[name, value.strip()] for name, value in shown]
     assert "MESSAGES_UPSERT, CALL" in result.stdout
     assert "schedule: 1s, 5s" in result.stdout
-    assert not {"headers", "maxAge", "timeout", "because"} & set(result.stdout.split())
+    assert not {"headers", "maxAge", "timeout", "reason"} & set(result.stdout.split())
 
 
 OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
@@ -48,6 +48,7 @@ OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
     (["--secret", "whsec_AAAA"], {"secret": "whsec_AAAA"}),
     (["--signature", "v1a"], {"signature": "v1a"}),
     (["--ordering", "chat", "--concurrency", "4"], {"ordering": "chat", "concurrency": 4}),
+    (["--ordering", "instance"], {"ordering": "instance"}),
     (["--timeout", "10s"], {"timeout": "10s"}),
     (["--retry", '{"schedule": ["1s"]}'], {"retry": {"schedule": ["1s"]}}),
     (["--plugins", '{"message_filters": {}}'], {"plugins": {"message_filters": {}}}),
@@ -81,7 +82,8 @@ async def test_each_option_of_set_is_a_field(
 async def test_each_command_has_its_path_with_and_without_a_label(
     invoke: Invoke, server: Receiver, command: list[str], method: str, target: str, label: str | None
 ) -> None:
-    server.default = says(STORED | {"secret": "whsec_x", "outcome": "delivered"})
+    attempt = {"outcome": "delivered", "status": 200, "duration": 1.0, "error": None, "answer": ""}
+    server.default = says(STORED | attempt | {"secret": "whsec_x"})
     result = await invoke("webhook", *command, *(["--label", label] if label else []))
     assert result.exit_code == 0, result.output
     (request,) = server.requests
@@ -94,11 +96,11 @@ async def test_warnings_of_set_go_to_standard_error(invoke: Invoke, server: Rece
     assert result.stderr == "Warning: webhook.colour is unknown\n"
 
 
-async def test_find_of_nothing_ends_with_1(invoke: Invoke, server: Receiver) -> None:
+async def test_find_without_a_registration_exits_with_1(invoke: Invoke, server: Receiver) -> None:
     server.default = says(None)
     result = await invoke("webhook", "find", "loja1")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: Nothing is registered for 'loja1'.\n"
+    assert result.stderr == "Error: No URL is registered for 'loja1'.\n"
     result = await invoke("webhook", "find", "loja1", "--json", "--label", "crm")
     assert (result.exit_code, result.stdout) == (1, "null\n")
 
@@ -110,15 +112,23 @@ async def test_json_is_the_stored_registration(invoke: Invoke, server: Receiver,
     assert json.loads(result.stdout) == STORED
 
 
-async def test_a_test_that_was_not_delivered_ends_with_1(invoke: Invoke, server: Receiver) -> None:
-    attempt = {"number": 1, "outcome": "failed", "status": 404, "error": "The receiver answered 404."}
+async def test_a_failed_test_exits_with_1(invoke: Invoke, server: Receiver) -> None:
+    error = "The receiver answered 404."
+    attempt = {"outcome": "failed", "status": 404, "duration": 4.9, "error": error, "answer": "no such hook"}
     server.default = says(attempt)
     result = await invoke("webhook", "test", "loja1")
     assert (result.exit_code, result.stderr) == (1, "Error: The receiver answered 404.\n")
-    assert "404" in result.stdout
+    shown = dict(line.split(maxsplit=1) for line in result.stdout.splitlines())
+    assert shown == {
+        "outcome": "failed",
+        "status": "404",
+        "duration": "4.9 ms",
+        "error": error,
+        "response": "no such hook",
+    }
     server.default = says(attempt | {"error": None})
     result = await invoke("webhook", "test", "loja1", "--json")
-    assert result.stderr == "Error: The outcome was failed.\n"
+    assert result.stderr == "Error: The test event was not delivered (outcome: failed).\n"
     assert json.loads(result.stdout)["status"] == 404
 
 
@@ -136,7 +146,7 @@ async def test_a_secret_is_printed_alone(invoke: Invoke, server: Receiver) -> No
     }
 
 
-async def test_rotating_takes_a_grace(invoke: Invoke, server: Receiver) -> None:
+async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver) -> None:
     server.default = says({"secret": "whsec_abc"})
     rotated = await invoke("webhook", "rotate-secret", "loja1", "--grace", "1h")
     assert rotated.stdout == "whsec_abc\n"
@@ -149,14 +159,14 @@ async def test_rotating_takes_a_grace(invoke: Invoke, server: Receiver) -> None:
     [
         (["secret", "loja1", "--grace", "1h"], "No such option"),
         (["set", "loja1"], "Missing argument 'URL'"),
-        (["set", "loja1", "https://x", "--header", "no colon"], "write NAME: VALUE"),
-        (["set", "loja1", "https://x", "--header", ": empty"], "write NAME: VALUE"),
+        (["set", "loja1", "https://x", "--header", "no colon"], "Write NAME: VALUE"),
+        (["set", "loja1", "https://x", "--header", ": empty"], "Write NAME: VALUE"),
         (["set", "loja1", "https://x", "--ordering", "strict"], "'strict' is not one of"),
         (["set", "loja1", "https://x", "--concurrency", "0"], "0 is not in the range"),
         (["set", "loja1", "https://x", "--retry", "{"], "this is not JSON"),
     ],
 )
-async def test_misuse_ends_with_2_and_asks_nothing(
+async def test_usage_errors_exit_with_2_and_send_nothing(
     invoke: Invoke, server: Receiver, args: list[str], said: str
 ) -> None:
     result = await invoke("webhook", *args)

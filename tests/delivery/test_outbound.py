@@ -39,7 +39,7 @@ async def dead_letter(kit: GatewayKit, instance: str) -> DeliveryReport:
     for _ in range(1000):
         await kit.settled()
         if found := await kit.gateway.store.list_deliveries(query):
-            report = await kit.gateway.store.find_delivery(instance, found[0].event_id)
+            report = await kit.gateway.store.find_delivery(instance, found.deliveries[0].event_id)
             assert report is not None
             return report
     pytest.fail("nothing was given up")

@@ -9,7 +9,7 @@ from tests.support.gateway_process import ReceiverProcess, Server, receiving, se
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A gateway for the tests of a module; each uses instances of its own."""
+    """A gateway shared by the tests of a module. Each test uses its own instances."""
     with serving(tmp_path_factory.mktemp("gateway")) as server:
         yield server
         assert server.process.stop() == 0
@@ -17,6 +17,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReceiverProcess]:
-    """A receiver for the tests of a module; each uses paths of its own."""
+    """A receiver shared by the tests of a module. Each test uses its own paths."""
     with receiving(tmp_path_factory.mktemp("receiver")) as receiver:
         yield receiver

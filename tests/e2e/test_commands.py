@@ -1,4 +1,4 @@
-"""The commands against a running server, as a program would use them."""
+"""The commands against a running server, as a program uses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.processes import run
 pytestmark = pytest.mark.e2e
 
 
-def test_the_main_job_by_commands_alone(server: Server, receiver: ReceiverProcess) -> None:
+def test_register_emit_and_inspect_with_commands_only(server: Server, receiver: ReceiverProcess) -> None:
     key = server.command("instance", "create", "cli")["hash"]
     assert key
     stored = server.command("webhook", "set", "cli", receiver.url("/cli"), "--event", "messages.upsert")
@@ -37,14 +37,14 @@ def test_the_main_job_by_commands_alone(server: Server, receiver: ReceiverProces
     assert receiver.url("/cli") in json.dumps(lanes)
 
 
-def test_a_batch_from_standard_input(server: Server, receiver: ReceiverProcess) -> None:
+def test_a_batch_may_come_from_standard_input(server: Server, receiver: ReceiverProcess) -> None:
     server.set("cli-batch", receiver.url("/cli-batch"))
     lines = "".join(json.dumps({"event": "CALL", "data": {"n": n}}) + "\n" for n in range(5))
     assert server.command("emit", "cli-batch", "--batch", "-", stdin=lines)["accepted"] == 5
     assert [receiver.next("/cli-batch").json["data"]["n"] for _ in range(5)] == list(range(5))
 
 
-def test_keys_are_replaced_while_it_runs(server: Server) -> None:
+def test_keys_can_be_replaced_at_run_time(server: Server) -> None:
     def lists(key: str) -> bool:
         env = {"HOOKGW_URL": server.url, "HOOKGW_KEY": key}
         return run(["-m", "hookgw", "instance", "list"], cwd=server.folder, env=env).returncode == 0
@@ -62,7 +62,7 @@ def test_keys_are_replaced_while_it_runs(server: Server) -> None:
     assert [key["name"] for key in server.command("key", "list", "--instance", "cli-keys")] == ["fresh"]
 
 
-def test_errors_of_the_server_are_the_commands_errors(server: Server) -> None:
+def test_an_error_of_the_server_exits_with_1(server: Server) -> None:
     env = {"HOOKGW_URL": server.url, "HOOKGW_KEY": KEY}
     done = run(["-m", "hookgw", "emit", "nobody", "CALL"], cwd=server.folder, env=env)
     assert done.returncode == 1
@@ -72,7 +72,7 @@ def test_errors_of_the_server_are_the_commands_errors(server: Server) -> None:
     assert done.stdout == ""
 
 
-def test_check_config_judges_without_starting(server: Server, tmp_path: Path) -> None:
+def test_check_config_needs_no_running_server(server: Server, tmp_path: Path) -> None:
     good = run(["-m", "hookgw", "check-config", server.folder / "config.yaml"], cwd=tmp_path)
     assert good.returncode == 0, good.stderr
     (tmp_path / "bad.yaml").write_text("server: {bnd: []}\n")
@@ -81,14 +81,14 @@ def test_check_config_judges_without_starting(server: Server, tmp_path: Path) ->
     assert "server.bnd" in bad.stderr
 
 
-def test_plugins_lists_the_first_party_ones(server: Server) -> None:
+def test_plugins_lists_the_first_party_plugins(server: Server) -> None:
     done = run(["-m", "hookgw", "plugins", "--json"], cwd=server.folder)
     assert done.returncode == 0, done.stderr
     names = {plugin["name"] for plugin in json.loads(done.stdout)}
     assert {"simulator", "gateway_kinds", "evolution_envelope", "message_filters"} <= names
 
 
-def test_dead_letters_are_found_and_sent_again(server: Server, receiver: ReceiverProcess) -> None:
+def test_dead_letters_can_be_listed_and_sent_again(server: Server, receiver: ReceiverProcess) -> None:
     server.set("cli-dead", "http://192.0.2.1/blocked")
     ids = [server.command("emit", "cli-dead", "CALL", "--data", f'{{"n": {n}}}')["ids"][0] for n in range(3)]
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""What another process receives: bodies, headers, signatures, order."""
+"""Deliveries to another process: bodies, headers, signatures, order."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ pytestmark = pytest.mark.e2e
 PAYLOADS = sorted((Path(__file__).parents[1] / "payloads").glob("*.json"))
 
 
-def exactly(text: bytes | str) -> Any:
-    """JSON with the order of keys and the spelling of numbers kept."""
+def decode_exactly(text: bytes | str) -> Any:
+    """Decode JSON so that the order of keys and the type of each number can be compared."""
     return json.loads(
         text, object_pairs_hook=list, parse_int=lambda s: f"i{s}", parse_float=lambda s: f"f{s}"
     )
 
 
 def fields(text: bytes | str) -> dict[str, Any]:
-    return dict(exactly(text))
+    return dict(decode_exactly(text))
 
 
 def verify(arrival: Arrival, secret: str) -> None:
-    """Let two public libraries judge the signature; both must also refuse a changed body."""
+    """Verify with two independent libraries. Both must also refuse a changed body."""
     for library in (standardwebhooks, svix.webhooks):
         webhook = library.Webhook(secret)
         webhook.verify(arrival.body, arrival.headers)
@@ -39,7 +39,9 @@ def verify(arrival: Arrival, secret: str) -> None:
 
 
 @pytest.mark.parametrize("file", PAYLOADS, ids=lambda file: file.stem)
-def test_a_foreign_envelope_arrives_intact(server: Server, receiver: ReceiverProcess, file: Path) -> None:
+def test_an_envelope_of_another_gateway_arrives_intact(
+    server: Server, receiver: ReceiverProcess, file: Path
+) -> None:
     instance, path = f"p-{file.stem}", f"/payloads/{file.stem}"
     secret = server.set(instance, receiver.url(path))
     emitted = file.read_bytes()
@@ -59,11 +61,11 @@ def test_a_foreign_envelope_arrives_intact(server: Server, receiver: ReceiverPro
     assert arrival.headers["webhook-id"] == answer.json()["ids"][0]
 
 
-def test_every_payload_is_tried() -> None:
+def test_every_payload_file_is_tested() -> None:
     assert len(PAYLOADS) == 13
 
 
-def test_the_integer_beyond_2_to_53_stays_that_integer(server: Server, receiver: ReceiverProcess) -> None:
+def test_numbers_keep_their_value_and_type(server: Server, receiver: ReceiverProcess) -> None:
     server.set("big", receiver.url("/big"))
     body = b'{"event": "CALL", "data": {"z": 18446744073709551617, "a": 1e2, "n": -0.0}}'
     server.http.post("/event/emit/big", content=body, headers={"content-type": "application/json"})
@@ -71,7 +73,7 @@ def test_the_integer_beyond_2_to_53_stays_that_integer(server: Server, receiver:
     assert list(data.items()) == [("z", "i18446744073709551617"), ("a", "f1e2"), ("n", "f-0.0")]
 
 
-def test_the_headers_say_what_it_is(server: Server, receiver: ReceiverProcess) -> None:
+def test_the_headers_describe_the_event(server: Server, receiver: ReceiverProcess) -> None:
     server.set("headers", receiver.url("/headers"), headers={"X-Own": "mine"})
     event_id = server.emit("headers", "send.message", {"key": {}}, id="my-id_1")
     headers = receiver.next("/headers").headers
@@ -103,7 +105,7 @@ def test_a_batch_with_one_bad_event_is_refused_whole(server: Server, receiver: R
     assert receiver.next("/whole").headers["webhook-id"] == only
 
 
-def test_newlines_separate_events(server: Server, receiver: ReceiverProcess) -> None:
+def test_a_batch_may_be_json_lines(server: Server, receiver: ReceiverProcess) -> None:
     server.set("lines", receiver.url("/lines"))
     lines = "".join(json.dumps({"event": "CALL", "data": {"n": n}}) + "\n" for n in range(3))
     answer = server.http.post(
@@ -113,7 +115,7 @@ def test_newlines_separate_events(server: Server, receiver: ReceiverProcess) -> 
     assert [receiver.next("/lines").json["data"]["n"] for _ in range(3)] == [0, 1, 2]
 
 
-def test_an_idempotency_key_is_the_id(server: Server, receiver: ReceiverProcess) -> None:
+def test_an_idempotency_key_becomes_the_event_id(server: Server, receiver: ReceiverProcess) -> None:
     server.set("idem", receiver.url("/idem"))
     for _ in range(2):
         answer = server.http.post(
@@ -149,7 +151,7 @@ def test_a_rejected_delivery_is_recorded_and_the_next_goes_on(
     assert [(attempt["status"], attempt["outcome"]) for attempt in report["attempts"]] == [(422, "rejected")]
 
 
-def test_each_instance_sees_only_its_own(server: Server, receiver: ReceiverProcess) -> None:
+def test_an_instance_key_sees_only_its_instance(server: Server, receiver: ReceiverProcess) -> None:
     mine = server.post("/instance/create", {"instanceName": "mine"}, status=201)["hash"]
     server.set("others", receiver.url("/others"))
     headers = {"apikey": mine}

@@ -1,4 +1,4 @@
-"""The life of the process: start, refusal to start, drain, and what must not kill it."""
+"""The process: start, refusal to start, drain, and clients that must not kill it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.processes import run, started
 pytestmark = pytest.mark.e2e
 
 
-def test_it_says_where_it_listens_once_it_is_ready(tmp_path: Path) -> None:
+def test_it_prints_its_url_when_it_is_ready(tmp_path: Path) -> None:
     with started(["-m", "hookgw", "serve", "--config", write_config(tmp_path)], cwd=tmp_path) as process:
         line = process.line()
         match = re.fullmatch(r"hookgw (\S+) listening on (http://127\.0\.0\.1:\d+)", line)
@@ -33,14 +33,14 @@ def test_it_says_where_it_listens_once_it_is_ready(tmp_path: Path) -> None:
         assert process.stop() == 0
 
 
-def test_without_a_key_one_is_made_and_shown_once(tmp_path: Path) -> None:
+def test_a_missing_global_key_is_generated_and_shown_once(tmp_path: Path) -> None:
     config = write_config(tmp_path, auth={"global_key": None})
     for start in range(2):
         with started(["-m", "hookgw", "serve", "--config", config], cwd=tmp_path) as process:
             first = process.line()
             if start == 0:
                 key = first.rsplit(" ", 1)[1]
-                assert "global key" in first
+                assert first.startswith("Global key (shown once, store it now): ")
                 first = process.line()
             url = first.rsplit(" ", 1)[1]
             answer = httpx.get(url + "/instance/fetchInstances", headers={"apikey": key}, trust_env=False)
@@ -49,7 +49,7 @@ def test_without_a_key_one_is_made_and_shown_once(tmp_path: Path) -> None:
     assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
 
 
-def test_it_drains_what_is_under_way(tmp_path: Path, receiver: ReceiverProcess) -> None:
+def test_it_finishes_attempts_in_progress(tmp_path: Path, receiver: ReceiverProcess) -> None:
     with serving(tmp_path) as server:
         server.set("drain", receiver.url("/wait/0.5"))
         first, second = server.emit("drain", "CALL"), server.emit("drain", "CALL")
@@ -78,7 +78,7 @@ def test_it_continues_after_a_restart(tmp_path: Path, receiver: ReceiverProcess)
 
 
 def refused(folder: Path, *, code: int = 1, **blocks: Any) -> str:
-    """Try to serve; it must end with the code. Gives what it says on standard error."""
+    """Return the error messages of a start that must fail with the exit code."""
     done = run(["-m", "hookgw", "serve", "--config", write_config(folder, **blocks)], cwd=folder)
     assert done.returncode == code, done.stderr
     assert not re.search(r"^Traceback", done.stderr, re.MULTILINE)
@@ -86,25 +86,25 @@ def refused(folder: Path, *, code: int = 1, **blocks: Any) -> str:
     return done.stderr
 
 
-def test_a_port_in_use_is_a_clear_refusal(tmp_path: Path) -> None:
+def test_a_port_in_use_prevents_the_start(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         bind = f"127.0.0.1:{taken.getsockname()[1]}"
         assert bind in refused(tmp_path, server={"bind": [bind]})
 
 
-def test_a_data_file_held_by_another_process_is_a_clear_refusal(tmp_path: Path) -> None:
+def test_a_data_file_in_use_prevents_the_start(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         assert str(tmp_path / "hookgw.db") in refused(tmp_path)
         assert server.get("/healthz") is not None
 
 
-def test_a_corrupt_data_file_is_a_clear_refusal(tmp_path: Path) -> None:
+def test_a_corrupt_data_file_prevents_the_start(tmp_path: Path) -> None:
     (tmp_path / "hookgw.db").write_bytes(b"this is no database" * 1000)
     assert str(tmp_path / "hookgw.db") in refused(tmp_path)
     assert (tmp_path / "hookgw.db").read_bytes() == b"this is no database" * 1000
 
 
-def test_a_data_file_of_a_newer_hookgw_is_a_clear_refusal(tmp_path: Path) -> None:
+def test_a_data_file_of_a_newer_version_prevents_the_start(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         assert server.process.stop() == 0
     with sqlite3.connect(tmp_path / "hookgw.db") as connection:
@@ -124,7 +124,7 @@ def test_a_typo_in_the_configuration_is_named_with_its_line(tmp_path: Path) -> N
 BROKEN = 'raise RuntimeError("this plugin is broken")\n'
 
 
-def test_a_broken_plugin_stops_the_start_and_is_named(tmp_path: Path) -> None:
+def test_a_broken_plugin_prevents_the_start_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "broken.py").write_text(BROKEN)
     error = refused(tmp_path)
@@ -158,11 +158,11 @@ def test_the_demo_ends_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["serve", "--nothing"], ["emit"]])
-def test_misuse_is_2(tmp_path: Path, arguments: list[str]) -> None:
+def test_usage_errors_exit_with_2(tmp_path: Path, arguments: list[str]) -> None:
     assert run(["-m", "hookgw", *arguments], cwd=tmp_path).returncode == 2
 
 
-def test_nobody_there_is_1(tmp_path: Path) -> None:
+def test_an_unreachable_server_exits_with_1(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     done = run(["-m", "hookgw", "lane", "list", "--server", url], cwd=tmp_path)
@@ -170,7 +170,7 @@ def test_nobody_there_is_1(tmp_path: Path) -> None:
     assert url in done.stderr
 
 
-# What one client must not be able to do to all others.
+# One client must not be able to harm the others.
 
 
 def connect(server: Server) -> socket.socket:
@@ -233,7 +233,7 @@ def emit_request(instance: str, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "rudeness",
+    "abuse",
     [
         websocket_upgrade_and_a_byte,
         http2_headers_and_resets,
@@ -242,15 +242,15 @@ def emit_request(instance: str, body: bytes) -> bytes:
         half_closed,
         garbage,
     ],
-    ids=lambda rudeness: rudeness.__name__,
+    ids=lambda abuse: abuse.__name__,
 )
 def test_no_client_can_kill_it(
-    server: Server, receiver: ReceiverProcess, rudeness: Callable[[Server], None]
+    server: Server, receiver: ReceiverProcess, abuse: Callable[[Server], None]
 ) -> None:
-    path = f"/alive/{rudeness.__name__}"
+    path = f"/alive/{abuse.__name__}"
     server.set("alive", receiver.url(path))
     for _ in range(5):
-        rudeness(server)
+        abuse(server)
     assert server.process.popen.poll() is None
     event_id = server.emit("alive", "CALL", {"n": 1})
     while receiver.next(path).headers["webhook-id"] != event_id:
@@ -260,7 +260,7 @@ def test_no_client_can_kill_it(
 def test_a_client_that_leaves_takes_no_accepted_event_with_it(
     server: Server, receiver: ReceiverProcess
 ) -> None:
-    """Each request is whole when its client leaves: the event is taken or not, never taken and lost."""
+    """Each client closes after its request. The event is accepted or not, but never accepted and lost."""
     server.set("leaving", receiver.url("/leaving"))
     for number in range(30):
         with connect(server) as client:
@@ -268,10 +268,10 @@ def test_a_client_that_leaves_takes_no_accepted_event_with_it(
             client.sendall(emit_request("leaving", body))
     last = server.emit("leaving", "CALL")
     page = server.get("/delivery/list/leaving?limit=100")
-    taken = {delivery["eventId"] for delivery in page["deliveries"]}
-    assert last in taken
+    accepted = {delivery["eventId"] for delivery in page["deliveries"]}
+    assert last in accepted
     arrived: list[str] = []
-    while not taken <= set(arrived):
+    while not accepted <= set(arrived):
         arrived.append(receiver.next("/leaving").headers["webhook-id"])
     assert len(arrived) == len(set(arrived))
 
@@ -288,7 +288,9 @@ def test_a_client_that_leaves_takes_no_accepted_event_with_it(
         (b" " * 20_000_000, "application/json", 413),
     ],
 )
-def test_bad_bodies_get_the_one_shape(server: Server, content: bytes, content_type: str, status: int) -> None:
+def test_bad_bodies_get_an_error_response(
+    server: Server, content: bytes, content_type: str, status: int
+) -> None:
     server.post("/webhook/set/bodies", {"url": "https://app.example/"}, status=201)
     answer = server.http.post("/event/emit/bodies", content=content, headers={"content-type": content_type})
     assert answer.status_code == status
@@ -297,7 +299,7 @@ def test_bad_bodies_get_the_one_shape(server: Server, content: bytes, content_ty
     assert error["response"]["message"]
 
 
-def test_an_endless_body_without_a_length_is_cut(server: Server) -> None:
+def test_an_endless_body_without_a_length_is_refused(server: Server) -> None:
     pieces = (b" " * 65536 for _ in range(400))
     headers = {"content-type": "application/json"}
     try:

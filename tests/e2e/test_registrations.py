@@ -1,4 +1,4 @@
-"""Every dialect of ``set``, in every mix, against the real server."""
+"""Every spelling of ``set``, in every combination, against a running server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ KINDS = ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]
 SPELLINGS = [KINDS, ["messages.upsert", "connection.update"], ["MESSAGES_UPSERT", "connection.update"]]
 BY_EVENTS = ["byEvents", "webhookByEvents", "webhook_by_events"]
 BASE64 = ["base64", "webhookBase64", "webhook_base64"]
-MIXES = list(itertools.product([False, True], SPELLINGS, BY_EVENTS, BASE64))
+COMBINATIONS = list(itertools.product([False, True], SPELLINGS, BY_EVENTS, BASE64))
 
 
-@pytest.mark.parametrize(("wrapped", "events", "by_events", "base64"), MIXES)
-def test_each_mix_of_dialects_means_the_same(
+@pytest.mark.parametrize(("wrapped", "events", "by_events", "base64"), COMBINATIONS)
+def test_each_combination_of_spellings_means_the_same(
     server: Server, wrapped: bool, events: list[str], by_events: str, base64: str
 ) -> None:
     fields = {
@@ -46,7 +46,7 @@ MINIMAL: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("body", MINIMAL, ids=["flat", "wrapped"])
-def test_what_is_left_out_has_its_default(server: Server, body: dict[str, Any]) -> None:
+def test_missing_fields_have_defaults(server: Server, body: dict[str, Any]) -> None:
     instance = f"minimal{MINIMAL.index(body)}"
     stored = server.post(f"/webhook/set/{instance}", body, status=201)
     assert stored["enabled"] is True
@@ -69,7 +69,7 @@ def test_a_disabled_registration_may_have_any_url(server: Server) -> None:
     assert (stored["enabled"], stored["url"]) == (False, "vazio")
 
 
-def test_nothing_set_is_null(server: Server) -> None:
+def test_a_missing_registration_is_null(server: Server) -> None:
     server.post("/instance/create", {"instanceName": "bare"}, status=201)
     assert server.get("/webhook/find/bare") is None
 
@@ -88,7 +88,7 @@ def test_nothing_set_is_null(server: Server) -> None:
         ({"url": "https://a.example/", "secret": "whsec_short"}, "secret", "24"),
     ],
 )
-def test_bad_input_is_named_and_nothing_is_stored(
+def test_bad_input_is_named_and_not_stored(
     server: Server, body: dict[str, Any], place: str, hint: str
 ) -> None:
     server.http.post("/instance/create", json={"instanceName": "bad"})
@@ -106,7 +106,7 @@ def test_by_events_adds_the_kind_to_the_path(server: Server, receiver: ReceiverP
     assert receiver.next("/by/messages-upsert?a=1").json["instance"] == "paths"
 
 
-def test_labels_are_registrations_of_their_own(server: Server, receiver: ReceiverProcess) -> None:
+def test_each_label_is_a_registration(server: Server, receiver: ReceiverProcess) -> None:
     server.set("labels", receiver.url("/labels/default"))
     server.post("/webhook/set/labels/crm", {"url": receiver.url("/labels/crm")}, status=201)
     event_id = server.emit("labels", "CONNECTION_UPDATE", {"instance": "labels", "state": "open"})

@@ -141,7 +141,7 @@ class World:
         """All of an instance, in the order of acceptance."""
         await self.kit.settled()
         found = await self.kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=10_000))
-        return found[::-1]
+        return found.deliveries[::-1]
 
     async def _finished(self, instance: str, *, dead_only: bool = False) -> list[DeliverySummary]:
         """Those that can be sent again, in the order of acceptance."""

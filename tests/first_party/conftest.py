@@ -1,4 +1,4 @@
-"""First-party plugins as users get them: loaded by the real loader, called through the real hooks."""
+"""Fixtures: the first-party plugins, loaded by the real loader and called through the real hooks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hooks(loaded: LoadedPlugins) -> Hooks:
 
 @pytest.fixture
 def module_of(loaded: LoadedPlugins) -> Callable[[str], ModuleType]:
-    """The module of a first-party plugin, for what cannot be seen through its hooks."""
+    """Return a function that finds a plugin's module, for tests of more than its hooks."""
 
     def find(name: str) -> ModuleType:
         module = loaded.manager.get_plugin(name)
@@ -52,7 +52,7 @@ def catalog(hooks: Hooks) -> Catalog:
 
 @pytest.fixture
 def payload(catalog: Catalog) -> Callable[[str], tuple[dict[str, Any], Event]]:
-    """A payload file, as it is, and as the event that it is emitted as."""
+    """Return a function that reads a payload file, and returns it with the event for it."""
 
     def read(name: str) -> tuple[dict[str, Any], Event]:
         envelope = json.loads((PAYLOADS / f"{name}.json").read_text())
@@ -72,7 +72,7 @@ def payload(catalog: Catalog) -> Callable[[str], tuple[dict[str, Any], Event]]:
 
 @pytest.fixture
 def registered() -> Callable[..., Registration]:
-    """A registration with these options of plugins."""
+    """Return a function that makes a registration with options for plugins."""
 
     def make(**plugins: Any) -> Registration:
         return Registration(id="reg_1", instance="loja1", url="https://app.example/hook", plugins=plugins)

@@ -30,7 +30,7 @@ def attempt(**headers: str) -> Outgoing:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_body_is_the_envelope_as_the_other_gateway_made_it(
+async def test_the_body_equals_the_recorded_envelope(
     hooks: Hooks, registered: Registered, payload: Payload, name: str
 ) -> None:
     envelope, event = payload(name)
@@ -43,7 +43,7 @@ async def test_the_body_is_the_envelope_as_the_other_gateway_made_it(
     assert event.data_json in body
 
 
-async def test_what_is_unknown_is_null(hooks: Hooks, registered: Registered) -> None:
+async def test_unknown_fields_are_null(hooks: Hooks, registered: Registered) -> None:
     event = Event(id="msg_1", kind="CALL", instance="loja1", data_json=b"null", time=0.0)
     found = json.loads(await hooks.encode(event, registered(evolution_envelope={})) or b"")
     assert list(found) == KEYS
@@ -79,7 +79,7 @@ async def test_without_a_block_nothing_changes(
     assert request.headers == {"a": "1"}
 
 
-async def test_all_registrations_by_one_option_and_the_way_out(
+async def test_the_option_all_and_its_exception(
     hooks: Hooks, registered: Registered, payload: Payload
 ) -> None:
     _, event = payload("send-message")
@@ -107,7 +107,7 @@ async def test_the_headers_of_an_attempt(hooks: Hooks, registered: Registered, p
 
 
 def unpacked(token: str, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and claims of a token, its signature checked."""
+    """Check the signature of a token, and return its header and claims."""
     signed, _, signature = token.rpartition(".")
     padded = [part + "=" * (-len(part) % 4) for part in (*signed.split("."), signature)]
     head, claims, found = (base64.b64decode(part, altchars=b"-_", validate=True) for part in padded)
@@ -117,7 +117,7 @@ def unpacked(token: str, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("plugins", [{"evolution_envelope": {}}, {}])
-async def test_a_jwt_key_becomes_a_token_and_is_never_sent(
+async def test_jwt_key_is_replaced_by_a_token(
     hooks: Hooks, registered: Registered, payload: Payload, plugins: dict[str, Any]
 ) -> None:
     _, event = payload("send-message")
@@ -138,7 +138,7 @@ async def test_a_jwt_key_becomes_a_token_and_is_never_sent(
     }
 
 
-def test_each_attempt_has_a_token_of_its_own_time(module_of: Callable[[str], ModuleType]) -> None:
+def test_each_token_has_its_own_time(module_of: Callable[[str], ModuleType]) -> None:
     mint = module_of("evolution_envelope").mint_token
     claims = [unpacked(mint("key", now), "key")[1]["iat"] for now in (1_700_000_000.9, 1_700_000_005.0)]
     assert claims == [1_700_000_000, 1_700_000_005]
@@ -157,5 +157,5 @@ def test_wrong_options_of_a_registration(hooks: Hooks, registered: Registered, b
 
 
 @pytest.mark.parametrize("block", [{}, {"enabled": False}, {"apikey": "B6D9"}])
-def test_right_options_of_a_registration(hooks: Hooks, registered: Registered, block: Any) -> None:
+def test_valid_options_of_a_registration(hooks: Hooks, registered: Registered, block: Any) -> None:
     hooks.check_registration(registered(evolution_envelope=block))

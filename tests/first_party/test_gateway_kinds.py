@@ -49,16 +49,16 @@ def test_both_spellings_are_known(catalog: Catalog, name: str, dotted: str) -> N
 
 
 @pytest.mark.parametrize("spelling", ["GROUP_UPDATE", "group.update", "GROUPS_UPDATE", "groups.update"])
-def test_group_update_is_one_kind_with_two_spellings(catalog: Catalog, spelling: str) -> None:
+def test_group_update_is_an_alias(catalog: Catalog, spelling: str) -> None:
     assert catalog.resolve(spelling, "event").name == "GROUPS_UPDATE"
 
 
-def test_each_has_a_meaning_and_an_example_that_fits(hooks: Hooks) -> None:
+def test_each_kind_has_a_meaning_and_a_valid_example(hooks: Hooks) -> None:
     for kind in hooks.kinds():
         assert kind.meaning.endswith(".")
         jsonschema_rs.validator_for(kind.schema).validate(kind.example)
 
 
-def test_the_meanings_tell_the_kinds_apart(hooks: Hooks) -> None:
+def test_no_two_kinds_have_the_same_meaning(hooks: Hooks) -> None:
     meanings = [kind.meaning for kind in (*BUILT_IN_KINDS, *hooks.kinds())]
     assert len(set(meanings)) == len(meanings) == 32

@@ -75,7 +75,7 @@ CASES: list[tuple[dict[str, Any], Any, bool]] = [
 
 
 @pytest.mark.parametrize(("options", "data", "passes"), CASES)
-async def test_what_passes(
+async def test_filter(
     hooks: Hooks, registered: Registered, options: dict[str, Any], data: Any, passes: bool
 ) -> None:
     registration = registered(message_filters=options)
@@ -83,7 +83,7 @@ async def test_what_passes(
     assert await hooks.filter(event_of(data), registration) is passes
 
 
-async def test_without_a_block_the_payload_is_not_even_read(hooks: Hooks, registered: Registered) -> None:
+async def test_without_a_block_the_payload_is_not_decoded(hooks: Hooks, registered: Registered) -> None:
     event = event_of(message())
     assert await hooks.filter(event, registered())
     assert "data" not in vars(event)
@@ -113,18 +113,18 @@ def test_wrong_options_are_named(
     assert said in str(caught.value)
 
 
-def test_options_at_the_limits_are_taken(hooks: Hooks, registered: Registered) -> None:
+def test_options_at_the_limits_are_accepted(hooks: Hooks, registered: Registered) -> None:
     hooks.check_registration(registered(message_filters={"allow": ["x" * 255], "deny": ["x"] * 1000}))
 
 
-async def test_a_changed_registration_is_compiled_anew(hooks: Hooks, registered: Registered) -> None:
+async def test_a_changed_registration_is_compiled_again(hooks: Hooks, registered: Registered) -> None:
     old = registered(message_filters={"from_me": False})
     new = msgspec.structs.replace(old, plugins={"message_filters": {"from_me": True}}, updated_at=2.0)
     event = event_of(message())
     assert [await hooks.filter(event, which) for which in (old, new, old)] == [True, False, True]
 
 
-async def test_the_compiled_filters_are_kept_and_bounded(
+async def test_compiled_filters_are_cached_up_to_a_limit(
     hooks: Hooks,
     registered: Registered,
     module_of: Callable[[str], ModuleType],

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode, Unavailable
+from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode
 from hookgw.models.errors import ConfigError
 from hookgw.models.events import Catalog
 from hookgw.plugins.hooks import Hooks
@@ -23,7 +23,7 @@ MockClock = trio.testing.MockClock
 
 
 class FakeSession:
-    """The gateway's side, which writes down what happens and when."""
+    """The gateway's side of an instance; it records the calls and their times."""
 
     def __init__(self, instance: Any = "shop", **options: Any) -> None:
         self.instance: str = instance
@@ -31,17 +31,15 @@ class FakeSession:
         self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
         self.events: list[tuple[str, Any]] = []
         self.times: list[float] = []
-        self.unavailable = 0
+        self.pause = 0.0
 
     def _note(self, kind: str, data: Any) -> None:
         self.events.append((kind, data))
         self.times.append(round(trio.current_time(), 6))
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        await trio.lowlevel.checkpoint()
-        if self.unavailable:
-            self.unavailable -= 1
-            raise Unavailable("The disk is full.", retry_after=3.0)
+        pause, self.pause = self.pause, 0.0
+        await trio.sleep(pause)
         self._note(kind, data)
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
@@ -52,7 +50,7 @@ class FakeSession:
         await trio.lowlevel.checkpoint()
         self._note(state.value, more)
 
-    def of(self, kind: str) -> list[Any]:
+    def data_of(self, kind: str) -> list[Any]:
         return [data for name, data in self.events if name == kind]
 
 
@@ -63,7 +61,7 @@ def simulator(hooks: Hooks) -> Connector:
 
 @asynccontextmanager
 async def connected(simulator: Connector, session: FakeSession) -> AsyncIterator[None]:
-    """Run the instance for the length of the block."""
+    """Run an instance for the length of the block."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(simulator.run, session)
         yield
@@ -76,25 +74,23 @@ async def run_for(simulator: Connector, session: FakeSession, seconds: float) ->
     return session
 
 
-async def test_it_connects_with_a_code_and_then_opens(
-    simulator: Connector, autojump_clock: MockClock
-) -> None:
+async def test_it_shows_a_qr_code_and_then_opens(simulator: Connector, autojump_clock: MockClock) -> None:
     session = await run_for(simulator, FakeSession(rate=0, connect_delay="2s"), 60)
     assert [name for name, _ in session.events] == ["connecting", "QRCODE_UPDATED", "open"]
     assert session.times == [0, 0, 2]
-    (more,) = session.of("open")
+    (more,) = session.data_of("open")
     assert more["wuid"].endswith("@s.whatsapp.net")
     assert more["profileName"] == "shop"
 
 
-async def test_without_a_code(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_opens_without_a_qr_code(simulator: Connector, autojump_clock: MockClock) -> None:
     session = await run_for(simulator, FakeSession(rate=0, qr_code=False, connect_delay=0), 1)
     assert [name for name, _ in session.events] == ["connecting", "open"]
 
 
 async def test_the_picture_is_a_png(simulator: Connector, autojump_clock: MockClock) -> None:
     session = await run_for(simulator, FakeSession(rate=0), 5)
-    (code,) = session.of("QRCODE_UPDATED")
+    (code,) = session.data_of("QRCODE_UPDATED")
     head, _, text = code.base64.partition(",")
     assert head == "data:image/png;base64"
     lines, width = read_png(base64.b64decode(text, validate=True))
@@ -106,7 +102,7 @@ async def test_the_picture_is_a_png(simulator: Connector, autojump_clock: MockCl
 
 
 def read_png(raw: bytes) -> tuple[list[list[int]], int]:
-    """The pixels of a grey one-bit PNG, every chunk checked."""
+    """Return the pixels and the width of a grey one-bit PNG, and check every chunk."""
     assert raw[:8] == b"\x89PNG\r\n\x1a\n"
     chunks, place = {}, 8
     while place < len(raw):
@@ -133,19 +129,19 @@ async def test_messages_arrive_at_the_rate(simulator: Connector, autojump_clock:
     assert times == [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0]
 
 
-async def test_a_number_of_messages_and_then_silence(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_it_stops_after_a_number_of_messages(simulator: Connector, autojump_clock: MockClock) -> None:
     session = await run_for(simulator, FakeSession(rate=100, messages=3), 60)
-    assert len(session.of("MESSAGES_UPSERT")) == 3
+    assert len(session.data_of("MESSAGES_UPSERT")) == 3
     silent = await run_for(simulator, FakeSession(rate=100, messages=0), 60)
-    assert silent.of("MESSAGES_UPSERT") == []
+    assert silent.data_of("MESSAGES_UPSERT") == []
 
 
-async def test_messages_satisfy_the_catalog(
+async def test_messages_match_the_schema(
     simulator: Connector, autojump_clock: MockClock, catalog: Catalog
 ) -> None:
     session = await run_for(simulator, FakeSession(rate=100, chats=5, seed=1), 4)
     check = jsonschema_rs.validator_for(catalog.resolve("MESSAGES_UPSERT", "event").schema)
-    messages = session.of("MESSAGES_UPSERT")
+    messages = session.data_of("MESSAGES_UPSERT")
     for message in messages:
         check.validate(message)
     chats = {message["key"]["remoteJid"] for message in messages}
@@ -173,24 +169,22 @@ async def test_the_same_seed_gives_the_same_events(simulator: Connector, autojum
     assert unseeded != again
 
 
-async def test_instances_with_one_seed_differ(simulator: Connector, autojump_clock: MockClock) -> None:
+async def test_two_instances_with_one_seed_differ(simulator: Connector, autojump_clock: MockClock) -> None:
     one = await run_for(simulator, FakeSession("a", rate=10, seed=7), 3.05)
     two = await run_for(simulator, FakeSession("b", rate=10, seed=7), 3.05)
     assert without_times(one) != without_times(two)
-    assert one.of("open")[0]["wuid"] != two.of("open")[0]["wuid"]
+    assert one.data_of("open")[0]["wuid"] != two.data_of("open")[0]["wuid"]
 
 
-async def test_after_a_forced_pause_it_does_not_catch_up(
-    simulator: Connector, autojump_clock: MockClock
-) -> None:
+async def test_it_does_not_catch_up_after_a_pause(simulator: Connector, autojump_clock: MockClock) -> None:
     session = FakeSession(rate=1, connect_delay=0)
-    session.unavailable = 2
+    session.pause = 6.0
     await run_for(simulator, session, 9.5)
     assert session.times[3:] == [7.0, 7.0, 8.0, 9.0]
-    assert len(session.of("MESSAGES_UPSERT")) == 4
+    assert len(session.data_of("MESSAGES_UPSERT")) == 4
 
 
-async def test_what_is_sent_is_acknowledged_delivered_and_read(
+async def test_a_sent_message_is_acknowledged_delivered_and_read(
     simulator: Connector, autojump_clock: MockClock, catalog: Catalog
 ) -> None:
     session = FakeSession(rate=0, connect_delay=0, status_delay="1s")
@@ -207,7 +201,7 @@ async def test_what_is_sent_is_acknowledged_delivered_and_read(
     assert message["message"] == {"conversation": "Olá"}
     assert message["status"] == "PENDING"
     assert session.times[-3:] == [1.0, 2.0, 3.0]
-    assert session.of("MESSAGES_UPDATE") == [
+    assert session.data_of("MESSAGES_UPDATE") == [
         {
             "keyId": message["key"]["id"],
             "remoteJid": "5511988887777@s.whatsapp.net",
@@ -217,16 +211,16 @@ async def test_what_is_sent_is_acknowledged_delivered_and_read(
         for status in ("SERVER_ACK", "DELIVERY_ACK", "READ")
     ]
     check = jsonschema_rs.validator_for(catalog.resolve("MESSAGES_UPDATE", "event").schema)
-    assert all(check.is_valid(update) for update in session.of("MESSAGES_UPDATE"))
+    assert all(check.is_valid(update) for update in session.data_of("MESSAGES_UPDATE"))
 
 
 @pytest.mark.parametrize("number", ["", "abc", "123456", "1234567890123456", "5511@example.com", "55 11\n"])
-async def test_numbers_that_are_none(simulator: Connector, number: str) -> None:
-    with pytest.raises(Invalid, match="is no phone number; use 7 to 15 digits"):
+async def test_invalid_numbers_are_refused(simulator: Connector, number: str) -> None:
+    with pytest.raises(Invalid, match="is not a phone number; use 7 to 15 digits"):
         await simulator.send_text(FakeSession(), number, "hello")
 
 
-async def test_an_empty_text(simulator: Connector) -> None:
+async def test_an_empty_text_is_refused(simulator: Connector) -> None:
     with pytest.raises(Invalid, match="text must not be empty"):
         await simulator.send_text(FakeSession(), "5511988887777", "")
 
@@ -240,7 +234,7 @@ async def test_an_empty_text(simulator: Connector) -> None:
         ("5511988887777@s.whatsapp.net", "5511988887777@s.whatsapp.net"),
     ],
 )
-async def test_numbers_and_jids(
+async def test_numbers_and_jids_are_accepted(
     simulator: Connector, autojump_clock: MockClock, number: str, chat: str
 ) -> None:
     session = FakeSession(rate=0, connect_delay=0)
@@ -264,7 +258,7 @@ async def test_sending_while_not_connected_is_refused(
 
 
 @pytest.mark.parametrize(("share", "refused"), [(1.0, 20), (0.0, 0)])
-async def test_a_share_of_sends_is_refused(
+async def test_fail_send_refuses_that_share_of_messages(
     simulator: Connector, autojump_clock: MockClock, share: float, refused: int
 ) -> None:
     session = FakeSession(rate=0, connect_delay=0, fail_send=share)
@@ -282,15 +276,15 @@ async def test_a_share_of_sends_is_refused(
 async def test_defaults_come_from_the_configuration(hooks: Hooks, autojump_clock: MockClock) -> None:
     hooks.configure({"simulator": {"rate": 2, "messages": 4, "connect_delay": 0}})
     simulator = hooks.connectors()["simulator"]
-    assert len((await run_for(simulator, FakeSession(), 60)).of("MESSAGES_UPSERT")) == 4
-    own = FakeSession(messages=1, qrcode=True, instanceName="shop")
-    assert len((await run_for(simulator, own, 60)).of("MESSAGES_UPSERT")) == 1
+    assert len((await run_for(simulator, FakeSession(), 60)).data_of("MESSAGES_UPSERT")) == 4
+    overriding = FakeSession(messages=1, qrcode=True, instanceName="shop")
+    assert len((await run_for(simulator, overriding, 60)).data_of("MESSAGES_UPSERT")) == 1
 
 
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        ({"rat": 1}, "rat is no option of the simulator; it has rate, messages, chats"),
+        ({"rat": 1}, "the simulator has no option rat; its options are rate, messages, chats"),
         ({"rate": -1}, "$.rate"),
         ({"rate": 10_001}, "$.rate"),
         ({"rate": "fast"}, "$.rate"),

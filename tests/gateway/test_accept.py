@@ -81,7 +81,7 @@ async def test_an_event_is_accepted_once(
 ) -> None:
     for name in ("shop", "other"):
         await hookgw_gateway.register(hookgw_receiver.url, instance=name)
-    accept = hookgw_gateway.gateway.accept
+    accept = hookgw_gateway.gateway.events.accept
     assert (await accept([event(id="e1"), event(id="e2"), event(id="e1")])).fresh == [True, True, False]
     assert (await accept([event(id="e2"), event(id="e3")])).fresh == [False, True]
     assert (await accept([event(id="e1", instance="other")])).fresh == [True]
@@ -279,9 +279,9 @@ async def test_an_observer_that_hangs_holds_nobody_up_for_ever(
         with capture_logs() as logs:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(
-                    kit.gateway.accept, [event({"state": "open"}, id="e0", kind="CONNECTION_UPDATE")]
+                    kit.gateway.events.accept, [event({"state": "open"}, id="e0", kind="CONNECTION_UPDATE")]
                 )
-                nursery.start_soon(kit.gateway.accept, [event(id=f"e{n}") for n in range(1, 6)])
+                nursery.start_soon(kit.gateway.events.accept, [event(id=f"e{n}") for n in range(1, 6)])
                 await hookgw_receiver.wait_for(6)
                 while len(observer.heard) < 2:
                     await trio.lowlevel.checkpoint()

@@ -13,11 +13,12 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway.backlog import BacklogFull
-from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
 from hookgw.models.events import Event, new_event_id
+from hookgw.models.lanes import partition_of
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import Replay
 from hookgw.store import DeliveryQuery
@@ -34,7 +35,7 @@ def event(number: int = 0, *, instance: str = "shop", event_id: str | None = Non
 async def deliveries(kit: GatewayKit, state: DeliveryState) -> list[tuple[str, str | None]]:
     """Ids and reasons of those in a state, the oldest first."""
     found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", state=state, limit=1000))
-    return [(delivery.event_id, delivery.reason) for delivery in reversed(found)]
+    return [(delivery.event_id, delivery.reason) for delivery in reversed(found.deliveries)]
 
 
 async def pending(kit: GatewayKit) -> list[str]:
@@ -173,7 +174,9 @@ async def test_a_connector_is_held_back(
         await kit.register(hookgw_receiver.url)
         unused: Any = None
         instance = kit.gateway.instances.get("shop")
-        session = ConnectorSession(instance, unused, kit.gateway.accept, kit.gateway.clock, kit.gateway.http)
+        session = ConnectorSession(
+            instance, unused, kit.gateway.events.accept, kit.gateway.clock, kit.gateway.http
+        )
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))
         await trio.testing.wait_all_tasks_blocked()
@@ -252,7 +255,7 @@ async def test_for_a_limit_in_all_the_largest_backlog_makes_room(
         await kit.gateway.events.accept([event()])
         assert len(await pending(kit)) == 2
         found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="large"))
-        assert [one.state for one in reversed(found)] == ["dead", "pending", "pending", "pending"]
+        assert [one.state for one in reversed(found.deliveries)] == ["dead", "pending", "pending", "pending"]
 
 
 async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
@@ -278,17 +281,17 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
 async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While room is made its URL changes, and all that is pending has moved before the event goes in."""
+    """While room is made its lanes change, and all that is pending has moved before the event goes in."""
     making, made = trio.Event(), trio.Event()
-    drop = LimitedOutbox._drop_some
+    drop = PendingDeliveries.drop_oldest
 
-    async def slowly(self: LimitedOutbox, full: BacklogFull) -> int:
-        dropped = await drop(self, full)
+    async def slowly(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+        dropped = await drop(self, *given, **named)
         making.set()
         await made.wait()
         return dropped
 
-    monkeypatch.setattr(LimitedOutbox, "_drop_some", slowly)
+    monkeypatch.setattr(PendingDeliveries, "drop_oldest", slowly)
     settings = {"limits": {"registration_deliveries": 2, "on_full": "drop_oldest"}}
     async with open_receiver() as old, open_kit(tmp_path, settings=settings) as kit:
         old.default = hookgw_receiver.default = answer(503)
@@ -296,13 +299,13 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
         await kit.gateway.events.accept([event(n) for n in range(2)])
         await kit.settled()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(kit.gateway.accept, [event(event_id="late")])
+            nursery.start_soon(kit.gateway.events.accept, [event(event_id="late")])
             await making.wait()
-            await kit.register(hookgw_receiver.url)
+            await kit.register(hookgw_receiver.url, ordering="chat", concurrency=2)
             await kit.settled()
             made.set()
-        backlog = await kit.gateway.store.backlog()
-        assert [(lane.lane, lane.count) for lane in backlog] == [(hookgw_receiver.url, 2)]
+        backlog = await kit.gateway.store.pending_lanes()
+        assert [(partition_of(lane.lane) is None, lane.count) for lane in backlog] == [(False, 2)]
 
 
 async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_meanwhile(
@@ -311,14 +314,14 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
-        drop = LimitedOutbox._drop_some
+        drop = PendingDeliveries.drop_oldest
 
-        async def deleting(self: LimitedOutbox, full: BacklogFull) -> int:
-            dropped = await drop(self, full)
+        async def deleting(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+            dropped = await drop(self, *given, **named)
             await kit.gateway.instances.delete("shop")
             return dropped
 
-        monkeypatch.setattr(LimitedOutbox, "_drop_some", deleting)
+        monkeypatch.setattr(PendingDeliveries, "drop_oldest", deleting)
         await kit.register(hookgw_receiver.url)
         await kit.emit(KIND, {})
         await kit.settled()
@@ -339,7 +342,7 @@ async def test_producers_that_come_at_once_keep_the_limit_together(
         await kit.settled()
         async with trio.open_nursery() as nursery:
             for number in range(20):
-                nursery.start_soon(kit.gateway.accept, [event(number)])
+                nursery.start_soon(kit.gateway.events.accept, [event(number)])
         assert len(await pending(kit)) == 10
         assert len(await deliveries(kit, DeliveryState.DEAD)) == 20
 
@@ -436,7 +439,7 @@ async def test_the_figures_are_those_of_the_disk_after_anything(
             await kit.gateway.operational._to_url.wait_empty()  # what is on its way to the disk
             await kit.settled()
             on_disk = await kit.gateway.store.pending_by_registration()
-            backlog = kit.gateway._backlog
+            backlog = kit.gateway.events._outbox._backlog
             assert {name: backlog.of(name) for name in on_disk} == on_disk
             assert backlog.count == sum(count for count, _ in on_disk.values())
             assert backlog.size == sum(size for _, size in on_disk.values())

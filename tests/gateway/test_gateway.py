@@ -26,7 +26,7 @@ async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> l
 async def states(kit: GatewayKit, *, instance: str = "shop") -> dict[str, DeliveryState]:
     await kit.gateway.store.flush()
     found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
-    return {delivery.event_id: delivery.state for delivery in found}
+    return {delivery.event_id: delivery.state for delivery in found.deliveries}
 
 
 def first_arrivals(receiver: Receiver) -> list[str | None]:

@@ -190,7 +190,7 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
     assert gateway.keys.principal_of(key) is None
     assert gateway.registrations.of_instance("shop") == []
     assert gateway.instances.connection_state("shop") is ConnectionState.CLOSE
-    assert await gateway.store.list_deliveries(DeliveryQuery(instance="shop")) == []
+    assert (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries == []
     assert await gateway.store.find_delivery("shop", "e1") is None
     assert await gateway.store.find_delivery("shop", "dlv_1") is None
 
@@ -198,7 +198,7 @@ async def test_a_deleted_instance_leaves_nothing_to_its_successor(
     await hookgw_gateway.emit("MESSAGES_UPSERT", {"of": "new"}, event_id="e1")
     await hookgw_gateway.advance(30)
     assert [request.json["data"]["of"] for request in receiver.requests] == ["old", "old", "new"]
-    [delivery] = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
+    [delivery] = (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries
     assert (delivery.event_id, delivery.instance) == ("e1", "shop")
 
 
@@ -211,7 +211,7 @@ async def test_an_instance_may_be_called_like_a_kind_and_be_deleted(
         await hookgw_gateway.emit("MESSAGES_UPSERT", DATA, instance=name)
     await hookgw_gateway.settled()
     await gateway.instances.delete("MESSAGES_UPSERT")
-    [delivery] = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
+    [delivery] = (await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))).deliveries
     assert (delivery.kind, delivery.state) == ("MESSAGES_UPSERT", DeliveryState.DELIVERED)
     await hookgw_gateway.emit("MESSAGES_UPSERT", DATA)
     await hookgw_gateway.settled()
@@ -271,7 +271,7 @@ async def test_deleting_at_once_with_creating_anew_leaves_no_key_behind(
     alive = gateway.instances.find("shop")
     good = [one.hash for one in alive.keys] if alive else []
     for one in [key, *(result[1] for result in results if isinstance(result, tuple))]:
-        owner = Principal("shop") if gateway._keyring.hash(one) in good else None
+        owner = Principal("shop") if gateway.keys._keyring.hash(one) in good else None
         assert gateway.keys.principal_of(one) == owner
     assert gateway.keys.principal_of(key) is None
     assert any(isinstance(result, NotFound) for result in results)
@@ -374,10 +374,10 @@ async def test_an_account_connected_anew_stays_connected_after_an_old_logout(
     await gateway.instances.connect("shop")
     async with gateway.registrations._registry.changing("shop"):
         connector.log_out("shop")
-        while gateway._connections.is_running("shop"):
+        while gateway.instances._connectors.is_running("shop"):
             await trio.lowlevel.checkpoint()
         await hookgw_gateway.settled()
-        gateway._connections.start(gateway.instances.get("shop"))
+        gateway.instances._connectors.start(gateway.instances.get("shop"))
     await hookgw_gateway.settled()
     async with gateway.registrations._registry.changing("shop"):
         assert gateway.instances.get("shop").connected

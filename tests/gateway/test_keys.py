@@ -221,8 +221,8 @@ async def test_a_key_that_was_revoked_while_its_request_was_read_does_nothing(
     found = holder(gateway, leaked)
     await gateway.keys.revoke("shop", "leaked", by=everything(gateway))
     acts: dict[str, Callable[[], Awaitable[object]]] = {
-        "make": partial(gateway.create_key, "shop", "more", expires_at=None, maker=found),
-        "revoke": partial(gateway.revoke_key, "shop", "default", by=found),
+        "make": partial(gateway.keys.create, "shop", "more", expires_at=None, maker=found),
+        "revoke": partial(gateway.keys.revoke, "shop", "default", by=found),
     }
     with pytest.raises(Unauthorized, match="no longer valid"):
         await acts[change]()

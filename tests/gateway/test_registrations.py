@@ -153,7 +153,9 @@ async def test_deleting_parks_what_is_pending(
     await hookgw_gateway.settled()
     await gateway.registrations.delete("shop")
     listed = await gateway.store.list_deliveries(DeliveryQuery(instance="shop"))
-    assert {(d.state, d.reason) for d in listed} == {(DeliveryState.DEAD, "The registration was deleted.")}
+    assert {(d.state, d.reason) for d in listed.deliveries} == {
+        (DeliveryState.DEAD, "The registration was deleted.")
+    }
     with pytest.raises(NotFound, match="'shop' has no webhook 'default'"):
         await gateway.registrations.delete("shop")
     await hookgw_gateway.advance(3600)

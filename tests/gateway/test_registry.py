@@ -30,7 +30,7 @@ def registration(name: str = "reg_1", *, instance: str = "shop", **more: Any) ->
 async def opened(folder: Path, *everywhere: Registration) -> AsyncIterator[tuple[Registry, Store]]:
     async with open_store(folder / "hookgw.db", clock=Clock()) as store:
         registry = Registry(store)
-        await registry.load(everywhere)
+        await registry.load(everywhere, None)
         yield registry, store
 
 
@@ -103,20 +103,6 @@ async def test_a_registration_of_the_configuration_changes_in_memory_alone(tmp_p
         assert await store.load_registrations() == {}
 
 
-async def test_a_registration_and_the_note_of_its_move_go_together(tmp_path: Path) -> None:
-    old = registration()
-    new = msgspec.structs.replace(old, url="http://new.example/")
-    async with opened(tmp_path) as (registry, store):
-        await registry.put(old)
-        assert await store.load_moves() == {}
-        await registry.put(new, moving=[old.url])
-        assert await store.load_moves() == {old.id: [old.url]}
-        await registry.put(msgspec.structs.replace(new, base64=True))
-        assert await store.load_moves() == {old.id: [old.url]}
-        await registry.remove(new)
-        assert await store.load_moves() == {}
-
-
 async def test_memory_follows_the_disk_where_the_caller_has_gone_away(tmp_path: Path) -> None:
     async with opened(tmp_path) as (registry, store):
         async with cancelled():
@@ -154,7 +140,7 @@ class RefusingStore:
 async def test_what_the_disk_refuses_does_not_happen() -> None:
     store: Any = RefusingStore()
     registry = Registry(store)
-    await registry.load(())
+    await registry.load((), None)
     with pytest.raises(StorageUnavailable):
         await registry.put_instance(Instance(name="bar", id="id-2"))
     with pytest.raises(StorageUnavailable):

@@ -25,7 +25,7 @@ async def states(kit: GatewayKit) -> list[DeliveryState]:
     """Of all deliveries, the newest first."""
     await kit.gateway.store.flush()
     found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="shop", limit=1000))
-    return [delivery.state for delivery in found]
+    return [delivery.state for delivery in found.deliveries]
 
 
 async def dead_letters(kit: GatewayKit, receiver: Receiver, count: int) -> list[str]:

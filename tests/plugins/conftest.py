@@ -1,4 +1,4 @@
-"""What the tests of plugins share: a folder of real plugin files, and records to call hooks with."""
+"""Fixtures for the tests of plugins: real plugin files, and records to call hooks with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hookgw.plugins.loading import load_plugins
 
 @pytest.fixture
 def write_plugin(tmp_path: Path) -> Callable[..., Path]:
-    """Write a plugin's file below ``tmp_path / "plugins"``, by its path in that folder."""
+    """Return a function that writes a plugin's file below ``tmp_path / "plugins"``."""
 
     def write(name: str, text: str, folder: str = "plugins") -> Path:
         path = tmp_path / folder / name
@@ -40,7 +40,7 @@ def registration() -> Registration:
 
 @pytest.fixture
 def hooks_of(tmp_path: Path) -> Callable[..., Hooks]:
-    """Hooks of plugin objects given by name, called in that order; ``optional`` may fail at start."""
+    """Return a function that makes hooks of plugin objects, called in the given order."""
 
     def make(*, optional: tuple[str, ...] = (), **plugins: object) -> Hooks:
         settings = PluginsSettings(first_party=False, folders=(), optional=optional)

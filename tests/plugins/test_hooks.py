@@ -23,13 +23,13 @@ HooksOf = Callable[..., Hooks]
 
 
 def plugin(**functions: Any) -> SimpleNamespace:
-    """A plugin with these hooks; names are given without ``hookgw_``."""
+    """Return a plugin with these hooks, named without ``hookgw_``."""
     return SimpleNamespace(**{f"hookgw_{name}": hookimpl(function) for name, function in functions.items()})
 
 
 @pytest.fixture
 def outgoing() -> Outgoing:
-    return Outgoing(url="https://app.example/hook", body=b"{}", headers={"x-own": "1"}, attempt=1)
+    return Outgoing(url="https://app.example/hook", body=b"{}", headers={"x-first": "1"}, attempt=1)
 
 
 async def later(value: Any) -> Any:
@@ -63,7 +63,7 @@ FORMS = pytest.mark.parametrize("form", [plain_of, coroutine_of, awaitable_of])
 
 @FORMS
 @pytest.mark.parametrize(("answer", "goes"), [(None, True), (True, True), (False, False)])
-async def test_filter_in_every_form(
+async def test_filter_accepts_every_form(
     hooks_of: HooksOf, event: Event, registration: Registration, form: Any, answer: Any, goes: bool
 ) -> None:
     assert await hooks_of(mine=plugin(filter=form(answer))).filter(event, registration) is goes
@@ -78,28 +78,28 @@ async def test_without_plugins_nothing_changes(
     assert await hooks.encode(event, registration) is None
     await hooks.prepare(outgoing, event, registration)
     await hooks.notify("hookgw_event_accepted", event=event)
-    assert outgoing.headers == {"x-own": "1"}
+    assert outgoing.headers == {"x-first": "1"}
 
 
-async def test_the_first_false_ends_the_filtering(
+async def test_filtering_stops_at_the_first_false(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
-    asked = []
+    called = []
 
-    def ask(name: str, answer: bool) -> Any:
+    def say(name: str, answer: bool) -> Any:
         def implementation(event: Event) -> bool:
-            asked.append(name)
+            called.append(name)
             return answer
 
         return plugin(filter=implementation)
 
-    hooks = hooks_of(a=ask("a", True), b=ask("b", False), c=ask("c", True))
+    hooks = hooks_of(a=say("a", True), b=say("b", False), c=say("c", True))
     assert await hooks.filter(event, registration) is False
-    assert asked == ["a", "b"]
+    assert called == ["a", "b"]
 
 
 @FORMS
-async def test_each_transform_sees_the_former_result(
+async def test_each_transform_sees_the_previous_result(
     hooks_of: HooksOf, event: Event, registration: Registration, form: Any
 ) -> None:
     def shout(event: Event) -> Event:
@@ -113,7 +113,7 @@ async def test_each_transform_sees_the_former_result(
 
 
 @FORMS
-async def test_the_first_body_is_taken(
+async def test_the_first_encoded_body_is_used(
     hooks_of: HooksOf, event: Event, registration: Registration, form: Any
 ) -> None:
     hooks = hooks_of(
@@ -122,7 +122,7 @@ async def test_the_first_body_is_taken(
     assert await hooks.encode(event, registration) == b""
 
 
-async def test_arguments_are_given_by_name(
+async def test_arguments_are_passed_by_name(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
     seen: list[Any] = []
@@ -147,15 +147,15 @@ async def test_arguments_are_given_by_name(
 async def test_tryfirst_and_trylast_are_honoured(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
-    asked: list[str] = []
+    called: list[str] = []
 
-    def ask(name: str, tryfirst: bool = False, trylast: bool = False) -> SimpleNamespace:
+    def say(name: str, tryfirst: bool = False, trylast: bool = False) -> SimpleNamespace:
         mark = hookimpl(tryfirst=tryfirst, trylast=trylast)
-        return SimpleNamespace(hookgw_filter=mark(lambda event: asked.append(name)))
+        return SimpleNamespace(hookgw_filter=mark(lambda event: called.append(name)))
 
-    hooks = hooks_of(a=ask("a", trylast=True), b=ask("b"), c=ask("c"), d=ask("d", tryfirst=True))
+    hooks = hooks_of(a=say("a", trylast=True), b=say("b"), c=say("c"), d=say("d", tryfirst=True))
     await hooks.filter(event, registration)
-    assert asked == ["d", "b", "c", "a"]
+    assert called == ["d", "b", "c", "a"]
 
 
 WRONG = [
@@ -168,7 +168,7 @@ WRONG = [
 
 @FORMS
 @pytest.mark.parametrize(("hook", "answer", "reason"), WRONG)
-async def test_a_wrong_answer_says_what_would_be_right(
+async def test_a_wrong_result_is_a_failure(
     hooks_of: HooksOf,
     event: Event,
     registration: Registration,
@@ -184,7 +184,7 @@ async def test_a_wrong_answer_says_what_would_be_right(
 
 
 @pytest.mark.parametrize("change", [{"id": "msg_2"}, {"instance": "other"}])
-async def test_a_transform_may_not_change_what_names_the_event(
+async def test_a_transform_must_keep_id_and_instance(
     hooks_of: HooksOf, event: Event, registration: Registration, change: dict[str, Any]
 ) -> None:
     hooks = hooks_of(mine=plugin(transform=plain_of(msgspec.structs.replace(event, **change))))
@@ -217,8 +217,10 @@ def raising_in_a_nursery(error: BaseException) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("form", [raising, raising_later])
-@pytest.mark.parametrize("error", [KeyError("key"), SystemExit(3), ExceptionGroup("two", [OSError()])])
-async def test_what_a_plugin_raises_is_its_own_failure(
+@pytest.mark.parametrize(
+    "error", [KeyError("key"), SystemExit(3), BaseExceptionGroup("two", [SystemExit(3)])]
+)
+async def test_an_exception_is_the_plugins_failure(
     hooks_of: HooksOf, event: Event, registration: Registration, form: Any, error: BaseException
 ) -> None:
     hooks = hooks_of(mine=plugin(filter=form(error)))
@@ -229,7 +231,7 @@ async def test_what_a_plugin_raises_is_its_own_failure(
 
 
 @pytest.mark.parametrize("error", [KeyError("key"), SystemExit(3)])
-async def test_what_a_plugins_nursery_raises_is_its_own_failure(
+async def test_an_exception_in_a_nursery_is_the_plugins_failure(
     hooks_of: HooksOf, event: Event, registration: Registration, error: BaseException
 ) -> None:
     hooks = hooks_of(mine=plugin(filter=raising_in_a_nursery(error)))
@@ -240,7 +242,7 @@ async def test_what_a_plugins_nursery_raises_is_its_own_failure(
     assert cause.exceptions == (error,)
 
 
-async def test_what_ends_the_process_is_not_swallowed(
+async def test_keyboard_interrupt_passes_through(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
     hooks = hooks_of(mine=plugin(filter=raising_later(KeyboardInterrupt())))
@@ -248,7 +250,7 @@ async def test_what_ends_the_process_is_not_swallowed(
         await hooks.filter(event, registration)
 
 
-async def test_what_ends_the_process_is_not_swallowed_in_a_group_either(
+async def test_keyboard_interrupt_in_a_nursery_passes_through(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
     interrupt = KeyboardInterrupt()
@@ -259,7 +261,7 @@ async def test_what_ends_the_process_is_not_swallowed_in_a_group_either(
     assert logs == []
 
 
-async def test_an_async_plugin_has_a_deadline(
+async def test_an_async_hook_has_a_deadline(
     hooks_of: HooksOf,
     event: Event,
     registration: Registration,
@@ -276,7 +278,7 @@ async def test_an_async_plugin_has_a_deadline(
     assert trio.current_time() - began == pytest.approx(10)
 
 
-async def test_a_plugin_that_ends_just_in_time_is_in_time(
+async def test_an_async_hook_may_use_all_of_its_time(
     hooks_of: HooksOf, event: Event, registration: Registration, mock_clock: trio.testing.MockClock
 ) -> None:
     mock_clock.autojump_threshold = 0
@@ -289,20 +291,16 @@ async def test_a_plugin_that_ends_just_in_time_is_in_time(
 
 
 async def cancelled_while(hooks: Hooks, event: Event, registration: Registration) -> bool:
-    """Whether a filter that is cancelled from outside ends by cancellation."""
+    """Cancel a filter from outside, and return whether it ended by cancellation."""
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-
-            async def ask() -> None:
-                await hooks.filter(event, registration)
-
-            nursery.start_soon(ask)
+            nursery.start_soon(hooks.filter, event, registration)
             await trio.testing.wait_all_tasks_blocked()
             scope.cancel()
     return scope.cancelled_caught
 
 
-async def test_cancellation_is_no_failure(
+async def test_cancellation_is_not_a_failure(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
     async def stuck(event: Event) -> None:
@@ -313,7 +311,7 @@ async def test_cancellation_is_no_failure(
     assert logs == []
 
 
-async def test_what_fails_beside_a_cancellation_is_reported_and_the_cancellation_goes_on(
+async def test_a_failure_during_cancellation_is_reported_and_the_cancellation_passes_through(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
     async def fail_at_the_end() -> None:
@@ -332,7 +330,7 @@ async def test_what_fails_beside_a_cancellation_is_reported_and_the_cancellation
     assert [(entry["plugin"], entry["hook"]) for entry in logs] == [("mine", "hookgw_filter")]
 
 
-async def test_an_observer_that_fails_changes_nothing(tmp_path: Any, event: Event) -> None:
+async def test_a_failing_observer_changes_nothing(tmp_path: Any, event: Event) -> None:
     seen: list[Event] = []
     failures: list[PluginFailed] = []
     error = RuntimeError("broken")
@@ -352,7 +350,7 @@ async def test_an_observer_that_fails_changes_nothing(tmp_path: Any, event: Even
     ]
 
 
-async def test_an_observer_gets_all_that_it_wants(hooks_of: HooksOf, registration: Registration) -> None:
+async def test_an_observer_gets_the_arguments_it_takes(hooks_of: HooksOf, registration: Registration) -> None:
     seen: list[Any] = []
     mine = plugin(dead_letter=lambda reason, delivery: seen.append((delivery, reason)))
     await hooks_of(mine=mine).notify(
@@ -361,7 +359,7 @@ async def test_an_observer_gets_all_that_it_wants(hooks_of: HooksOf, registratio
     assert seen == [("dlv_1", "gone")]
 
 
-async def test_failures_of_the_way_are_counted_too(
+async def test_a_failure_in_a_delivery_is_counted(
     tmp_path: Any, event: Event, registration: Registration
 ) -> None:
     failures: list[PluginFailed] = []
@@ -379,7 +377,7 @@ async def test_prepare_changes_the_headers(
 
     async def drop(request: Outgoing) -> None:
         await trio.lowlevel.checkpoint()
-        del request.headers["x-own"]
+        del request.headers["x-first"]
 
     await hooks_of(sign=plugin(prepare=sign), drop=plugin(prepare=drop)).prepare(
         outgoing, event, registration
@@ -388,7 +386,7 @@ async def test_prepare_changes_the_headers(
 
 
 @pytest.mark.parametrize(("field", "value"), [("url", "https://other.example/"), ("body", b"other")])
-async def test_prepare_may_change_headers_alone(
+async def test_prepare_must_not_change_url_or_body(
     hooks_of: HooksOf, event: Event, registration: Registration, outgoing: Outgoing, field: str, value: Any
 ) -> None:
     mine = plugin(prepare=lambda request: setattr(request, field, value))
@@ -411,7 +409,7 @@ async def test_prepare_may_change_headers_alone(
         ({3: "1"}, "it set a header 3; write the name as a string in lower case"),
     ],
 )
-async def test_a_header_that_cannot_be_sent_names_its_plugin(
+async def test_an_invalid_header_is_the_plugins_failure(
     hooks_of: HooksOf,
     event: Event,
     registration: Registration,
@@ -426,7 +424,7 @@ async def test_a_header_that_cannot_be_sent_names_its_plugin(
     assert reason in caught.value.reason
 
 
-async def test_headers_that_were_there_before_are_not_the_plugins_fault(
+async def test_unchanged_headers_are_not_checked(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
     request = Outgoing(url="u", body=b"", headers={"Host": "as-it-was"}, attempt=1)
@@ -434,7 +432,7 @@ async def test_headers_that_were_there_before_are_not_the_plugins_fault(
     assert request.headers == {"Host": "as-it-was"}
 
 
-def test_implements_knows_every_hook_and_no_other(hooks_of: HooksOf) -> None:
+def test_implements_knows_only_real_hooks(hooks_of: HooksOf) -> None:
     hooks = hooks_of(mine=plugin(filter=plain_of(None)))
     assert hooks.implements("hookgw_filter")
     assert not hooks.implements("hookgw_transform")

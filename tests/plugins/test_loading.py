@@ -12,7 +12,7 @@ import structlog
 from hookgw import hookimpl
 from hookgw.config.settings import PluginsSettings
 from hookgw.models.errors import StartError
-from hookgw.plugins import discovery as sources
+from hookgw.plugins import discovery
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo, load_plugins
 
 Write = Callable[..., Path]
@@ -57,7 +57,7 @@ def test_modules_and_packages_of_a_folder_are_plugins(tmp_path: Path, write_plug
     )
 
 
-def test_a_package_imports_its_parts_and_a_module_its_neighbours(tmp_path: Path, write_plugin: Write) -> None:
+def test_relative_imports_work_in_packages_and_folders(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("audit/__init__.py", "from .parts import VALUE\n" + FILTER)
     write_plugin("audit/parts.py", "import wave\nVALUE = wave.__name__")
     write_plugin("crm.py", "from ._shared import VALUE\nimport json\n" + FILTER)
@@ -79,7 +79,7 @@ def test_folders_with_the_same_helper_do_not_clash(tmp_path: Path, write_plugin:
     assert [module_of(loaded, name).VALUE for name in ("one", "two")] == ["a", "b"]
 
 
-def test_two_loads_share_no_module(tmp_path: Path, write_plugin: Write) -> None:
+def test_two_loads_share_no_modules(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("crm.py", FILTER)
     assert module_of(load(tmp_path), "crm") is not module_of(load(tmp_path), "crm")
 
@@ -88,13 +88,13 @@ def test_the_default_folder_may_be_missing(tmp_path: Path) -> None:
     assert load(tmp_path).plugins == ()
 
 
-def test_another_missing_folder_stops_the_start(tmp_path: Path) -> None:
-    assert f"plugins.folders: {tmp_path / 'more'} is no folder" in refusal(tmp_path, folders=("more",))
+def test_any_other_missing_folder_stops_the_start(tmp_path: Path) -> None:
+    assert f"plugins.folders: {tmp_path / 'more'} is not a folder" in refusal(tmp_path, folders=("more",))
 
 
-def test_a_file_in_the_place_of_the_default_folder_stops_the_start(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_default_folder_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "plugins").write_text("")
-    assert "is no folder" in refusal(tmp_path)
+    assert "is not a folder" in refusal(tmp_path)
 
 
 def test_a_folder_that_cannot_be_read_stops_the_start(
@@ -102,10 +102,10 @@ def test_a_folder_that_cannot_be_read_stops_the_start(
 ) -> None:
     (tmp_path / "plugins").mkdir()
 
-    def denied(_: Path) -> list[sources.Candidate]:
+    def denied(_: Path) -> list[discovery.Candidate]:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(sources, "in_folder", denied)
+    monkeypatch.setattr(discovery, "find_in_folder", denied)
     assert "plugins cannot be read: Permission denied" in refusal(tmp_path)
 
 
@@ -122,7 +122,7 @@ def test_a_module_named_in_the_configuration(
     )
 
 
-def test_an_unknown_module_is_named_without_a_line_of_ours(tmp_path: Path) -> None:
+def test_the_error_for_an_unknown_module_shows_no_line_of_hookgw(tmp_path: Path) -> None:
     said = refusal(tmp_path, names=("no_such_module_x",))
     assert (
         "Plugin 'no_such_module_x' (module no_such_module_x) cannot be loaded: ModuleNotFoundError:" in said
@@ -131,7 +131,7 @@ def test_an_unknown_module_is_named_without_a_line_of_ours(tmp_path: Path) -> No
 
 @pytest.fixture
 def acme_distribution(tmp_path: Path, write_plugin: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed distribution that offers the entry point ``crm``."""
+    """Install a distribution with the entry point ``crm``."""
     write_plugin("acme_hookgw.py", FILTER, folder="site")
     info = tmp_path / "site" / "acme_hookgw-3.1.dist-info"
     info.mkdir()
@@ -149,24 +149,24 @@ def test_an_entry_point_is_a_plugin_with_a_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("acme_distribution")
-def test_one_module_by_name_and_entry_point_is_loaded_once(tmp_path: Path) -> None:
+def test_a_module_found_by_name_and_entry_point_is_loaded_once(tmp_path: Path) -> None:
     assert names(load(tmp_path, names=("acme_hookgw",))) == ["acme_hookgw"]
 
 
 @pytest.mark.usefixtures("acme_distribution")
-def test_two_plugins_of_one_name_stop_the_start(tmp_path: Path, write_plugin: Write) -> None:
+def test_two_plugins_with_one_name_stop_the_start(tmp_path: Path, write_plugin: Write) -> None:
     path = write_plugin("crm.py", FILTER)
-    assert f"Two plugins are called 'crm', {path} and entry point of acme-hookgw." in refusal(tmp_path)
+    assert f"Two plugins are called 'crm': {path} and entry point of acme-hookgw." in refusal(tmp_path)
     assert names(load(tmp_path, disabled=("crm",))) == ["crm", "crm"]
 
 
-def test_a_module_and_a_package_of_one_name_stop_the_start(tmp_path: Path, write_plugin: Write) -> None:
+def test_a_module_and_a_package_with_one_name_stop_the_start(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("crm.py", FILTER)
     write_plugin("crm/__init__.py", FILTER)
     assert "Two plugins are called 'crm'" in refusal(tmp_path)
 
 
-def test_a_file_reached_in_two_ways_is_loaded_once(tmp_path: Path, write_plugin: Write) -> None:
+def test_a_file_found_twice_is_loaded_once(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("crm.py", FILTER)
     (tmp_path / "linked").symlink_to(tmp_path / "plugins")
     assert names(load(tmp_path, folders=("plugins", "linked", "plugins"))) == ["crm"]
@@ -178,16 +178,16 @@ def test_disabled_plugins_are_listed_and_not_imported(tmp_path: Path, write_plug
     assert (info.enabled, info.error, info.hooks) == (False, None, ())
 
 
-def test_order_goes_before_where_they_were_found(tmp_path: Path, write_plugin: Write) -> None:
+def test_order_comes_first(tmp_path: Path, write_plugin: Write) -> None:
     for name in "abcd":
         write_plugin(f"{name}.py", FILTER)
-    loaded = load(tmp_path, order=("d", "b"))
+    loaded = load(tmp_path, order=("d", "d", "b"))
     assert names(loaded) == ["d", "b", "a", "c"]
     called = [found.plugin_name for found in reversed(loaded.manager.hook.hookgw_filter.get_hookimpls())]
     assert called == ["d", "b", "a", "c"]
 
 
-def test_names_in_the_settings_that_nobody_has_are_warned_of(tmp_path: Path) -> None:
+def test_unknown_names_in_the_settings_cause_a_warning(tmp_path: Path) -> None:
     with structlog.testing.capture_logs() as logs:
         load(tmp_path, disabled=("ghost",), order=("spook",), optional=("may_be_missing",))
     assert [(entry["setting"], entry["name"]) for entry in logs] == [
@@ -206,16 +206,16 @@ def test_names_in_the_settings_that_nobody_has_are_warned_of(tmp_path: Path) -> 
         ("import json\njson.loads('{')", 3, "JSONDecodeError: "),
     ],
 )
-def test_a_plugin_that_fails_at_import_is_named_with_file_and_line(
+def test_an_import_failure_is_reported_with_file_and_line(
     tmp_path: Path, write_plugin: Write, text: str, line: int, reason: str
 ) -> None:
     path = write_plugin("crm.py", text)
     said = refusal(tmp_path)
     assert f"Plugin 'crm' ({path}) cannot be loaded: {path}, line {line}: {reason}" in said
-    assert "add crm to plugins.disabled or plugins.optional" in said
+    assert "Fix the plugin, or add crm to plugins.disabled or plugins.optional." in said
 
 
-def test_the_line_is_in_the_part_of_the_package_that_failed(tmp_path: Path, write_plugin: Write) -> None:
+def test_an_import_failure_is_located_in_the_failing_submodule(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("crm/__init__.py", "from . import parts")
     parts = write_plugin("crm/parts.py", "raise RuntimeError('no key')")
     assert f"{parts}, line 2: RuntimeError: no key" in refusal(tmp_path)
@@ -227,7 +227,7 @@ def test_a_wrong_hook_stops_the_start(tmp_path: Path, write_plugin: Write) -> No
     assert f"Plugin 'crm' ({path}) cannot be loaded: hookgw has no hook hookgw_fitler. Did you mean" in said
 
 
-def test_every_failing_plugin_is_named(tmp_path: Path, write_plugin: Write) -> None:
+def test_all_failing_plugins_are_named(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("a.py", "1 / 0")
     write_plugin("b.py", "1 / 0")
     with pytest.raises(StartError) as caught:
@@ -235,7 +235,7 @@ def test_every_failing_plugin_is_named(tmp_path: Path, write_plugin: Write) -> N
     assert ["'a'" in caught.value.messages[0], "'b'" in caught.value.messages[1]] == [True, True]
 
 
-def test_an_optional_plugin_that_fails_is_shown_with_its_error(tmp_path: Path, write_plugin: Write) -> None:
+def test_a_failing_optional_plugin_is_listed_with_its_error(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("crm.py", "1 / 0")
     write_plugin("audit.py", FILTER)
     with structlog.testing.capture_logs() as logs:
@@ -250,19 +250,19 @@ def test_an_optional_plugin_that_fails_is_shown_with_its_error(tmp_path: Path, w
     ]
 
 
-def test_a_file_name_with_a_further_dot_is_refused(tmp_path: Path, write_plugin: Write) -> None:
+def test_a_file_name_with_a_second_dot_is_refused(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("crm.old.py", FILTER)
-    assert "crm.old.py: a plugin's file name has no dot but that of .py" in refusal(tmp_path)
+    assert "crm.old.py: the name of a plugin must not contain a dot" in refusal(tmp_path)
 
 
-def test_a_plugin_without_hooks_is_warned_of(tmp_path: Path, write_plugin: Write) -> None:
+def test_a_plugin_without_hooks_causes_a_warning(tmp_path: Path, write_plugin: Write) -> None:
     write_plugin("crm.py", "")
     with structlog.testing.capture_logs() as logs:
         load(tmp_path)
     assert [entry["event"] for entry in logs] == ["plugin has no hooks"]
 
 
-def test_objects_can_be_given(tmp_path: Path) -> None:
+def test_an_object_can_be_a_plugin(tmp_path: Path) -> None:
     mine = SimpleNamespace(hookgw_filter=hookimpl(lambda event: True))
     loaded = load_plugins(PluginsSettings(first_party=False), base=tmp_path, extra={"mine": mine})
     assert loaded.plugins == (
@@ -274,7 +274,7 @@ def test_objects_can_be_given(tmp_path: Path) -> None:
 FIRST_PARTY = ["evolution_envelope", "gateway_kinds", "message_filters", "simulator"]
 
 
-def test_first_party_plugins_come_by_the_same_door(tmp_path: Path) -> None:
+def test_first_party_plugins_are_loaded_by_default(tmp_path: Path) -> None:
     assert names(load_plugins(PluginsSettings(), base=tmp_path)) == FIRST_PARTY
 
 
@@ -282,19 +282,19 @@ def test_the_first_party_folder_can_be_switched_off(tmp_path: Path) -> None:
     assert load_plugins(PluginsSettings(first_party=False), base=tmp_path).plugins == ()
 
 
-def test_the_first_party_folder_configured_too_is_loaded_once() -> None:
+def test_the_first_party_folder_as_a_configured_folder_is_loaded_once() -> None:
     checkout = Path(__file__).parents[2]
     assert names(load_plugins(PluginsSettings(), base=checkout)) == FIRST_PARTY
     assert load_plugins(PluginsSettings(first_party=False), base=checkout).plugins == ()
 
 
 @pytest.mark.parametrize("first_party", [True, False])
-def test_in_a_clone_the_installed_plugins_count_and_further_ones_are_loaded(
+def test_in_a_checkout_the_installed_plugins_win_over_their_copies(
     tmp_path: Path, write_plugin: Write, monkeypatch: pytest.MonkeyPatch, first_party: bool
 ) -> None:
-    """``pip install .`` in a clone, and then ``hookgw serve`` in it: the folder has a copy of each."""
+    """``pip install .`` and then ``hookgw serve``, both in a checkout."""
     installed = Path(__file__).parents[2] / "plugins"
-    monkeypatch.setattr(sources, "first_party_folder", lambda: installed)
+    monkeypatch.setattr(discovery, "first_party_folder", lambda: installed)
     (tmp_path / "hookgw" / "plugins").mkdir(parents=True)
     (tmp_path / "hookgw" / "plugins" / "discovery.py").touch()
     write_plugin("message_filters.py", FILTER)
@@ -304,19 +304,19 @@ def test_in_a_clone_the_installed_plugins_count_and_further_ones_are_loaded(
     assert all(str(tmp_path) not in plugin.source for plugin in loaded.plugins if plugin.name != "crm")
 
 
-def test_elsewhere_a_plugin_with_the_name_of_a_first_party_one_stops_the_start(
+def test_a_plugin_with_the_name_of_a_first_party_plugin_stops_the_start(
     tmp_path: Path, write_plugin: Write
 ) -> None:
     write_plugin("message_filters.py", FILTER)
     assert "Two plugins are called 'message_filters'" in refusal(tmp_path, first_party=True)
 
 
-def test_an_installed_package_has_the_first_party_plugins_inside(
+def test_an_installed_package_contains_the_first_party_plugins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "hookgw"
     (package / "_first_party").mkdir(parents=True)
-    monkeypatch.setattr(sources, "__file__", str(package / "plugins" / "discovery.py"))
-    assert sources.first_party_folder() == package / "_first_party"
+    monkeypatch.setattr(discovery, "__file__", str(package / "plugins" / "discovery.py"))
+    assert discovery.first_party_folder() == package / "_first_party"
     (package / "_first_party").rmdir()
-    assert sources.first_party_folder() is None
+    assert discovery.first_party_folder() is None

@@ -1,4 +1,4 @@
-"""The manual for plugin authors says what is true: every hook, its signature, an example that works."""
+"""The manual for plugin authors covers every hook, with its signature and an example that works."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from quart_trio import QuartTrio
 import hookgw
 from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
 from hookgw.config.settings import PluginsSettings
-from hookgw.gateway.gateway import Gateway
 from hookgw.models.errors import ConfigError, Invalid
-from hookgw.plugins import hookspecs
-from hookgw.plugins.hook_check import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
+from hookgw.plugins import gateway_protocol, hookspecs
+from hookgw.plugins.gateway_protocol import PluginGateway
+from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 
@@ -37,15 +37,15 @@ SECTIONS = {match[1]: (match[2], match[3], match[4]) for match in _SECTION.findi
 FAILURES = MANUAL[MANUAL.index("What a failure does") : MANUAL.index("Cancellation")]
 
 
-def described(hook: str) -> str:
-    """A hookspec's signature as the manual writes it."""
+def signature_of(hook: str) -> str:
+    """Return a hookspec's signature as the manual writes it."""
     spec = getattr(hookspecs, hook)
     prefix = "async " if inspect.iscoroutinefunction(spec) else ""
     return prefix + hook + str(inspect.signature(spec)).replace("'", "")
 
 
 def example(hook: str) -> ModuleType:
-    """The example of a hook, as a module."""
+    """Run the example of a hook, and return it as a module."""
     module = ModuleType(f"example_of_{hook}")
     exec(compile(SECTIONS[hook][2], f"docs/plugins.md, {hook}", "exec"), vars(module))
     return module
@@ -62,8 +62,8 @@ def test_the_manual_has_every_hook_in_the_order_of_the_hookspecs() -> None:
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_the_signature_is_the_hookspecs(hook: str) -> None:
-    assert " ".join(SECTIONS[hook][0].split()) == described(hook)
+def test_the_signature_is_that_of_the_hookspec(hook: str) -> None:
+    assert " ".join(SECTIONS[hook][0].split()) == signature_of(hook)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -75,7 +75,7 @@ def test_the_example_registers(hook: str) -> None:
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-def test_the_docstring_says_it_too(hook: str) -> None:
+def test_every_hookspec_has_a_docstring(hook: str) -> None:
     assert inspect.getdoc(getattr(hookspecs, hook))
 
 
@@ -90,7 +90,7 @@ def test_the_manual_names_the_plain_hooks() -> None:
 
 
 @pytest.mark.parametrize("path", ["docs/plugins.md", "plugins/README.md"])
-def test_links_lead_somewhere(path: str) -> None:
+def test_links_have_a_target(path: str) -> None:
     page = ROOT / path
     text = page.read_text(encoding="utf-8")
     headings = {
@@ -101,7 +101,7 @@ def test_links_lead_somewhere(path: str) -> None:
         assert link in headings if link.startswith("#") else (page.parent / link.split("#")[0]).exists(), link
 
 
-def test_the_settings_that_the_manual_shows_exist() -> None:
+def test_the_settings_in_the_manual_exist() -> None:
     shown = set(re.findall(r"`plugins\.(\w+)", MANUAL)) | set(re.findall(r"^  (\w+):", MANUAL, re.MULTILINE))
     assert shown - {"url"} <= set(PluginsSettings.__struct_fields__)
 
@@ -123,7 +123,7 @@ def delivery_of(event: Event) -> Delivery:
         seq=7,
         event=event,
         registration="reg_1",
-        lane="https://app.example/hook",
+        lane="reg_1:0",
         accepted_at=1.0,
         position=7,
         queued_at=1.0,
@@ -168,13 +168,13 @@ def test_configure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [({"language": "fr"}, "language must be de, en or pt"), ({"lang": "de"}, "lang is no option")],
+    ("options", "message"),
+    [({"language": "fr"}, "language must be de, en or pt"), ({"lang": "de"}, "unknown option lang")],
 )
-def test_check_registration(tmp_path: Path, registration: Registration, options: Any, said: str) -> None:
+def test_check_registration(tmp_path: Path, registration: Registration, options: Any, message: str) -> None:
     hooks = hooks_with(example("hookgw_check_registration"), tmp_path)
     hooks.check_registration(with_plugins(registration, mine={"language": "de"}))
-    with pytest.raises(Invalid, match=said):
+    with pytest.raises(Invalid, match=message):
         hooks.check_registration(with_plugins(registration, mine=options))
 
 
@@ -237,7 +237,7 @@ async def test_delivered(tmp_path: Path, registration: Registration) -> None:
 
 
 class FakeClient:
-    """The gateway's client, which notes what is posted."""
+    """A client that records posts."""
 
     def __init__(self) -> None:
         self.posted: list[Any] = []
@@ -248,10 +248,10 @@ class FakeClient:
 
 
 async def started(hooks: Hooks) -> FakeClient:
-    """Run the plugin's ``hookgw_run``, and give the client that it was handed."""
+    """Run the plugin's ``hookgw_run`` with a client, and return the client."""
     client = FakeClient()
     for _, run in hooks.background():
-        await run(cast("Gateway", SimpleNamespace(http=client)))
+        await run(cast("PluginGateway", SimpleNamespace(http=client)))
     return client
 
 
@@ -269,9 +269,10 @@ async def test_lane_state(tmp_path: Path) -> None:
     hooks = hooks_with(module, tmp_path)
     seen = []
     for state in (LaneState.WAITING, LaneState.DELIVERING):
-        await hooks.notify("hookgw_lane_state", lane="https://app.example/", state=state)
-        seen.append(set(module.waiting))
-    assert seen == [{"https://app.example/"}, set()]
+        lane = {"lane": "reg_1:0", "registration": "reg_1", "partition": None, "url": "https://crm.example/"}
+        await hooks.notify("hookgw_lane_state", state=state, **lane)
+        seen.append(dict(module.waiting))
+    assert seen == [{"reg_1:0": "https://crm.example/"}, {}]
 
 
 async def test_operational_event(tmp_path: Path) -> None:
@@ -318,31 +319,37 @@ async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock
 
 class FakeLane(msgspec.Struct):
     lane: str
+    registration: str
+    url: str
     state: LaneState
     backlog: int = 3
 
 
-class FakeGateway:
-    def __init__(self, registration: Registration) -> None:
-        self.registration = registration
+def gateway_with(registration: Registration) -> PluginGateway:
+    """Return a gateway with this registration, three lanes, and only the parts that examples use."""
+    lanes = [
+        FakeLane("reg_1:0:0", "reg_1", registration.url, LaneState.WAITING),
+        FakeLane("reg_1:0:1", "reg_1", registration.url, LaneState.IDLE, backlog=1),
+        FakeLane("reg_2:0", "reg_2", "https://other.example", LaneState.IDLE),
+    ]
+    registrations = SimpleNamespace(of_instance=lambda name: [registration])
+    return cast("PluginGateway", SimpleNamespace(registrations=registrations, lanes=lambda: lanes))
 
-    def registrations_of(self, instance: str) -> list[Registration]:
-        return [self.registration]
 
-    def lanes(self) -> list[FakeLane]:
-        url = self.registration.url
-        return [FakeLane(f"{url}#1", LaneState.WAITING), FakeLane("https://other.example", LaneState.IDLE)]
-
-
-def as_gateway(registration: Registration) -> Any:
-    return FakeGateway(registration)
+@pytest.mark.parametrize("protocol", ["PluginGateway", "Events", "Instances", "Registrations"])
+def test_the_manual_names_everything_in_the_gateway_protocol(protocol: str) -> None:
+    section = MANUAL[MANUAL.index("## The gateway object") : MANUAL.index("## HTTP requests")]
+    members = [name for name in vars(getattr(gateway_protocol, protocol)) if not name.startswith("_")]
+    assert members
+    for name in members:
+        assert re.search(rf"gateway\.(\w+\.)?{name}\b", section), name
 
 
 async def test_routes(tmp_path: Path, registration: Registration) -> None:
     app = QuartTrio("example")
-    hooks_with(example("hookgw_routes"), tmp_path).routes(app, as_gateway(registration))
+    hooks_with(example("hookgw_routes"), tmp_path).routes(app, gateway_with(registration))
     answer = await app.test_client().get("/backlog/shop")
-    assert await answer.get_json() == {f"{registration.url}#1": 3}
+    assert await answer.get_json() == {registration.label: 4}
 
 
 def test_commands(tmp_path: Path) -> None:
@@ -356,5 +363,5 @@ async def test_run(
 ) -> None:
     ((name, run),) = hooks_with(example("hookgw_run"), tmp_path).background()
     with structlog.testing.capture_logs() as logs, trio.move_on_after(150):
-        await run(as_gateway(registration))
-    assert (name, [entry["count"] for entry in logs]) == ("mine", [1, 1])
+        await run(gateway_with(registration))
+    assert (name, [entry["urls"] for entry in logs]) == ("mine", [[registration.url]] * 2)

@@ -1,8 +1,4 @@
-"""What fails is started again, ever later."""
-
 from __future__ import annotations
-
-from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
@@ -12,17 +8,16 @@ from hookgw.plugins.supervise import restart_on_failure, run_once
 
 
 class Runs:
-    """A row of runs: how long each takes, and whether it fails."""
+    """Runs that each fail after a given time; one more returns."""
 
-    def __init__(self, *lengths: float, then: Callable[[], Awaitable[None]] | None = None) -> None:
-        self.began: list[float] = []
+    def __init__(self, *lengths: float) -> None:
+        self.started: list[float] = []
         self.failures: list[str] = []
         self._lengths = lengths
-        self._then = then
 
     async def run(self) -> None:
-        number = len(self.began)
-        self.began.append(trio.current_time())
+        number = len(self.started)
+        self.started.append(trio.current_time())
         if number == len(self._lengths):
             return
         await trio.sleep(self._lengths[number])
@@ -32,42 +27,40 @@ class Runs:
         self.failures.append(str(error))
 
 
-async def test_waits_grow_and_then_stay(autojump_clock: MockClock) -> None:
+async def test_waits_grow_to_a_limit(autojump_clock: MockClock) -> None:
     runs = Runs(*[0.0] * 7)
     await restart_on_failure(runs.run, runs.failed)
-    waits = [later - earlier for earlier, later in zip(runs.began, runs.began[1:], strict=False)]
+    waits = [later - earlier for earlier, later in zip(runs.started, runs.started[1:], strict=False)]
     assert waits == [1, 2, 5, 15, 60, 60, 60]
     assert runs.failures == [f"run {n}" for n in range(1, 8)]
 
 
-async def test_a_long_run_begins_the_row_of_waits_anew(autojump_clock: MockClock) -> None:
+async def test_a_long_run_resets_the_waits(autojump_clock: MockClock) -> None:
     runs = Runs(0, 60.0, 60.5, 0)
     await restart_on_failure(runs.run, runs.failed)
-    ends = [began + length for began, length in zip(runs.began, (0, 60.0, 60.5, 0), strict=False)]
-    waits = [began - end for end, began in zip(ends, runs.began[1:], strict=False)]
+    ends = [started + length for started, length in zip(runs.started, (0, 60.0, 60.5, 0), strict=False)]
+    waits = [started - end for end, started in zip(ends, runs.started[1:], strict=False)]
     assert waits == [1, 2, 1, 2]
 
 
-async def test_what_returns_is_not_run_again(autojump_clock: MockClock) -> None:
+async def test_a_function_that_returns_is_not_run_again(autojump_clock: MockClock) -> None:
     runs = Runs()
     await restart_on_failure(runs.run, runs.failed)
-    assert (len(runs.began), runs.failures) == (1, [])
+    assert (len(runs.started), runs.failures) == (1, [])
 
 
-async def test_even_an_exit_is_a_failure(autojump_clock: MockClock) -> None:
-    async def leave() -> None:
+async def test_system_exit_is_a_failure(autojump_clock: MockClock) -> None:
+    async def exit_alone() -> None:
         raise SystemExit(3)
 
-    async def leave_together() -> None:
+    async def exit_in_a_group() -> None:
         raise BaseExceptionGroup("both", [SystemExit(3), ValueError("x")])
 
-    assert isinstance(await run_once(leave), SystemExit)
-    assert isinstance(await run_once(leave_together), BaseExceptionGroup)
+    assert isinstance(await run_once(exit_alone), SystemExit)
+    assert isinstance(await run_once(exit_in_a_group), BaseExceptionGroup)
 
 
-async def test_cancellation_passes_even_beside_a_failure() -> None:
-    """A nursery that is cancelled while one of its tasks fails raises both in one group."""
-
+async def test_cancellation_passes_through_a_group_with_failures() -> None:
     async def fail_at_the_end() -> None:
         try:
             await trio.sleep_forever()

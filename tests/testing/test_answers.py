@@ -39,18 +39,18 @@ def wire_bytes(what: Answer) -> bytes:
         ),
     ],
 )
-def test_what_an_answer_puts_on_the_wire(options: dict[str, Any], expected: bytes) -> None:
+def test_the_bytes_of_an_answer(options: dict[str, Any], expected: bytes) -> None:
     assert wire_bytes(answer(**options)) == expected
 
 
-def test_waits_stand_where_they_were_asked_for() -> None:
+def test_waits_become_pauses() -> None:
     what = answer(body=b"x", wait=1, wait_body=2)
     assert [type(step) for step in what.steps] == [Pause, Send, Pause, Send]
     assert [step for step in what.steps if isinstance(step, Pause)] == [Pause(1), Pause(2)]
 
 
 @pytest.mark.parametrize(("part", "kinds"), [("head", [Drip, Send]), ("body", [Send, Drip])])
-def test_either_part_can_drip(part: Any, kinds: list[type]) -> None:
+def test_head_or_body_can_drip(part: Any, kinds: list[type]) -> None:
     what = answer(body=b"xy", drip=part, every=3, size=2)
     assert [type(step) for step in what.steps] == kinds
     drip = next(step for step in what.steps if isinstance(step, Drip))
@@ -58,22 +58,22 @@ def test_either_part_can_drip(part: Any, kinds: list[type]) -> None:
 
 
 @pytest.mark.parametrize("options", [{"keep_alive": False}, {"framing": "close"}])
-def test_the_last_answer_of_a_connection_closes_it(options: dict[str, Any]) -> None:
+def test_an_answer_that_ends_the_connection_closes_it(options: dict[str, Any]) -> None:
     assert answer(**options).steps[-1] == Close()
 
 
-def test_answers_compose() -> None:
+def test_then_and_after_add_steps() -> None:
     what = raw(b"abc").then(Reset()).after(Pause(1))
     assert what.steps == (Pause(1), Send(b"abc"), Reset())
 
 
-def test_a_redirect_names_its_place() -> None:
+def test_redirect_sets_the_location() -> None:
     assert b"307 Temporary Redirect" in wire_bytes(redirect(307, "http://other/"))
     assert b"location: http://other/\r\n" in wire_bytes(redirect(307, "http://other/"))
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 6])
-def test_a_cut_keeps_that_many_bytes_and_then_closes(size: int) -> None:
+def test_cut_keeps_the_first_bytes_and_closes(size: int) -> None:
     cut = Answer((Send(b"abc"), Pause(1), Drip(b"def"), Hang())).cut(size)
     assert wire_bytes(cut) == b"abcdef"[:size]
     assert cut.steps[-1] == Close()
@@ -81,24 +81,24 @@ def test_a_cut_keeps_that_many_bytes_and_then_closes(size: int) -> None:
     assert Hang() not in cut.steps
 
 
-def test_nothing_can_be_cut_to_nothing() -> None:
+def test_cut_of_an_empty_answer() -> None:
     assert Answer().cut(0).steps == (Close(),)
 
 
-def test_a_cut_ends_as_it_is_told() -> None:
+def test_cut_can_end_with_other_steps() -> None:
     assert raw(b"abc").cut(1, Pause(2), Reset()).steps == (Send(b"a"), Pause(2), Reset())
 
 
-def test_a_cut_beyond_the_end_is_a_mistake_of_the_test() -> None:
-    with pytest.raises(ValueError, match="ends 2 bytes before"):
+def test_a_cut_beyond_the_end_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the answer ends 2 bytes before the cut"):
         raw(b"abc").cut(5)
 
 
-def test_what_a_stream_sends_cannot_be_cut() -> None:
+def test_a_stream_cannot_be_cut() -> None:
     with pytest.raises(ValueError, match="cannot be cut"):
         Answer((Stream(lambda: [b"x"]),)).cut(1)
 
 
-def test_a_chunk_of_nothing_ends_the_body() -> None:
+def test_an_empty_chunk_ends_the_body() -> None:
     assert chunk(b"") == b"0\r\n\r\n"
     assert chunk(b"x" * 255) == b"ff\r\n" + b"x" * 255 + b"\r\n"

@@ -12,7 +12,7 @@ from hookgw.testing import FakeConnector, SentText
 
 
 class Sink:
-    """A session that notes what the connector did."""
+    """A session that records the connector's calls."""
 
     def __init__(self, instance: str) -> None:
         self.instance = instance
@@ -30,7 +30,7 @@ class Sink:
         self.done.append((state, reason, more))
 
 
-async def test_it_opens_and_gives_its_session() -> None:
+async def test_it_opens_and_has_a_session() -> None:
     connector, sink = FakeConnector(), Sink("shop")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connector.run, sink)
@@ -59,7 +59,7 @@ async def test_a_script_that_raises_fails_the_run() -> None:
     assert connector.runs == 2
 
 
-async def test_it_keeps_what_was_sent() -> None:
+async def test_it_records_sent_messages() -> None:
     connector, sink = FakeConnector("net"), Sink("shop")
     message = await connector.send_text(sink, "123", "hello")
     assert message["key"] == {"remoteJid": "123@fake", "fromMe": True, "id": "FAKE1"}
@@ -67,7 +67,7 @@ async def test_it_keeps_what_was_sent() -> None:
     assert connector.sent == [SentText("shop", "123", "hello")]
 
 
-async def test_it_refuses_when_told_to() -> None:
+async def test_it_refuses_while_refusal_is_set() -> None:
     connector = FakeConnector()
     connector.refusal = "The number is blocked."
     with pytest.raises(NetworkRefused, match="The number is blocked"):

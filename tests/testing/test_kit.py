@@ -1,4 +1,4 @@
-"""The gateway kit: a real gateway whose time the test moves."""
+"""The gateway kit: a real gateway on a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_an_event_arrives_signed(
     hookgw_receiver.verify(request, registration.secrets[0].value)
 
 
-async def test_time_passes_when_the_test_says_so(
+async def test_the_test_moves_the_clock(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     hookgw_receiver.will(answer(500), answer(500))
@@ -55,8 +55,8 @@ async def test_a_busy_lane_is_named(
     await hookgw_gateway.emit("MESSAGES_UPSERT", {})
     await hookgw_receiver.wait_for(1)
     with monkeypatch.context() as patch:
-        patch.setattr("hookgw.testing.kit._PATIENCE", 0.05)
-        with pytest.raises(TimeoutError, match=r"127\.0\.0\.1.*delivering, 1 pending"):
+        patch.setattr("hookgw.testing.kit._SETTLE_TIMEOUT", 0.05)
+        with pytest.raises(TimeoutError, match=r"still busy after 0\.05 s: .*delivering, 1 pending"):
             await hookgw_gateway.settled()
     hookgw_clock.jump(15)
     await hookgw_gateway.advance(2)
@@ -111,7 +111,7 @@ async def test_an_event_id_is_accepted_once(
     assert hookgw_receiver.ids == ["one"]
 
 
-async def test_a_fake_connector_is_a_connector(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_a_fake_connector_connects_and_sends(tmp_path: Path, hookgw_clock: MockClock) -> None:
     connector = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
         await kit.gateway.instances.create("shop", integration="fake")
@@ -143,7 +143,7 @@ async def test_a_broken_plugin_stops_the_start(tmp_path: Path, hookgw_clock: Moc
             pass
 
 
-async def test_without_the_mock_clock_it_says_what_to_do(tmp_path: Path) -> None:
+async def test_a_missing_mock_clock_is_explained(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="hookgw_clock"):
         async with open_kit(tmp_path):
             pass

@@ -1,4 +1,4 @@
-"""The receiver against a bare client: what it records, and each fault on the wire."""
+"""The receiver with a plain client: what it records, and each fault on the wire."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ async def read_all(stream: trio.abc.ReceiveStream) -> bytes:
 
 
 async def exchange(receiver: Receiver, request: bytes = POST) -> bytes:
-    """One request on a connection of its own; everything that came before the connection ended."""
+    """Send one request on a new connection, and return everything until the connection ends."""
     async with await connect(receiver) as stream:
         await stream.send_all(request)
         return await read_all(stream)
 
 
-async def test_it_records_what_came_and_answers_200() -> None:
+async def test_it_records_requests_and_answers_200() -> None:
     async with open_receiver() as receiver, await connect(receiver) as stream:
         await stream.send_all(POST)
         assert await read(stream, len(OK)) == OK
@@ -92,7 +92,7 @@ async def test_it_keeps_connections_alive_and_numbers_them() -> None:
 
 
 @pytest.mark.parametrize("asked", [b"Connection: close\r\n", b"HTTP/1.0"])
-async def test_it_closes_when_the_client_wants_that(asked: bytes) -> None:
+async def test_it_closes_if_the_client_asks_for_it(asked: bytes) -> None:
     request = (
         POST.replace(b"X-B: 2\r\n", asked) if asked.endswith(b"\n") else POST.replace(b"HTTP/1.1", asked)
     )
@@ -172,7 +172,7 @@ async def test_wait_for_waits() -> None:
         assert len(await receiver.wait_for(1)) == 1
 
 
-async def test_a_request_that_is_no_http_is_noted() -> None:
+async def test_a_request_that_is_not_http_is_a_fault() -> None:
     async with open_receiver() as receiver:
         assert await exchange(receiver, b"\x00garbage\r\n\r\n") == b""
     assert receiver.requests == []
@@ -180,7 +180,7 @@ async def test_a_request_that_is_no_http_is_noted() -> None:
     assert receiver.faults[0].startswith("connection 1: ")
 
 
-async def test_a_request_that_breaks_off_is_noted_and_not_recorded() -> None:
+async def test_an_incomplete_request_is_a_fault_and_not_recorded() -> None:
     async with open_receiver() as receiver, await connect(receiver) as stream:
         await stream.send_all(POST[:-1])
         await stream.send_eof()
@@ -201,7 +201,7 @@ async def test_a_request_that_breaks_off_is_noted_and_not_recorded() -> None:
         (answer().then(HalfClose()), OK),
     ],
 )
-async def test_what_is_sent_before_the_connection_ends(what: Answer, expected: bytes) -> None:
+async def test_bytes_sent_before_the_connection_ends(what: Answer, expected: bytes) -> None:
     async with open_receiver(default=what) as receiver:
         assert await exchange(receiver) == expected
 
@@ -214,7 +214,7 @@ async def test_a_reset_is_a_reset(what: Answer) -> None:
     assert isinstance(caught.value.__cause__, ConnectionResetError)
 
 
-async def test_an_endless_answer_goes_on_until_nobody_reads() -> None:
+async def test_an_endless_answer_ends_with_its_connection() -> None:
     endless = raw(b"").then(Stream(lambda: itertools.repeat(b"x" * 65536)))
     async with open_receiver(answers=[endless]) as receiver:
         async with await connect(receiver) as stream:
@@ -225,7 +225,7 @@ async def test_an_endless_answer_goes_on_until_nobody_reads() -> None:
             assert await read(stream, len(OK)) == OK
 
 
-async def test_a_hang_says_nothing_until_the_client_leaves() -> None:
+async def test_a_hang_sends_nothing_until_the_client_leaves() -> None:
     async with open_receiver(default=hang()) as receiver, await connect(receiver) as stream:
         await stream.send_all(POST)
         await receiver.wait_for(1)
@@ -233,7 +233,7 @@ async def test_a_hang_says_nothing_until_the_client_leaves() -> None:
         assert await read_all(stream) == b""
 
 
-async def test_pauses_follow_the_clock_of_the_test(mock_clock: MockClock) -> None:
+async def test_pauses_follow_the_mock_clock(mock_clock: MockClock) -> None:
     slow = answer(body=b"abc", wait=5, drip="body", every=2)
     head = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n"
     async with open_receiver(default=slow) as receiver, await connect(receiver) as stream:
@@ -271,7 +271,7 @@ async def test_the_default_can_be_early_too() -> None:
 @pytest.mark.parametrize(
     ("greeting", "expected"), [((Close(),), b""), ((Send(b"hi"), Pause(0), Close()), b"hi")]
 )
-async def test_a_greeting_comes_before_everything(
+async def test_a_greeting_comes_before_any_request(
     greeting: tuple[Send | Close, ...], expected: bytes
 ) -> None:
     async with open_receiver() as receiver:
@@ -281,7 +281,7 @@ async def test_a_greeting_comes_before_everything(
     assert receiver.requests == []
 
 
-async def test_it_goes_down_and_comes_back_on_the_same_port() -> None:
+async def test_it_stops_and_restarts_on_the_same_port() -> None:
     async with open_receiver(default=hang()) as receiver:
         port = receiver.port
         async with await connect(receiver) as stream:
@@ -360,7 +360,7 @@ async def test_it_speaks_tls(authority: trustme.CA) -> None:
                 await read_all(stream)
 
 
-async def test_a_client_that_does_not_trust_it_is_noted(authority: trustme.CA) -> None:
+async def test_a_client_that_does_not_trust_it_is_a_fault(authority: trustme.CA) -> None:
     async with open_receiver(ssl_context=server_context(authority)) as receiver:
         async with await open_tls(receiver, None) as stream:
             with pytest.raises(trio.BrokenResourceError):

@@ -86,7 +86,7 @@ class DeliveryRoutes:
         state, limit = given.get("state"), given.get("limit", str(DEFAULT_LIMIT))
         if state is not None and state not in [*DeliveryState]:
             raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {state[:64]!r}.")
-        # The length is checked before the conversion: int() of a very long text is slow.
+        # Six digits are enough, and int() raises an error of its own beyond 4,300.
         number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
         if not 1 <= number <= MAX_LIMIT:
             raise Invalid(f"limit must be a whole number from 1 to {MAX_LIMIT}.")

@@ -1,1 +1,1 @@
-"""``hookgw demo``: the whole main job in one terminal."""
+"""``hookgw demo``: the gateway, a simulated account and failing receivers in one terminal."""

@@ -1,4 +1,4 @@
-"""What the demo shows of each lane, gathered from the receivers and the gateway. No I/O."""
+"""The rows of the demo's table and its final verdict. No I/O."""
 
 from __future__ import annotations
 
@@ -15,54 +15,59 @@ class Row:
     """One lane.
 
     Attributes:
-        name: of the receiver; the URL of one that a visitor added.
-        receiver: how the receiver is, where we know it.
-        lane: what the lane is doing.
-        on_its_way: how many deliveries are pending.
-        ledger: the receiver's account; ``None`` for one that a visitor added.
-        last: the text that arrived last.
+        name: the receiver's name, or the URL if the user registered it.
+        receiver: the receiver's state; empty if it is unknown.
+        lane: the lane's state.
+        pending: how many deliveries are pending.
+        ledger: the receiver's ledger; ``None`` for a URL that the user registered.
+        last: the text of the last event that arrived.
     """
 
     name: str
     receiver: str = ""
     lane: LaneState = LaneState.IDLE
-    on_its_way: int = 0
+    pending: int = 0
     ledger: Ledger | None = None
     last: str = ""
 
 
 def rows(receivers: Sequence[DemoReceiver], lanes: Iterable[LaneStatistics]) -> list[Row]:
-    """The receivers' lanes, then those that visitors added."""
-    others = {lane.lane: lane for lane in lanes}
-    ours = [_row(receiver, others.pop(receiver.url, None)) for receiver in receivers]
-    return ours + [Row(name=lane.lane, lane=lane.state, on_its_way=lane.backlog) for lane in others.values()]
-
-
-def _row(receiver: DemoReceiver, lane: LaneStatistics | None) -> Row:
-    return Row(
-        name=receiver.name,
-        receiver=receiver.trouble.value,
-        lane=lane.state if lane else LaneState.IDLE,
-        on_its_way=lane.backlog if lane else 0,
-        ledger=receiver.ledger,
-        last=receiver.last.text if receiver.last else "",
-    )
+    """Return the rows of the receivers, then those of URLs that the user registered."""
+    by_url = {lane.url or lane.lane: lane for lane in lanes}
+    result = []
+    for receiver in receivers:
+        # Without events for a while, a lane ends: no lane means idle.
+        lane = by_url.pop(receiver.url, None)
+        row = Row(
+            name=receiver.name,
+            receiver=receiver.trouble.value,
+            lane=lane.state if lane else LaneState.IDLE,
+            pending=lane.backlog if lane else 0,
+            ledger=receiver.ledger,
+            last=receiver.last.text if receiver.last else "",
+        )
+        result.append(row)
+    return result + [Row(name=url, lane=lane.state, pending=lane.backlog) for url, lane in by_url.items()]
 
 
 def verdict(receivers: Sequence[DemoReceiver]) -> list[str]:
-    """A line for each receiver: what it was promised, and what became of it."""
-    return [f"{receiver.name:>4}: {_judged(receiver.ledger)}" for receiver in receivers]
-
-
-def _judged(ledger: Ledger) -> str:
-    retried = f" after {ledger.in_vain} attempts in vain" if ledger.in_vain else ""
-    if ledger.flawless:
-        return f"{ledger.arrived} of {ledger.accepted} events arrived once, in order, verified{retried}."
-    lacking = {"not arrived yet": ledger.missing, "not settled": ledger.unsettled}
-    named = named_counts({fault: count for fault, count in lacking.items() if count} | ledger.faults)
-    return f"{ledger.arrived} of {ledger.accepted} events arrived{retried}: {named}."
+    """Return a line for each receiver: how many events it should have got, and what arrived."""
+    lines = []
+    for receiver in receivers:
+        ledger = receiver.ledger
+        line = f"{receiver.name:>4}: {ledger.arrived} of {ledger.accepted} events arrived"
+        failed = ledger.failed_attempts
+        attempts = f" ({failed} failed attempt{'s' if failed > 1 else ''})" if failed else ""
+        if ledger.flawless:
+            lines.append(f"{line} once, in order, verified{attempts}.")
+        else:
+            # Ctrl-C during an outage leaves events pending on disk: they are late, not missing.
+            waiting = {"not delivered yet": ledger.missing, "not settled yet": ledger.unsettled}
+            problems = {name: count for name, count in waiting.items() if count} | ledger.faults
+            lines.append(f"{line}{attempts}: {named_counts(problems)}.")
+    return lines
 
 
 def named_counts(counts: Mapping[str, int]) -> str:
-    """Counts in words: ``2 repeated, 1 out of order``."""
+    """Return counts in words: ``2 repeated, 1 out of order``."""
     return ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -1,27 +1,27 @@
-"""What one receiver was promised and what it got. No I/O.
+"""Check that each accepted event arrives at a receiver once and in order. No I/O.
 
-The promise is kept by whoever observes the gateway (accepted, settled), what came is told by the
-receiver; neither side sees the other's.
+Two independent sources fill a ledger: an observer of the gateway reports what was accepted and settled, the
+receiver reports what arrived. A mistake of the gateway therefore cannot hide itself.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-REMEMBERED = 10_000
-"""How many ids of arrived events are kept to notice a repeat, so that a demo can run for days."""
+MAX_REMEMBERED = 10_000
+"""How many ids of arrived events are kept to detect a repeated one: the demo may run for days."""
 
 
 class Ledger:
     """The account of one receiver.
 
     Attributes:
-        accepted: how many events it was promised.
-        arrived: how many different ones it took.
-        repeated: how many it took a second time.
-        out_of_order: how many came in another order than they were accepted in.
-        unverified: how many requests had no good signature.
-        in_vain: how many attempts met a receiver that was down or failing.
+        accepted: how many events the gateway accepted for it.
+        arrived: how many different events arrived.
+        repeated: how many events arrived a second time.
+        out_of_order: how many events arrived in another order than they were accepted in.
+        unverified: how many requests had no valid signature.
+        failed_attempts: how many attempts failed because the receiver was down or answered 500.
     """
 
     def __init__(self) -> None:
@@ -30,31 +30,31 @@ class Ledger:
         self.repeated = 0
         self.out_of_order = 0
         self.unverified = 0
-        self.in_vain = 0
-        self._owed: set[str] = set()
-        self._early: set[str] = set()
+        self.failed_attempts = 0
+        self._missing: set[str] = set()
+        self._early: set[str] = set()  # arrived before the gateway reported their acceptance
         self._seen: dict[str, None] = {}
         self._unsettled: deque[str] = deque()
         self._last_seq = 0
 
     @property
     def missing(self) -> int:
-        """How many promised events have not come."""
-        return len(self._owed)
+        """How many accepted events have not arrived."""
+        return len(self._missing)
 
     @property
     def unsettled(self) -> int:
-        """How many came that the gateway has not counted as delivered yet."""
+        """How many events arrived that the gateway has not settled as delivered yet."""
         return len(self._unsettled)
 
     @property
     def complete(self) -> bool:
-        """Whether everything promised has come, and the gateway knows it."""
-        return not (self._owed or self._early or self._unsettled)
+        """Whether every accepted event has arrived and is settled."""
+        return not (self._missing or self._early or self._unsettled)
 
     @property
     def faults(self) -> dict[str, int]:
-        """What must never happen, by name, as far as it did."""
+        """What must never happen, by name, and how often it did. Empty if all is well."""
         counts = {
             "repeated": self.repeated,
             "out of order": self.out_of_order,
@@ -64,42 +64,47 @@ class Ledger:
 
     @property
     def flawless(self) -> bool:
-        """Whether every event came once, in order, and was verified."""
+        """Whether every event arrived once, in order, with a valid signature."""
         return self.complete and not self.faults
 
     def accept(self, event_id: str) -> None:
-        """The gateway accepted an event for this receiver. An event can arrive before this is told."""
+        """Record that the gateway accepted an event for this receiver."""
         self.accepted += 1
+        # The hook that reports the acceptance may run after the first attempt: the event is here already.
         if event_id in self._early:
             self._early.remove(event_id)
         else:
-            self._owed.add(event_id)
+            self._missing.add(event_id)
 
     def arrive(self, event_id: str) -> None:
-        """The receiver took an event whose signature is good."""
+        """Record that an event with a valid signature arrived."""
         if event_id in self._seen:
             self.repeated += 1
             return
-        self._remember(event_id)
+        # A dict keeps the order of insertion, so the oldest id can be dropped.
+        self._seen[event_id] = None
+        if len(self._seen) > MAX_REMEMBERED:
+            del self._seen[next(iter(self._seen))]
         self.arrived += 1
         self._unsettled.append(event_id)
-        if event_id in self._owed:
-            self._owed.remove(event_id)
+        if event_id in self._missing:
+            self._missing.remove(event_id)
         else:
             self._early.add(event_id)
 
     def settle(self, seq: int, event_id: str) -> None:
-        """The gateway counts an event as delivered; its ``seq`` is its place in the accepted order."""
+        """Record that the gateway settled an event as delivered.
+
+        Args:
+            seq: the event's place in the accepted order.
+            event_id: the event's id.
+        """
         is_next = bool(self._unsettled) and self._unsettled[0] == event_id
         if is_next:
             self._unsettled.popleft()
         elif event_id in self._unsettled:
             self._unsettled.remove(event_id)
+        # Compare both the order of arrival and the accepted order with the order of settling.
         if not is_next or seq <= self._last_seq:
             self.out_of_order += 1
         self._last_seq = max(self._last_seq, seq)
-
-    def _remember(self, event_id: str) -> None:
-        self._seen[event_id] = None
-        if len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]

@@ -1,4 +1,4 @@
-"""The plugin through which the demo sees what the gateway does."""
+"""The plugin by which the demo observes the gateway."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from hookgw.plugins.hookspecs import hookimpl
 
 
 class Observer:
-    """Enters what the gateway accepts and settles into the ledgers.
+    """Records in the ledgers what the gateway accepts and settles.
 
     Args:
-        instance: whose events are promised to every ledger.
-        ledgers: by the label of their registration.
+        instance: the instance of the demo. Events of other instances are ignored.
+        ledgers: by the label of the receiver's registration.
+
+    Attributes:
+        accepted: how many events of the instance were accepted.
     """
 
     def __init__(self, instance: str, ledgers: Mapping[str, Ledger]) -> None:
@@ -33,7 +36,7 @@ class Observer:
             await self._changed.wait()
 
     async def wait_complete(self) -> None:
-        """Wait until everything promised has arrived and is settled."""
+        """Wait until every accepted event has arrived at every receiver and is settled."""
         while not all(ledger.complete for ledger in self._ledgers.values()):
             await self._changed.wait()
 
@@ -43,24 +46,26 @@ class Observer:
             self.accepted += 1
             for ledger in self._ledgers.values():
                 ledger.accept(event.id)
-        self._tell()
+        self._notify()
 
     @hookimpl
     def hookgw_attempt(self, attempt: Attempt, registration: Registration) -> None:
         ledger = self._ledger(registration)
         if ledger is not None and attempt.outcome is not Outcome.DELIVERED:
-            ledger.in_vain += 1
+            ledger.failed_attempts += 1
 
     @hookimpl
     def hookgw_delivered(self, delivery: Delivery, registration: Registration) -> None:
         ledger = self._ledger(registration)
         if ledger is not None:
             ledger.settle(delivery.seq, delivery.event.id)
-        self._tell()
+        self._notify()
 
     def _ledger(self, registration: Registration) -> Ledger | None:
+        # The user may register other URLs, and create other instances.
         return self._ledgers.get(registration.label) if registration.instance == self._instance else None
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
+        # An event of Trio cannot be cleared: wake those who wait for this one, and replace it.
         self._changed.set()
         self._changed = trio.Event()

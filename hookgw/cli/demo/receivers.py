@@ -1,4 +1,4 @@
-"""The receivers of the demo: they verify, keep account, and have troubles when they are told."""
+"""The receivers of the demo: they verify requests, keep a ledger, and fail on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hookgw.testing.receiver import Receiver, open_receiver
 
 
 class Trouble(StrEnum):
-    """What can be wrong with a receiver, in the words that are shown."""
+    """What is wrong with a receiver, as the demo prints it."""
 
     NONE = "is up"
     REFUSES = "is down"
@@ -25,20 +25,20 @@ class Trouble(StrEnum):
 
 @asynccontextmanager
 async def open_demo_receiver(name: str) -> AsyncIterator[DemoReceiver]:
-    """Run a receiver on a free port of 127.0.0.1 for the length of the block."""
+    """Run a receiver on a free port of 127.0.0.1 until the block ends."""
     async with open_receiver() as receiver:
         yield DemoReceiver(name, receiver)
 
 
 class DemoReceiver:
-    """A verifying receiver.
+    """A receiver that verifies requests.
 
     Attributes:
         name: the label of its registration.
-        ledger: what it was promised and what it took.
-        trouble: what is wrong with it just now.
-        last: what arrived last.
-        keys: to verify with; set once its registration has a secret.
+        ledger: what should arrive, and what did.
+        trouble: what is wrong with it now.
+        last: the last event that arrived.
+        keys: verify with these keys; set when its registration has a secret.
     """
 
     def __init__(self, name: str, receiver: Receiver) -> None:
@@ -48,32 +48,34 @@ class DemoReceiver:
         self.last: ReceivedEvent | None = None
         self.keys: tuple[VerifyingKey, ...] = ()
         self._receiver = receiver
-        receiver.default = self._choose
+        receiver.default = self._respond
 
     @property
     def url(self) -> str:
-        """What is registered."""
+        """The URL to register."""
         return f"{self._receiver.url}{self.name}"
 
     async def begin(self, trouble: Trouble) -> None:
-        """Have a trouble from now on. What is being answered at this moment is answered still."""
+        """Start a trouble. It does not affect responses that have begun."""
         self.trouble = trouble
         if trouble is Trouble.REFUSES:
             await self._receiver.stop_listening()
 
     async def recover(self) -> None:
-        """Be well again, at the same address."""
+        """End the trouble; the URL stays the same."""
         await self._receiver.restart()
         self.trouble = Trouble.NONE
 
-    def _choose(self, request: Received) -> Answer:
+    def _respond(self, request: Received) -> Answer:
+        # The receiver of the test kit records every request; the demo may run for days.
         self._receiver.requests.clear()
+        # "is down" also lands here: a request may arrive just before the port closes.
         if self.trouble is not Trouble.NONE:
             return answer(500)
-        arrival = read_received_event(request, self.keys, time.time())
-        if not arrival.verified or arrival.id is None:
+        event = read_received_event(request, self.keys, time.time())
+        if not event.verified or event.id is None:
             self.ledger.unverified += 1
             return answer(401)
-        self.last = arrival
-        self.ledger.arrive(arrival.id)
+        self.last = event
+        self.ledger.arrive(event.id)
         return answer(200)

@@ -1,4 +1,4 @@
-"""Where the demo shows itself: a live table on a terminal, lines elsewhere."""
+"""The display of the demo: a live table on a terminal, lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import click
 import trio
@@ -16,129 +15,114 @@ from rich.table import Table
 from rich.text import Text
 
 from hookgw.cli.demo.board import Row, named_counts
-from hookgw.cli.demo.ledger import Ledger
 from hookgw.cli.demo.receivers import Trouble
 from hookgw.cli.output import printable
 from hookgw.models.deliveries import LaneState
 
-HAPPENINGS = 5
-"""How many sentences about what happened stay on the screen."""
-NAME_LENGTH = 16
-TEXT_LENGTH = 28
+MAX_MESSAGES = 5
+# With these limits the table fits into 80 columns, and with the last event into 120.
+MAX_NAME = 16
+MAX_TEXT = 28
 WIDE = 120
-"""Columns from which there is room for what arrived last."""
 
-Look = Callable[[], tuple[int, list[Row]]]
-"""Gives how many events were accepted, and the lanes."""
+ReadBoard = Callable[[], tuple[int, list[Row]]]
+"""Returns how many events were accepted, and the rows."""
 
 
-class Screen(Protocol):
-    """Shows the demo."""
+class PlainScreen:
+    """Prints a line per second if something changed."""
 
-    def tell(self, sentence: str) -> None:
+    def add_message(self, message: str) -> None:
         """Show that something happened."""
+        click.echo(f"{_clock()} -- {message}")
 
-    async def keep_showing(self, look: Look) -> None:
-        """Show what there is to see, again and again, until cancelled."""
+    async def run(self, read_board: ReadBoard) -> None:
+        """Refresh the display until cancelled."""
+        last = ""
+        while True:
+            line = summary(*read_board())
+            if line != last:
+                click.echo(f"{_clock()} {line}")
+            last = line
+            await trio.sleep(1)  # a log file or a CI job keeps every line
+
+
+class LiveScreen:
+    """Updates a table in place, with the latest messages below it."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
+
+    def add_message(self, message: str) -> None:
+        self._messages.append(f"{_clock()} {message}")
+
+    async def run(self, read_board: ReadBoard) -> None:
+        try:
+            while True:
+                self._draw(read_board)
+                await trio.sleep(0.2)
+        finally:
+            # The last picture stays on the terminal: show the final counts.
+            self._draw(read_board)
+
+    def _draw(self, read_board: ReadBoard) -> None:
+        accepted, rows = read_board()
+        head = Text(f"{accepted} events accepted. Each goes to every receiver.\n")
+        lines = [Text(), *(Text(line, style="dim") for line in self._messages)]
+        self._live.update(Group(head, table(rows, self._live.console.width), *lines), refresh=True)
+
+
+Screen = PlainScreen | LiveScreen
 
 
 @contextmanager
 def open_screen(console: Console) -> Iterator[Screen]:
-    """A screen that suits the console, for the length of the block."""
+    """Return a screen that suits the console and restore the console when the block ends."""
     if not console.is_terminal:
         yield PlainScreen()
         return
+    # The task in run() refreshes the table; auto_refresh would start a thread for it.
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         yield LiveScreen(live)
 
 
-class PlainScreen:
-    """Prints a line each second in which something changed."""
-
-    def tell(self, sentence: str) -> None:
-        click.echo(f"{_clock()} -- {sentence}")
-
-    async def keep_showing(self, look: Look) -> None:
-        last = ""
-        while True:
-            line = summary(*look())
-            if line != last:
-                click.echo(f"{_clock()} {line}")
-            last = line
-            await trio.sleep(1)
-
-
-class LiveScreen:
-    """A table that changes in its place; the sentences stand below it."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-        self._happenings: deque[str] = deque(maxlen=HAPPENINGS)
-
-    def tell(self, sentence: str) -> None:
-        self._happenings.append(f"{_clock()} {sentence}")
-
-    async def keep_showing(self, look: Look) -> None:
-        try:
-            while True:
-                self._show(look)
-                await trio.sleep(0.2)
-        finally:
-            self._show(look)
-
-    def _show(self, look: Look) -> None:
-        accepted, rows = look()
-        head = Text(f"{accepted} events accepted, each for every receiver\n")
-        lines = [Text(), *(Text(line, style="dim") for line in self._happenings)]
-        self._live.update(Group(head, table(rows, self._live.console.width), *lines), refresh=True)
-
-
 def summary(accepted: int, rows: Sequence[Row]) -> str:
-    """One line about everything."""
-    return f"accepted {accepted} | " + " | ".join(map(_summary, rows))
-
-
-def _summary(row: Row) -> str:
-    delivered = f" {row.ledger.arrived} delivered" if row.ledger else ""
-    pending = f" {row.on_its_way} on the way ({row.lane})" if row.on_its_way else ""
-    return f"{row.name}{delivered}{pending}"
+    """Return everything in one line."""
+    parts = [f"accepted {accepted}"]
+    for row in rows:
+        counts = [f"{row.ledger.arrived} delivered"] if row.ledger else []
+        counts += [f"{row.pending} pending ({row.lane})"] if row.pending else []
+        parts.append(f"{row.name} {', '.join(counts)}".rstrip())
+    return " | ".join(parts)
 
 
 def table(rows: Sequence[Row], width: int) -> Table:
-    """The lanes as a table that fits into ``width`` columns."""
+    """Return the rows as a table that fits into ``width`` columns, from 80."""
     drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("receiver", "", "its lane"):
-        drawn.add_column(heading, no_wrap=True)
-    for heading in ("on the way", "delivered", "in vain"):
-        drawn.add_column(heading, no_wrap=True, justify="right")
-    drawn.add_column("faults")
+    for heading in ("receiver", "state", "lane"):
+        drawn.add_column(heading, no_wrap=True, vertical="bottom")
+    for heading in ("pending", "delivered", "failed\nattempts"):
+        drawn.add_column(heading, no_wrap=True, justify="right", vertical="bottom")
+    drawn.add_column("faults", vertical="bottom")
     if width >= WIDE:
-        drawn.add_column("arrived last", no_wrap=True)
+        drawn.add_column("last event", no_wrap=True, vertical="bottom")
     for row in rows:
-        drawn.add_row(*_cells(row)[: len(drawn.columns)])
+        ledger = row.ledger
+        faults = named_counts(ledger.faults) if ledger else ""
+        cells = [
+            Text(_short(row.name, MAX_NAME), style="bold"),
+            Text(row.receiver, style="green" if row.receiver == Trouble.NONE else "red"),
+            Text(row.lane, style="yellow" if row.lane is LaneState.WAITING else ""),
+            # One pending delivery is normal: the one in flight.
+            Text(str(row.pending), style="yellow" if row.pending > 1 else ""),
+            Text(str(ledger.arrived) if ledger else "-", style="green" if ledger else ""),
+            Text(str(ledger.failed_attempts) if ledger else "-", style="dim"),
+            Text(faults or ("none" if ledger else "-"), style="bold red" if faults else "green"),
+            Text(_short(row.last, MAX_TEXT), style="dim"),
+        ]
+        drawn.add_row(*cells[: len(drawn.columns)])
     return drawn
-
-
-def _cells(row: Row) -> list[Text]:
-    return [
-        Text(_short(row.name, NAME_LENGTH), style="bold"),
-        Text(row.receiver, style="green" if row.receiver == Trouble.NONE else "red"),
-        Text(row.lane, style="yellow" if row.lane is LaneState.WAITING else ""),
-        Text(str(row.on_its_way), style="yellow" if row.on_its_way > 1 else ""),
-        *_counts(row.ledger),
-        Text(_short(row.last, TEXT_LENGTH), style="dim"),
-    ]
-
-
-def _counts(ledger: Ledger | None) -> list[Text]:
-    if ledger is None:
-        return [Text("-")] * 3
-    faults = named_counts(ledger.faults)
-    return [
-        Text(str(ledger.arrived), style="green"),
-        Text(str(ledger.in_vain), style="dim"),
-        Text(faults or "none", style="bold red" if faults else "green"),
-    ]
 
 
 def _short(text: str, length: int) -> str:

@@ -1,11 +1,11 @@
-"""Setting up and playing the demo."""
+"""Set up the demo, and run its course of events and outages."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,7 @@ import trio
 
 from hookgw.cli.demo import board
 from hookgw.cli.demo.observer import Observer
-from hookgw.cli.demo.receivers import DemoReceiver, open_demo_receiver
-from hookgw.cli.demo.scene import FOREVER, ONCE, play
+from hookgw.cli.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
 from hookgw.cli.demo.screens import Screen
 from hookgw.config.settings import (
     AuthSettings,
@@ -35,21 +34,35 @@ INSTANCE = "demo"
 RECEIVERS = ("crm", "n8n", "bot")
 MESSAGES_PER_SECOND = 10
 EVENTS = 60
-"""After how many `--once` ends."""
-PATIENCE = 20.0
+"""`--once` ends after this many events."""
+LAST_EVENTS_TIMEOUT = 20.0
 """Seconds that `--once` waits for the last events to arrive."""
 PORT = 8080
 
 
 @dataclass(frozen=True)
+class Outage:
+    """A trouble of one receiver: it begins after ``wait`` seconds and lasts for ``length`` seconds."""
+
+    wait: float
+    receiver: str
+    trouble: Trouble
+    length: float
+
+
+ONCE = (Outage(1.0, "n8n", Trouble.REFUSES, 1.5), Outage(0.5, "bot", Trouble.FAILS, 1.5))
+FOREVER = (Outage(4.0, "n8n", Trouble.REFUSES, 5.0), Outage(4.0, "bot", Trouble.FAILS, 5.0))
+
+
+@dataclass(frozen=True)
 class Stage:
-    """What the demo is played with.
+    """The parts of a running demo.
 
     Attributes:
-        gateway: open and listening.
-        receivers: registered at it.
-        observer: sees what the gateway does.
-        screen: shows it.
+        gateway: the gateway; its API is listening.
+        receivers: the receivers of its events.
+        observer: the plugin that observes the gateway.
+        screen: the display.
     """
 
     gateway: Gateway
@@ -58,7 +71,8 @@ class Stage:
     screen: Screen
 
     async def register(self) -> None:
-        """Create the instance and have its events posted to every receiver, signed."""
+        """Create the instance and register every receiver for its events."""
+        # Before connect(): the first message must go to every receiver, or the ledgers disagree.
         options = {"rate": MESSAGES_PER_SECOND, "connect_delay": "500ms"}
         await self.gateway.instances.create(INSTANCE, integration="simulator", options=options)
         for receiver in self.receivers:
@@ -67,55 +81,76 @@ class Stage:
             receiver.keys = tuple(verifying_key(secret.value) for secret in registration.secrets)
 
     async def play(self, *, once: bool) -> None:
-        """Have events, troubles and a picture of them; without ``once``, until cancelled."""
+        """Produce events and outages and display them. Return only with ``once``."""
         by_name = {receiver.name: receiver for receiver in self.receivers}
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.screen.keep_showing, self._look)
+            nursery.start_soon(self.screen.run, self._read_board)
             await self.gateway.instances.connect(INSTANCE)
-            await play(ONCE if once else itertools.cycle(FOREVER), by_name, self.screen.tell)
-            await self._finish()
-            nursery.cancel_scope.cancel()
+            outages = ONCE if once else itertools.cycle(FOREVER)
+            await run_outages(outages, by_name, self.screen.add_message)
+            await self.observer.wait_accepted(EVENTS)
+            await self.gateway.instances.logout(INSTANCE)
+            # After a timeout, the verdict names what is not delivered.
+            with trio.move_on_after(LAST_EVENTS_TIMEOUT):
+                await self.observer.wait_complete()
+            nursery.cancel_scope.cancel()  # ends the screen, which never returns
 
-    async def _finish(self) -> None:
-        await self.observer.wait_accepted(EVENTS)
-        await self.gateway.instances.logout(INSTANCE)
-        with trio.move_on_after(PATIENCE):
-            await self.observer.wait_complete()
-
-    def _look(self) -> tuple[int, list[board.Row]]:
+    def _read_board(self) -> tuple[int, list[board.Row]]:
         return self.observer.accepted, board.rows(self.receivers, self.gateway.lanes())
+
+
+async def run_outages(
+    outages: Iterable[Outage], receivers: Mapping[str, DemoReceiver], add_message: Callable[[str], None]
+) -> None:
+    """Run the outages in turn.
+
+    Args:
+        outages: may be endless.
+        receivers: by name.
+        add_message: called with a sentence at the start and the end of each outage.
+    """
+    for outage in outages:
+        await trio.sleep(outage.wait)
+        receiver = receivers[outage.receiver]
+        await receiver.begin(outage.trouble)
+        add_message(f"{receiver.name} {outage.trouble}")
+        await trio.sleep(outage.length)
+        await receiver.recover()
+        add_message(f"{receiver.name} is up again")
 
 
 @asynccontextmanager
 async def open_receivers() -> AsyncIterator[list[DemoReceiver]]:
-    """The demo's receivers, up, for the length of the block."""
+    """Run the demo's receivers until the block ends."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(open_demo_receiver(name)) for name in RECEIVERS]
 
 
 def demo_settings(folder: Path) -> Settings:
-    """Settings for a demo: data in that folder, a key of its own, and retries that one need not wait for."""
+    """Return settings with all data in a folder, a new key, and short waits between retries."""
+    with socket.socket() as probe:
+        # As the server does: a port whose last connections are in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", PORT))
+            port = PORT
+        except OSError:
+            port = 0  # any free port
     return Settings(
-        server=ServerSettings(bind=(f"127.0.0.1:{_free_port()}",), shutdown_grace=Duration(3)),
+        # Ctrl-C during an outage must not wait the usual 10 s.
+        server=ServerSettings(bind=(f"127.0.0.1:{port}",), shutdown_grace=Duration(3)),
+        # A new key each time: every user of this machine can reach the port.
         auth=AuthSettings(global_key=f"demo-{secrets.token_hex(8)}"),
         storage=StorageSettings(path=str(folder / "hookgw.db")),
         delivery=DeliverySettings(
             allow_networks=("127.0.0.0/8",),
+            # Long enough for the outage: an event that becomes a dead letter would count as missing.
             schedule=(Duration(0.3),) * 50,
             unreachable_first_wait=Duration(0.2),
             unreachable_max_wait=Duration(1),
         ),
+        # Not the plugins of the folder in which the demo happens to be started.
         plugins=PluginsSettings(folders=()),
+        # The outages are part of the demo: their warnings would tear the live table apart.
         log=LogSettings(level="error"),
     )
-
-
-def _free_port() -> int:
-    """The usual port, or 0 (any) where somebody has it."""
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind(("127.0.0.1", PORT))
-        except OSError:
-            return 0
-    return PORT

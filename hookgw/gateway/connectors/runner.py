@@ -1,7 +1,7 @@
-"""The connections of instances to their networks: one task and one session each.
+"""Runs connectors: one task and one session for each connected instance.
 
-A connector's failure is its instance's own: it is logged, the state becomes ``close``, and the
-connector is started again after a wait that grows.
+A connector's failure concerns its instance alone: it is logged, the state becomes ``close``, and the
+connector is restarted after a growing wait.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from hookgw.plugins.supervise import restart_on_failure
 
 logger = structlog.get_logger("hookgw.connector")
 
-_CODE_PATIENCE = 10.0
-"""How long ``connect`` waits for a code or an open connection, in seconds."""
-_STOP_PATIENCE = 5.0
-"""How long a connector that is cancelled may take to clean up before it is left alone."""
+_CODE_TIMEOUT = 10.0
+"""Seconds that ``connect`` waits for a QR code or an open connection."""
+_STOP_TIMEOUT = 5.0
+"""Seconds that a cancelled connector may take to clean up. After that, nobody waits for it."""
 
 
 class _Running(NamedTuple):
@@ -83,20 +83,20 @@ class Connectors:
             await trio.sleep_forever()
 
     def names(self) -> list[str]:
-        """The names of the connectors that there are."""
+        """Return the names of all connectors."""
         return sorted(self._connectors)
 
     def check_integration(self, name: str) -> None:
         """Raise :class:`Invalid` unless the name is empty or a connector's."""
         if name and name not in self._connectors:
             known = ", ".join(self.names()) or "none is installed"
-            raise Invalid(f"integration: there is no connector {name!r}; known ones: {known}.")
+            raise Invalid(f"integration: there is no connector {name!r}. Known connectors: {known}.")
 
     def start(self, instance: Instance) -> ConnectorSession:
-        """Start the instance's connector, unless it runs; the caller checked that there is one.
+        """Start an instance's connector, unless it runs; the caller has checked that there is one.
 
         Raises:
-            Unavailable: the gateway is stopping.
+            Unavailable: hookgw is shutting down.
         """
         session = self._sessions.get(instance.name)
         if session is None:
@@ -110,51 +110,46 @@ class Connectors:
         return session
 
     def is_running(self, name: str) -> bool:
-        """Whether the instance's connector runs."""
+        """Return whether an instance's connector runs."""
         return name in self._sessions
 
     async def wait_for_code(self, session: ConnectorSession) -> QRCode | None:
-        """Wait a moment for a connector's code.
+        """Wait a moment for a connector's QR code.
 
         Returns:
-            The code to scan; ``None`` where the connection is open, needs none, or has ended.
+            The code to scan; ``None`` if the connection is open, needs no code, or has ended.
         """
-        with trio.move_on_after(_CODE_PATIENCE):
+        with trio.move_on_after(_CODE_TIMEOUT):
             while session.qr_code is None and not _is_settled(session):
                 await session.changed.wait()
         return session.qr_code
 
     async def stop(self, name: str) -> None:
-        """End the instance's connector, if it runs, and tell of the closed connection."""
+        """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection."""
         session = self._sessions.pop(name, None)
         if session is not None:
             session.scope.cancel()
-            with trio.move_on_after(_STOP_PATIENCE):
+            with trio.move_on_after(_STOP_TIMEOUT):
                 await session.ended.wait()
             await self._close(session)
 
     def stop_all(self) -> None:
-        """End every connector, without telling of it: they are started again with the gateway."""
+        """End every connector without raising events: they start again with the gateway."""
         running, self._running = self._running, None
         if running is not None:
             running.nursery.cancel_scope.cancel()
 
     async def send_text(self, instance: Instance, number: str, text: str) -> dict[str, Any]:
-        """Send a text through the instance's connector and raise SEND_MESSAGE.
-
-        It goes on where the caller is cancelled: what reached the network is told of.
-
-        Raises:
-            Conflict: the instance has no connector, or is not connected.
-            NetworkRefused: the network said no, or did not answer.
-            Invalid: the connector cannot send this.
-            Unavailable: the gateway is stopping.
-        """
+        """Send a text through an instance's connector; see ``InstanceService.send_text``."""
         session = self._sessions.get(instance.name)
         if not instance.integration:
-            raise Conflict(f"The instance {instance.name!r} has no connector: its events come by HTTP alone.")
+            raise Conflict(
+                f"The instance {instance.name!r} has no connector: its events come only over HTTP."
+            )
         if session is None or session.state is not ConnectionState.OPEN:
             raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
+        # A task of the gateway's: if the caller goes away, the message that reached the network still raises
+        # its event.
         sending = OutgoingMessage(session, number, text)
         self._require_running().nursery.start_soon(sending.run, name=f"sending for {instance.name}")
         return await sending.result()
@@ -179,25 +174,24 @@ class Connectors:
             await logged_out(session.instance)
 
     async def _close(self, session: ConnectorSession) -> None:
-        with _forgiving(session):
+        with _logging_refusals(session):
             await session.close()
 
 
 async def _failed(session: ConnectorSession, error: BaseException) -> None:
-    """Tell of a connector's failure, before it is started again."""
     connector = session.connector.name
     logger.error("connector failed", instance=session.instance, connector=connector, exc_info=error)
-    with _forgiving(session):
+    with _logging_refusals(session):
         await session.set_state(ConnectionState.CLOSE, 500)
 
 
 @contextmanager
-def _forgiving(session: ConnectorSession) -> Iterator[None]:
-    """An event that the gateway itself raises and that is not taken (its instance is gone) is logged."""
+def _logging_refusals(session: ConnectorSession) -> Iterator[None]:
+    """Log an event that the gateway itself raises and cannot store, because its instance was deleted."""
     try:
         yield
     except HookgwError as error:
-        logger.warning("state not told", instance=session.instance, reason=str(error))
+        logger.warning("connection state not reported", instance=session.instance, reason=str(error))
 
 
 def _is_settled(session: ConnectorSession) -> bool:

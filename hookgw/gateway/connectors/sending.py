@@ -1,4 +1,4 @@
-"""One text message on its way through a connector."""
+"""Sends one text message through a connector."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hookgw.plugins.supervise import run_once
 
 logger = structlog.get_logger("hookgw.connector")
 
-SEND_PATIENCE = 30.0
-"""How long a connector may take to send, in seconds."""
-TELL_PATIENCE = 10.0
-"""How long the sender of a message waits for its SEND_MESSAGE to be on disk, in seconds."""
+SEND_TIMEOUT = 30.0
+"""Seconds that a connector may take to send."""
+EVENT_TIMEOUT = 10.0
+"""Seconds that the caller waits for SEND_MESSAGE to be on disk."""
 
 
 class OutgoingMessage:
-    """One message. :meth:`run` is a task of the gateway's: it goes on where the one who asked goes away."""
+    """One message. :meth:`run` is a task of the gateway, so that it goes on if the caller goes away."""
 
     def __init__(self, session: ConnectorSession, number: str, text: str) -> None:
         self._session = session
@@ -31,35 +31,35 @@ class OutgoingMessage:
         self._text = text
         self._message: dict[str, Any] | None = None
         self._error: HookgwError | None = None
-        self._sent, self._told = trio.Event(), trio.Event()
+        self._sent, self._reported = trio.Event(), trio.Event()
 
     async def run(self) -> None:
-        """Send, then raise SEND_MESSAGE. It raises nothing: the outcome is for :meth:`result`."""
+        """Send, then raise SEND_MESSAGE. The outcome, also a failure, is for :meth:`result`."""
         try:
             self._message = await self._send()
             self._sent.set()
-            await self._tell(self._message)
+            await self._report(self._message)
         except HookgwError as error:
             self._error = error
         finally:
             self._sent.set()
-            self._told.set()
+            self._reported.set()
 
     async def result(self) -> dict[str, Any]:
-        """Wait for the message: it is sent, and its event on disk unless the disk refuses for long.
+        """Wait until the message is sent and its event is on disk (unless the disk refuses for long).
 
         Raises:
-            NetworkRefused: the network said no, or did not answer, or the connector failed.
+            NetworkRefused: the network refused the message or did not answer, or the connector failed.
             Invalid: the connector cannot send this.
-            Unavailable: the gateway stopped meanwhile.
+            Unavailable: hookgw shut down meanwhile.
         """
         await self._sent.wait()
-        with trio.move_on_after(TELL_PATIENCE):
-            await self._told.wait()
+        with trio.move_on_after(EVENT_TIMEOUT):
+            await self._reported.wait()
         if self._error is not None:
             raise self._error
         if self._message is None:
-            raise Unavailable("hookgw stopped while it sent; nobody knows whether the message went out.")
+            raise Unavailable("hookgw shut down during the send. The message may or may not have been sent.")
         return self._message
 
     async def _send(self) -> dict[str, Any]:
@@ -68,16 +68,16 @@ class OutgoingMessage:
         async def send() -> None:
             answers.append(_checked(await self._connector.send_text(self._session, self._number, self._text)))
 
-        with trio.move_on_after(SEND_PATIENCE) as patience:
+        with trio.move_on_after(SEND_TIMEOUT) as patience:
             error = await run_once(send)
         if patience.cancelled_caught:
-            raise NetworkRefused(f"The network did not answer within {SEND_PATIENCE:g} s.")
+            raise NetworkRefused(f"The network did not answer within {SEND_TIMEOUT:g} s.")
         if error is not None:
             raise self._refusal(error) from error
         return answers[0]
 
     def _refusal(self, error: BaseException) -> HookgwError:
-        """What the caller hears of an error of the connector's."""
+        """Return the error that the caller gets for a connector's failure."""
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         if isinstance(error, Invalid | NetworkRefused):
@@ -86,12 +86,12 @@ class OutgoingMessage:
         logger.error("connector failed to send", instance=self._instance, connector=name, exc_info=error)
         return NetworkRefused(f"The connector {name!r} failed: {reason_of(error)}")
 
-    async def _tell(self, message: dict[str, Any]) -> None:
-        """Raise SEND_MESSAGE. The message has gone out, so what goes wrong here is not the sender's."""
+    async def _report(self, message: dict[str, Any]) -> None:
+        # The message is sent. A failure from here on must not make the caller send it again.
         try:
             await self._session.emit("SEND_MESSAGE", message)
         except HookgwError as error:
-            logger.warning("a sent message raised no event", instance=self._instance, reason=str(error))
+            logger.warning("SEND_MESSAGE not stored", instance=self._instance, reason=str(error))
 
     @property
     def _connector(self) -> Connector:
@@ -103,7 +103,6 @@ class OutgoingMessage:
 
 
 def _checked(message: object) -> dict[str, Any]:
-    """What a connector returned, if it is what it should be."""
     if not isinstance(message, dict):
         raise TypeError(f"send_text returned {type(message).__name__}; return the message as a dict")
     Event.encode(message)

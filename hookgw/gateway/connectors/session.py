@@ -21,14 +21,14 @@ Accept = Callable[[Sequence[Event]], Awaitable[object]]
 
 
 class ConnectorSession:
-    """One connected instance; what connectors see of it is :class:`hookgw.models.connectors.Session`.
+    """One connected instance. Connectors see it as :class:`hookgw.models.connectors.Session`.
 
     Attributes:
-        connector: runs it.
-        state, qr_code, sender: what the connector told last.
-        scope: what the connector runs under; cancelling it ends the connector.
-        changed: set, and replaced by a new one, when the state or the code changes, or the run ends.
-        ended: set once the connector's run is over for good.
+        connector: runs the session.
+        state, qr_code, sender: what the connector reported last.
+        scope: the connector runs in it; cancel it to end the connector.
+        changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
+        ended: set when the connector's run has ended for good.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ConnectorSession:
         return self._http
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        """Raise an event; waits while the gateway cannot take it, so a connector is held back."""
+        """Raise an event. Waits while the gateway cannot store it, which holds the connector back."""
         if self._is_closed:
             raise Conflict(f"This session of the instance {self.instance!r} is over.")
         event = Event(
@@ -89,7 +89,7 @@ class ConnectorSession:
                 return
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
-        """Keep the code for whoever connects, and raise QRCODE_UPDATED."""
+        """Keep the code for ``connect``, and raise QRCODE_UPDATED."""
         self.qr_code = qr_code
         self.announce()
         shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
@@ -98,7 +98,7 @@ class ConnectorSession:
         await self.emit("QRCODE_UPDATED", {"qrcode": shown})
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
-        """Keep the state and, where it changed, raise CONNECTION_UPDATE."""
+        """Keep the state and, if it has changed, raise CONNECTION_UPDATE."""
         wuid = more.get("wuid")
         if isinstance(wuid, str):
             self.sender = wuid
@@ -112,16 +112,14 @@ class ConnectorSession:
         await self.emit("CONNECTION_UPDATE", data)
 
     async def close(self) -> None:
-        """Tell that the connection is closed; from then on nothing more comes from this session.
-
-        A session outlives its instance where a plugin keeps it: another instance may have its name by then.
-        """
+        """Report the closed connection, and refuse further events of this session."""
+        # A plugin may keep the session after its instance is deleted, when another instance has the name.
         try:
             await self.set_state(ConnectionState.CLOSE, 401)
         finally:
             self._is_closed = True
 
     def announce(self) -> None:
-        """Wake whoever waits for a change."""
+        """Wake the tasks that wait for a change."""
         self.changed.set()
         self.changed = trio.Event()

@@ -1,4 +1,4 @@
-"""Dead letters as they are told of: each at once, and where many come, one telling a second. No I/O."""
+"""A digest of dead letters: the first is reported at once, further ones once a second together. No I/O."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import msgspec
 from hookgw.models.deliveries import Delivery
 
 REST = 1.0
-"""Seconds between two tellings of the dead letters of one registration."""
+"""Seconds between two reports of the dead letters of one registration."""
 
 
 class DeadLetterSummary(msgspec.Struct, kw_only=True):
     """Dead letters of one registration.
 
     Attributes:
-        registration: its id.
+        registration: the registration's id.
         count: how many.
-        reason: why the last of them was given up, a sentence.
-        delivery: the last of them; ``None`` where many were given up in one go.
+        reason: of the last one; a sentence.
+        delivery: the last one; ``None`` if many were parked together.
     """
 
     registration: str
@@ -30,26 +30,26 @@ class DeadLetterSummary(msgspec.Struct, kw_only=True):
 
 
 class _Held(msgspec.Struct):
-    """A registration that was told of a moment ago."""
+    """A registration that was reported a moment ago."""
 
     until: float
     letters: DeadLetterSummary | None = None
 
 
 class DeadLetterDigest:
-    """Holds back what comes within :data:`REST` of the last telling, and sums it up.
-
-    ``_held`` is in the order of ``until``: each registration goes to its end when it is told of.
+    """Holds back dead letters within :data:`REST` of the last report of their registration, and adds them
+    up.
     """
 
     def __init__(self) -> None:
+        # In the order of ``until``, because a registration moves to the end when it is reported.
         self._held: dict[str, _Held] = {}
 
     def add(self, letters: DeadLetterSummary, now: float) -> DeadLetterSummary | None:
-        """Take dead letters.
+        """Add dead letters.
 
         Returns:
-            What to tell of at once; ``None`` where they are held back until they are :meth:`due`.
+            What to report at once; ``None`` if they are held back until they are :meth:`due`.
         """
         held = self._held.get(letters.registration)
         if held is None:
@@ -61,12 +61,12 @@ class DeadLetterDigest:
 
     @property
     def next_due(self) -> float:
-        """When to ask for what is due; infinite where nothing is held."""
+        """When to call :meth:`due` next; infinite if nothing is held back."""
         return next((held.until for held in self._held.values()), math.inf)
 
     def due(self, now: float) -> list[DeadLetterSummary]:
-        """What to tell of now."""
+        """Return what to report now."""
         ripe = [name for name, _ in takewhile(lambda item: item[1].until <= now, self._held.items())]
-        told = [letters for name in ripe if (letters := self._held.pop(name).letters)]
-        self._held.update((letters.registration, _Held(now + REST)) for letters in told)
-        return told
+        due = [letters for name in ripe if (letters := self._held.pop(name).letters)]
+        self._held.update((letters.registration, _Held(now + REST)) for letters in due)
+        return due

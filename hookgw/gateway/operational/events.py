@@ -1,9 +1,9 @@
-"""Operational events: what hookgw tells those who operate it.
+"""Operational events: what hookgw reports to its operators.
 
-They are raised from within lanes and commits, so raising one never waits: it is queued, and tasks of
-their own hand it to plugins and put it into the outbox, addressed to the registration of
-``operations.url`` alone. From there it goes the way of every event, in a lane of its own. Nothing is
-raised about that lane or that registration, or there would be no end of it; the log tells of them.
+They are raised inside lanes and commits, so raising one never waits: it is queued. Separate tasks pass it
+to plugins and store it in the outbox, addressed to the registration of ``operations.url`` alone. From there
+it takes the path of every event, in a lane of its own. No event is raised about that lane or registration,
+because each would raise the next; the log reports them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append
 
 MOST_PENDING = 10_000
-"""Deliveries to ``operations.url`` that wait at most; what comes on top of that is lost, and logged."""
+"""The most pending deliveries to ``operations.url``. Further events are lost, and logged."""
 
 logger = structlog.get_logger("hookgw.operations")
 
@@ -95,28 +95,27 @@ class OperationalEvents:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether all that was raised was handed on; what is held back for a while does not count."""
+        """Whether all raised events were passed on, except for those held back by the digest."""
         return self._to_plugins.is_empty and self._to_url.is_empty
 
     async def drain(self) -> None:
-        """Hand on what was raised so far, and what is held back; for the end of the gateway.
+        """Pass on everything raised so far, including what the digest holds back; for the shutdown.
 
-        Where the disk refuses, or plugins take their time, what is left is lost: give it a deadline.
+        Set a deadline: plugins may be slow. If the disk refuses, the remaining events are lost.
         """
         self._closing.set()
         for letters in self._dead.due(float("inf")):
-            self._tell_of_dead(letters, self._registry.registration(letters.registration))
+            self._raise_dead(letters, self._registry.registration(letters.registration))
         await self._to_url.wait_empty()
         await self._to_plugins.wait_empty()
 
-    # What is observed. None of it waits.
+    # Reports. None of them waits.
 
     def registration_disabled(self, registration: Registration, reason: str) -> None:
-        """hookgw disabled a registration; the reason is a sentence."""
+        """Report that hookgw disabled a registration; the reason is a sentence."""
         self._raise(kinds.REGISTRATION_DISABLED, registration.id, registration, reason=reason)
 
     def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        """An attempt was made."""
         ended = self._lanes.attempted(delivery.lane, registration.id, attempt)
         if ended is not None:
             seconds = round(max(0.0, self._clock.wall() - ended.since), 3)
@@ -130,7 +129,6 @@ class OperationalEvents:
             self._raise(kinds.LANE_RECOVERED, registration.id, registration, **more)
 
     def lane_changed(self, lane: str, state: LaneState) -> None:
-        """A lane began to wait, or to deliver again, or ended."""
         if state is LaneState.IDLE:
             self._lanes.ended(lane)
         elif state is LaneState.WAITING and (failing := self._lanes.waits(lane)) is not None:
@@ -147,7 +145,7 @@ class OperationalEvents:
             )
 
     def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
-        """A registration's backlog has become high, or normal again."""
+        """Report that a registration's backlog has become high, or normal again."""
         self._raise(
             kinds.BACKLOG_HIGH if tally.is_high else kinds.BACKLOG_NORMAL,
             registration_id,
@@ -166,27 +164,26 @@ class OperationalEvents:
         count: int = 1,
         delivery: Delivery | None = None,
     ) -> None:
-        """Deliveries of a registration were given up.
+        """Report dead letters of a registration.
 
         Args:
-            registration_id, registration: whose they are; the second is ``None`` where it is deleted.
+            registration_id: of the registration.
+            registration: ``None`` if it was deleted.
             reason: a sentence.
             count: how many.
-            delivery: which one, where it is one.
+            delivery: the dead letter, if it is one.
         """
         if not count:
             return
         letters = DeadLetterSummary(
             registration=registration_id, count=count, reason=reason, delivery=delivery
         )
-        told = self._dead.add(letters, trio.current_time())
-        if told is not None:
-            self._tell_of_dead(told, registration)
+        due = self._dead.add(letters, trio.current_time())
+        if due is not None:
+            self._raise_dead(due, registration)
         self._held_back.set()
 
-    # How it is told.
-
-    def _tell_of_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
+    def _raise_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
         delivery = letters.delivery
         self._raise(
             kinds.DELIVERY_DEAD,
@@ -260,4 +257,4 @@ class OperationalEvents:
             while (due := self._dead.next_due) < float("inf"):
                 await trio.sleep_until(due)
                 for letters in self._dead.due(trio.current_time()):
-                    self._tell_of_dead(letters, self._registry.registration(letters.registration))
+                    self._raise_dead(letters, self._registry.registration(letters.registration))

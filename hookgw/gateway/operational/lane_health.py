@@ -1,4 +1,4 @@
-"""Which lanes fail, and which have recovered. No I/O."""
+"""Knows which lanes fail and which have recovered. No I/O."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _FAILURES = (Outcome.FAILED, Outcome.UNREACHABLE)
 
 
 class Failing(msgspec.Struct):
-    """A lane that fails.
+    """A failing lane.
 
     Attributes:
-        since: when the first attempt that failed began, in seconds since the epoch.
-        registration: the id of the registration at its head.
-        last: the newest of its failed attempts.
-        is_told: whether it was told of.
+        since: when the first failed attempt began, in seconds since the epoch.
+        registration: the id of the lane's registration.
+        last: the newest failed attempt.
+        is_reported: LANE_FAILING was raised.
     """
 
     since: float
     registration: str
     last: Attempt
-    is_told: bool = False
+    is_reported: bool = False
 
 
 class LaneHealth:
-    """Knows the lanes that fail, from their first failed attempt until they deliver again or end."""
+    """The failing lanes, from their first failed attempt until they deliver again or end."""
 
     def __init__(self) -> None:
         self._failing: dict[str, Failing] = {}
@@ -35,11 +35,11 @@ class LaneHealth:
         """Note an attempt.
 
         Returns:
-            The lane's row of failures, if this ends one that was told of.
+            The failures that this attempt ended, if they had been reported.
         """
         if attempt.outcome is Outcome.DELIVERED:
             ended = self._failing.pop(lane, None) if self._failing else None
-            return ended if ended is not None and ended.is_told else None
+            return ended if ended is not None and ended.is_reported else None
         if attempt.outcome in _FAILURES:
             failing = self._failing.setdefault(lane, Failing(attempt.at, registration, attempt))
             failing.registration, failing.last = registration, attempt
@@ -49,14 +49,14 @@ class LaneHealth:
         """Note that a lane began to wait.
 
         Returns:
-            Its row of failures, if that is to be told of.
+            Its failures, if they are to be reported now.
         """
         failing = self._failing.get(lane)
-        if failing is None or failing.is_told:
+        if failing is None or failing.is_reported:
             return None
-        failing.is_told = True
+        failing.is_reported = True
         return failing
 
     def ended(self, lane: str) -> None:
-        """Forget a lane that ended, since nothing is pending in it."""
+        """Forget a lane that ended."""
         self._failing.pop(lane, None)

@@ -1,4 +1,4 @@
-"""Operational events on their way to one place, in order, without holding up whoever raised them."""
+"""A queue between the code that raises operational events and one place that they go to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import trio
 from hookgw.models.events import Event
 
 MOST_WAITING = 10_000
-"""How many events wait in memory for one place; what comes on top of that is lost, and logged."""
+"""The most events that wait in memory for one place. Further events are lost, and logged."""
 BATCH = 100
-"""How many are sent together at most."""
+"""The most events that are sent together."""
 
 logger = structlog.get_logger("hookgw.operations")
 
@@ -36,7 +36,7 @@ class EventQueue:
     def put(self, event: Event) -> None:
         """Queue an event. Never waits."""
         if len(self._waiting) >= MOST_WAITING:
-            logger.error("operational event lost: too many wait", place=self._place, kind=event.kind)
+            logger.error("operational event lost: too many are queued", place=self._place, kind=event.kind)
             return
         self._waiting.append(event)
         if self._empty.is_set():
@@ -57,9 +57,9 @@ class EventQueue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything that was queued is sent."""
+        """Whether everything queued has been sent."""
         return self._empty.is_set()
 
     async def wait_empty(self) -> None:
-        """Wait until everything that was queued is sent."""
+        """Wait until everything queued has been sent."""
         await self._empty.wait()

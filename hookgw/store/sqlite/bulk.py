@@ -1,9 +1,9 @@
 """Many rows in one statement.
 
-Python gives up its lock and takes it back round each step of a statement, and beside a busy Trio
-thread each time costs a wait. So a commit should take few steps, however many rows it writes:
-rows are bound to one multi-row ``VALUES``, filled up to the next power of two with rows of NULL,
-which keeps the number of different statements small enough to stay prepared.
+Python releases and takes back its lock around each step of a statement, and beside a busy Trio thread each
+time costs a wait. A commit should therefore take few steps, however many rows it writes: the rows are bound
+to one multi-row ``VALUES``, filled up to the next power of two with rows of NULL. That keeps the number of
+different statements small enough for all of them to stay prepared.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ MAX_ROWS = 512
 
 
 class Bulk:
-    """A statement that reads rows from a ``VALUES`` table called ``given``.
+    """A statement that reads rows from a ``VALUES`` table named ``given``.
 
     Args:
         before: the statement up to the table.
         columns: how many columns the rows have; their names are ``column1`` and up.
-        after: the rest. It must pass over rows whose ``column1`` is NULL.
+        after: the rest. It must skip rows whose ``column1`` is NULL.
     """
 
     def __init__(self, before: str, columns: int, after: str) -> None:
@@ -32,25 +32,21 @@ class Bulk:
         self._statements: dict[int, str] = {}
 
     def run(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Run it over all rows, in order; return how many rows it changed.
+        """Run the statement over all rows, in order; return how many rows it changed.
 
         Raises:
-            sqlite3.Error: as the statement does; some rows may be done.
+            sqlite3.Error: from the statement; earlier rows may be done.
         """
-        return sum(
-            self._run(connection, rows[start : start + MAX_ROWS]) for start in range(0, len(rows), MAX_ROWS)
-        )
-
-    def _run(self, connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
-        size = 1 << (len(rows) - 1).bit_length()
-        values = list(chain.from_iterable(rows))
-        values += [None] * ((size - len(rows)) * self._columns)
-        return connection.execute(self._statement(size), values).rowcount
-
-    def _statement(self, size: int) -> str:
-        statement = self._statements.get(size)
-        if statement is None:
-            row = f"({', '.join('?' * self._columns)})"
-            table = f"(VALUES {', '.join([row] * size)}) AS given"
-            statement = self._statements[size] = f"{self._before} {table} {self._after}"
-        return statement
+        changed = 0
+        for start in range(0, len(rows), MAX_ROWS):
+            part = rows[start : start + MAX_ROWS]
+            size = 1 << (len(part) - 1).bit_length()
+            statement = self._statements.get(size)
+            if statement is None:
+                row = f"({', '.join('?' * self._columns)})"
+                table = f"(VALUES {', '.join([row] * size)}) AS given"
+                statement = self._statements[size] = f"{self._before} {table} {self._after}"
+            values = list(chain.from_iterable(part))
+            values += [None] * ((size - len(part)) * self._columns)
+            changed += connection.execute(statement, values).rowcount
+        return changed

@@ -1,31 +1,34 @@
-"""The data file: making it, connecting to it, and what its errors mean."""
+"""The data file: creating it, locking it, connections to it, and the meaning of its errors."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import structlog
+import trio
 
 from hookgw.config.file_permissions import first_trouble
 from hookgw.models.errors import StartError, StorageUnavailable
-from hookgw.store.sqlite.lock import hold_lock
-from hookgw.store.sqlite.migrations import migrate
+from hookgw.store.sqlite.schema import migrate
 
+T = TypeVar("T")
 logger = structlog.get_logger("hookgw.store")
 
 OLDEST_SQLITE = (3, 38, 0)
 """The first with ``UPDATE … FROM``, ``RETURNING`` and the JSON functions always built in."""
 
 BESIDE = ("-wal", "-shm", ".lock")
-"""How the names of the files end that are kept beside a data file."""
+"""How the names of the files that are kept beside a data file end."""
 
 WAL_PAGES = 4000
-"""From how many pages on the write-ahead log is to begin anew: 16 MiB."""
+"""The number of pages (16 MiB) from which the write-ahead log is to start over."""
 
 _BUG = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_SCHEMA}
 
@@ -36,8 +39,8 @@ class Connections(NamedTuple):
     Attributes:
         writer: the only one that writes.
         lanes: for the refills of lanes.
-        queries: for everything else that reads, so that a long listing holds no lane up.
-        checkpoints: folds the write-ahead log into the file, as no other connection does by itself.
+        queries: for all other reads, so that a long list does not hold lanes up.
+        checkpoints: folds the write-ahead log into the file; no other connection does.
     """
 
     writer: sqlite3.Connection
@@ -48,34 +51,98 @@ class Connections(NamedTuple):
 
 @contextmanager
 def open_database(path: Path) -> Iterator[Connections]:
-    """Lock, make and migrate a data file, and hold connections to it for the length of a block.
+    """Lock, create and migrate a data file, and hold connections to it for the length of a block.
 
-    A missing directory is made with mode 0700, a missing file with 0600; where others can write, the
-    start is refused. At the end the write-ahead
-    log is folded into the file, the connections are closed and the lock is given up.
+    A missing directory is created with mode 0700, a missing file with 0600. At the end the write-ahead log
+    is folded into the file, the connections are closed, and the lock is released.
 
     Raises:
-        StartError: the file is in use, damaged, not hookgw's or too new, or it cannot be made or
-            written; the message names it and says what to do.
+        StartError: the file is in use, damaged, not hookgw's, too old or too new, others can write to it, or
+            it cannot be created or written. The message names the file and says what to do.
     """
-    _check_sqlite()
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        wanted = ".".join(map(str, OLDEST_SQLITE))
+        raise StartError(
+            f"This Python has SQLite {sqlite3.sqlite_version}; hookgw needs {wanted} or newer.",
+            "Use a Python that was built with a newer SQLite.",
+        )
     with ExitStack() as stack:
         with start_errors(path):
-            _make(path)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # SQLite and the lock follow a link, so the permissions of the file itself count.
+            keep_private(path.resolve())
+            # SQLite would create it with the modes of the umask.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             stack.enter_context(hold_lock(path.resolve()))
             writer = stack.enter_context(closing(_connect(path, cache_kib=32768)))
             migrate(writer, path)
-            lanes = stack.enter_context(closing(_connect_reader(path)))
-            queries = stack.enter_context(closing(_connect_reader(path)))
+            lanes = stack.enter_context(closing(_connect(path, cache_kib=8192, query_only=True)))
+            queries = stack.enter_context(closing(_connect(path, cache_kib=8192, query_only=True)))
             checkpoints = stack.enter_context(closing(_connect(path, cache_kib=64)))
         yield Connections(writer, lanes, queries, checkpoints)
 
 
 @contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
-    """Raise what the disk does to a block as :class:`~hookgw.models.errors.StorageUnavailable`.
+def hold_lock(database: Path) -> Iterator[None]:
+    """Hold the lock of a data file for the length of a block: one process at a time.
 
-    Other errors, which are bugs or bad values, pass.
+    The lock is ``flock`` on a file beside the data file, ``<name>.lock``, which stays there. The kernel
+    releases it with the process, so a process that died is no obstacle.
+
+    Raises:
+        StartError: another process holds it; the message names the file and the process.
+        OSError: the lock file cannot be created.
+    """
+    path = database.with_name(database.name + ".lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise StartError(
+                f"The data file {database} is in use by another hookgw, process {holder} (it holds {path}).",
+                "Stop that process, or set storage.path to another file.",
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class Reader:
+    """A connection that reads, one call at a time, in worker threads beside the commits.
+
+    Args:
+        connection: for this reader alone. The caller closes it.
+        path: the file, for messages.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._limiter = trio.CapacityLimiter(1)
+
+    async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a function on the connection. Cancellation takes effect before or after it.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+            Exception: from the function.
+        """
+        return await trio.to_thread.run_sync(partial(self._call, function), limiter=self._limiter)
+
+    def _call(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        with storage_errors(self._path):
+            return function(self._connection)
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Raise errors of the disk as :class:`~hookgw.models.errors.StorageUnavailable`.
+
+    Other errors of SQLite are bugs or bad values, and pass unchanged.
     """
     try:
         yield
@@ -88,37 +155,44 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def is_disk_error(error: BaseException) -> bool:
-    """Whether an error tells of the disk (full, read-only, locked, damaged), and not of a bug."""
+    """Return whether an error is one of the disk (full, read-only, locked, damaged), not a bug."""
+    # The subclasses of DatabaseError say what the caller did wrong: IntegrityError, ProgrammingError, …
     if type(error) not in (sqlite3.OperationalError, sqlite3.DatabaseError):
         return False
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF not in _BUG
 
 
-def _check_sqlite() -> None:
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        wanted = ".".join(map(str, OLDEST_SQLITE))
+@contextmanager
+def start_errors(path: Path) -> Iterator[None]:
+    """Raise errors of the disk as :class:`~hookgw.models.errors.StartError`."""
+    try:
+        yield
+    except OSError as error:
         raise StartError(
-            f"This Python has SQLite {sqlite3.sqlite_version}; hookgw needs {wanted} or newer.",
-            "Use a Python that was built with a newer SQLite.",
-        )
-
-
-def _make(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    keep_private(path.resolve())
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            f"The data file {path} cannot be opened: {error.strerror} ({error.filename}).",
+            "Make its directory writable for hookgw, or set storage.path to another file.",
+        ) from error
+    except sqlite3.Error as error:
+        advice = "Make the file and its directory writable for hookgw, and check that the disk has space."
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            advice = (
+                "It is damaged or not a data file. Replace it with a backup, or move it away to start anew."
+            )
+        raise StartError(
+            f"The data file {path} cannot be used: {error} ({error.sqlite_errorname}).", advice
+        ) from error
 
 
 def keep_private(path: Path) -> None:
-    """Refuse a data file, or its folder, that others can write to; let nobody else read the file.
+    """Refuse a data file or folder that others can write to; make a file readable by its owner only.
 
     Args:
-        path: the data file itself, no link to it. It and what SQLite and we keep beside it may be missing.
+        path: the data file itself, not a link to it. The file and the files beside it may be missing.
 
     Raises:
-        StartError: others can write there; the message has the command that mends it.
-        OSError: it cannot be looked at, or not changed.
+        StartError: others can write there; the message has the command that fixes it.
+        OSError: a file cannot be examined or changed.
     """
     files = [path, *(path.with_name(path.name + suffix) for suffix in BESIDE)]
     trouble = first_trouble([path.parent, *files])
@@ -128,10 +202,10 @@ def keep_private(path: Path) -> None:
         status = file.stat()
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             file.chmod(0o600)
-            logger.warning("a file that others could read is ours alone now", file=str(file))
+            logger.warning("file was readable by others, mode set to 0600", file=str(file))
 
 
-def _connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
+def _connect(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5
     )
@@ -140,38 +214,12 @@ def _connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+        # A commit that folds the log takes ten times as long as others; see checkpoints.py.
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute(f"PRAGMA journal_size_limit = {WAL_PAGES * 4096}")
+        if query_only:
+            connection.execute("PRAGMA query_only = ON")
     except sqlite3.Error:
         connection.close()
         raise
     return connection
-
-
-def _connect_reader(path: Path) -> sqlite3.Connection:
-    connection = _connect(path, cache_kib=8192)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
-
-
-@contextmanager
-def start_errors(path: Path) -> Iterator[None]:
-    """Raise what the disk does to a block as :class:`~hookgw.models.errors.StartError`."""
-    try:
-        yield
-    except OSError as error:
-        raise StartError(
-            f"The data file {path} cannot be opened: {error.strerror} ({error.filename}).",
-            "Make its directory writable for hookgw, or set storage.path to another file.",
-        ) from error
-    except sqlite3.Error as error:
-        raise StartError(
-            f"The data file {path} cannot be used: {error} ({error.sqlite_errorname}).", _advice(error)
-        ) from error
-
-
-def _advice(error: sqlite3.Error) -> str:
-    damaged = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    if error.sqlite_errorcode & 0xFF in damaged:
-        return "It is damaged or no data file: put a backup in its place, or move it away to start anew."
-    return "Make the file and its directory writable for hookgw and see that the disk has space."

@@ -1,17 +1,31 @@
-"""The history: deliveries listed, found and pruned. SQL alone; the caller owns the transaction."""
+"""The history: deliveries listed, found, and removed when they are too old or too many."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
+import trio
 
+from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome, parse_delivery_id
+from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
-from hookgw.store.records import DeliveryQuery, DeliveryReport, DeliverySummary, micros, seconds
+from hookgw.store.records import (
+    DeliveryPage,
+    DeliveryQuery,
+    DeliveryReport,
+    DeliverySummary,
+    micros,
+    seconds,
+)
+from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.settle import remove
+from hookgw.store.sqlite.transaction import Transaction
 
 _SUMMARY = """json_array(d.seq, e.id, k.name, substr(i.name, 2), e.time, r.name, l.name, d.state, d.reason,
     d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
@@ -33,25 +47,23 @@ _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer
 
 _OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*), max(finished_at) FROM (
     SELECT seq, event, finished_at FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)"""
-_EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
-    WHERE seq IN (SELECT value FROM json_each(?))"""
-_REMOVE = (
-    "DELETE FROM attempts WHERE delivery IN (SELECT value FROM json_each(:seqs))",
-    "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))",
-    "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))",
-    """DELETE FROM events WHERE seq IN (SELECT value FROM json_each(:events))
-        AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = events.seq)""",
-)
 _PRUNE_UNHEARD = """DELETE FROM events WHERE seq IN (
     SELECT seq FROM events INDEXED BY unheard WHERE heard = 0 AND accepted_at < ? LIMIT ?)"""
+# Two numbers that the file keeps: it costs next to nothing.
 _USED = """SELECT (page_count - freelist_count) * page_size
     FROM pragma_page_count, pragma_freelist_count, pragma_page_size"""
 # An event is a row of about 60 bytes beside its payload. As many as fit share a page of 4,096 bytes; a
-# larger one fills pages of its own, and its rest shares one. All else of a delivery takes 210 bytes.
+# larger one fills pages of its own, and its rest shares one. All else of a delivery takes 210 bytes. The
+# walk through the index takes 0.1 s for a million pending deliveries, beside the commits.
 _NEEDED = """SELECT
     (SELECT coalesce(sum(210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)), size + 400)), 0)
         FROM deliveries INDEXED BY outbox WHERE state = 'pending')
     + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)"""
+
+PRUNE_STEP = 200
+PRUNE_REST = 0.01
+"""Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
+and pruning still keeps pace with 10,000 deliveries a second."""
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -82,24 +94,58 @@ _row_of = msgspec.json.Decoder(_Row).decode
 _rows_of = msgspec.json.Decoder(list[_Row]).decode
 
 
-def list_deliveries(connection: sqlite3.Connection, query: DeliveryQuery) -> list[DeliverySummary]:
-    """The newest deliveries that a query asks for, the newest first."""
-    conditions, given = _conditions(query)
-    chosen = f"""SELECT seq FROM deliveries
-        WHERE instance = (SELECT number FROM names WHERE name = :instance) {conditions}
-        ORDER BY seq DESC LIMIT :limit"""  # noqa: S608 - made of the conditions below alone
-    statement = f"""SELECT json_group_array(json(line)) FROM (
-        SELECT {_SUMMARY} AS line FROM ({chosen}) c
-        CROSS JOIN deliveries d ON d.seq = c.seq {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608
-    return [_summary(row) for row in _rows_of(connection.execute(statement, given).fetchone()[0])]
+class SqliteHistory:
+    """The finished deliveries; see :class:`hookgw.store.protocol.History`.
+
+    Args:
+        commits: writes.
+        reader: reads.
+        clock: gives the time up to which deliveries may go when the history is too large.
+    """
+
+    def __init__(self, commits: GroupCommit, reader: Reader, clock: Clock) -> None:
+        self._commits = commits
+        self._reader = reader
+        self._clock = clock
+
+    async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
+        before = None
+        if query.cursor is not None:
+            before = parse_delivery_id(query.cursor)
+            if before is None:
+                raise Invalid("cursor must be the cursor of the page before.")
+        return await self._reader.run(partial(list_deliveries, query=query, before=before))
+
+    async def find_delivery(self, instance: str, name: str) -> DeliveryReport | None:
+        return await self._reader.run(partial(find_delivery, instance=instance, name=name))
+
+    async def enforce_retention(self, *, before: float, limit: int) -> int:
+        removed = 0
+        while step := await self._commits.call(partial(_prune, before=before)):
+            removed += step
+            await trio.sleep(PRUNE_REST)
+        if await self._reader.run(_used_bytes) <= limit:
+            return removed
+        limit += await self._reader.run(_needed_bytes)
+        now = self._clock.steady()
+        while await self._reader.run(_used_bytes) > limit:
+            step = await self._commits.call(partial(_prune, before=now))
+            if not step:
+                break
+            removed += step
+            await trio.sleep(PRUNE_REST)
+        return removed
 
 
-def _conditions(query: DeliveryQuery) -> tuple[str, dict[str, Any]]:
-    """What a query adds to the WHERE clause, and the values that it names."""
-    given: dict[str, Any] = {"instance": of_instance(query.instance), "limit": query.limit}
+def list_deliveries(
+    connection: sqlite3.Connection, query: DeliveryQuery, before: int | None = None
+) -> DeliveryPage:
+    """Return the newest deliveries that match a query, of those with a number below ``before``."""
+    # One more than wanted, to know whether there is a next page.
+    given: dict[str, Any] = {"instance": of_instance(query.instance), "limit": query.limit + 1}
     conditions = []
     if query.state is not None:
-        # Written out and said twice, so that the index of what is not delivered can be used.
+        # Written out and said twice, so that the index of undelivered deliveries can be used.
         conditions.append(f"AND state = '{query.state.value}'")
         if query.state is not DeliveryState.DELIVERED:
             conditions.append("AND state <> 'delivered'")
@@ -111,14 +157,22 @@ def _conditions(query: DeliveryQuery) -> tuple[str, dict[str, Any]]:
         if moment is not None:
             conditions.append(f"AND accepted_at {condition}")
             given[name] = micros(moment)
-    if query.cursor is not None:
-        conditions.append("AND seq < :cursor")
-        given["cursor"] = query.cursor
-    return " ".join(conditions), given
+    if before is not None:
+        conditions.append("AND seq < :before")
+        given["before"] = before
+    chosen = f"""SELECT seq FROM deliveries
+        WHERE instance = (SELECT number FROM names WHERE name = :instance) {" ".join(conditions)}
+        ORDER BY seq DESC LIMIT :limit"""  # noqa: S608 - only the conditions above are in it
+    statement = f"""SELECT json_group_array(json(line)) FROM (
+        SELECT {_SUMMARY} AS line FROM ({chosen}) c
+        CROSS JOIN deliveries d ON d.seq = c.seq {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608
+    found = [_summary(row) for row in _rows_of(connection.execute(statement, given).fetchone()[0])]
+    page = found[: query.limit]
+    return DeliveryPage(page, page[-1].id if len(found) > query.limit else None)
 
 
 def find_delivery(connection: sqlite3.Connection, instance: str, name: str) -> DeliveryReport | None:
-    """The delivery of that id, or the newest one of the event of that id; ``None`` if there is none."""
+    """Return the delivery with that id, or the newest delivery of the event with that id, or ``None``."""
     seq = parse_delivery_id(name)
     owner = of_instance(instance)
     found = seq is not None and connection.execute(_BY_SEQ, (seq, owner)).fetchone()
@@ -183,41 +237,23 @@ def _attempt(
     )
 
 
-def prune(connection: sqlite3.Connection, before: float, limit: int) -> int:
-    """Remove the oldest deliveries that finished before a time, and events that none refers to any more.
-
-    Returns:
-        How many deliveries and unheard events went; 0 where nothing is left to remove.
-    """
+def _prune(transaction: Transaction, before: float) -> int:
+    """Remove the oldest finished deliveries, and old events without any; return how many there were."""
     end = micros(before)
-    row: tuple[str, str, int, int] = connection.execute(_OLD, (end, limit)).fetchone()
+    row: tuple[str, str, int, int] = transaction.connection.execute(_OLD, (end, PRUNE_STEP)).fetchone()
     seqs, events, count, last = row
     if count:
-        _remove(connection, seqs, events)
-    # Where older deliveries are left, unheard events that are younger than those removed stay too.
-    until = last if count == limit else end
-    unheard: int = connection.execute(_PRUNE_UNHEARD, (until, limit)).rowcount
+        remove(transaction.connection, seqs, events)
+    # If older deliveries are left, events without deliveries that are younger than those removed stay too.
+    until = last if count == PRUNE_STEP else end
+    unheard: int = transaction.connection.execute(_PRUNE_UNHEARD, (until, PRUNE_STEP)).rowcount
+    transaction.count_rows(count + unheard)
     return count + unheard
 
 
-def forget(connection: sqlite3.Connection, seqs: Sequence[int]) -> None:
-    """Remove deliveries of these numbers, and events that none refers to any more."""
-    if not seqs:
-        return
-    asked = msgspec.json.encode(seqs).decode()
-    _remove(connection, asked, connection.execute(_EVENTS_OF, (asked,)).fetchone()[0])
-
-
-def _remove(connection: sqlite3.Connection, seqs: str, events: str) -> None:
-    for statement in _REMOVE:
-        connection.execute(statement, {"seqs": seqs, "events": events})
-
-
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """How much of the data file is in use; it reads two numbers that the file keeps."""
+def _used_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_USED).fetchone()[0])
 
 
-def needed_bytes(connection: sqlite3.Connection) -> int:
-    """About how much of that the outbox and the shelves take."""
+def _needed_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute(_NEEDED).fetchone()[0])

@@ -1,20 +1,18 @@
-"""What waits for a group commit: made in the Trio thread, worked off by the writer, answered there."""
+"""The jobs of a group commit: created and finished in the Trio thread, done by the writer thread."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from hookgw.models.deliveries import Delivery, Settlement
-from hookgw.store.sqlite.outbox import NewEvent
-
-if TYPE_CHECKING:
-    from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.append import NewEvent
+from hookgw.store.sqlite.transaction import Transaction
 
 GROUP_ROWS = 2048
-"""A group takes no more once it has so many rows."""
+"""A group with this many rows accepts no more."""
 
 
 class Job:
@@ -30,10 +28,10 @@ class Job:
         self.error: Exception | None = None
 
     async def wait(self) -> None:
-        """Wait for the outcome.
+        """Wait for the outcome. Cancellation leaves the job in its group: it is done all the same.
 
         Raises:
-            Exception: what the job failed with. Being cancelled leaves the job as it is.
+            Exception: the error of the job.
         """
         await self.done.wait()
         if self.error is not None:
@@ -46,11 +44,11 @@ class Job:
 
 
 class AppendJob(Job):
-    """One call of ``append``: whole or not at all.
+    """One call of ``append``: all of it is stored, or nothing.
 
     Attributes:
         news: the events with their deliveries, in order.
-        added: the sequence numbers of those events that were no duplicates.
+        added: the sequence numbers of the events that were not duplicates.
     """
 
     def __init__(self, news: list[NewEvent]) -> None:
@@ -59,12 +57,12 @@ class AppendJob(Job):
         self.added: set[int] = set()
 
     def deliveries(self) -> list[Delivery]:
-        """The deliveries that were appended."""
+        """Return the deliveries that were appended."""
         return [delivery for new in self.news if new.seq in self.added for delivery in new.deliveries]
 
 
 class FunctionJob(Job):
-    """One call of a function inside a commit; its result is there once it is done."""
+    """A function that runs inside a commit; it may run again if the commit has to be repeated."""
 
     def __init__(self, function: Callable[[Transaction], Any]) -> None:
         super().__init__()
@@ -73,14 +71,14 @@ class FunctionJob(Job):
 
 
 class Group:
-    """Jobs that are worked off in this order: appends, settlements, functions.
+    """Jobs that are done in this order: appends, settlements, functions.
 
-    Appends and settlements never concern the same delivery, so their order among themselves does not
-    matter; what is asked for after a function goes into the next group.
+    The order between appends and settlements does not matter, because they never concern one delivery. A
+    write that is requested after a function goes into the next group.
 
     Attributes:
-        flushes: those who wait for the group to be on disk.
-        rows: how many rows it writes, functions not counted.
+        flushes: jobs that only wait for the group to be on disk.
+        rows: how many rows it writes, without those of functions.
     """
 
     def __init__(self) -> None:
@@ -95,27 +93,16 @@ class Group:
         """Whether the next append or settlement needs another group."""
         return bool(self.functions) or self.rows >= GROUP_ROWS
 
-    def finish(self) -> None:
-        """Wake everybody: it is on disk."""
-        for job in self._jobs():
-            job.finish()
+    def finish(self, error: Callable[[], Exception | None] = lambda: None) -> None:
+        """Wake all waiters: the group is on disk, or each of them gets an error of its own."""
+        for job in (*self.appends, *self.functions, *self.flushes):
+            job.finish(error())
 
     def refuse(self, error: Callable[[], Exception]) -> None:
-        """Fail and forget the appends and functions; what is left are settlements and flushes.
-
-        Args:
-            error: makes the error of one job.
-        """
+        """Fail and remove the appends and functions. Settlements and flushes remain for the next attempt."""
         for job in (*self.appends, *self.functions):
+            # The transaction was rolled back, so an earlier error of the job alone no longer says why.
             job.error = None
             job.finish(error())
         self.appends, self.functions = [], []
         self.rows = len(self.settlements)
-
-    def abandon(self, error: Callable[[], Exception]) -> None:
-        """Fail everybody."""
-        for job in self._jobs():
-            job.finish(error())
-
-    def _jobs(self) -> list[Job]:
-        return [*self.appends, *self.functions, *self.flushes]

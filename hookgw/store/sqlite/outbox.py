@@ -1,43 +1,30 @@
-"""The outbox: what is appended, and the pending deliveries in order.
-
-SQL alone; the caller owns the transaction.
-"""
+"""The outbox: the pending deliveries, appended and read in order, and their counts."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
-from hookgw.models.deliveries import Delivery, Page
+from hookgw.models.clock import Clock
+from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
-from hookgw.store.records import LaneBacklog, micros, seconds
-from hookgw.store.sqlite.bulk import Bulk
-from hookgw.store.sqlite.name_ids import NameIds, of_instance
-
-_ADD_EVENTS = Bulk(
-    """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
-    SELECT * FROM""",
-    10,
-    "WHERE column1 IS NOT NULL ON CONFLICT (id, instance) DO NOTHING",
-)
-_ADD_DELIVERIES = Bulk(
-    """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, accepted_at, size,
-    position, queued_at, state, attempts, failures, next_at)
-    SELECT *, column1, column7, 'pending', 0, 0, 0 FROM""",
-    8,
-    "WHERE column1 IS NOT NULL",
-)
-_KEPT_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND ?"
+from hookgw.models.lanes import registration_of
+from hookgw.store.records import Append, LaneBacklog, seconds
+from hookgw.store.sqlite.append import NewEvent
+from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.group_commit import GroupCommit
+from hookgw.store.sqlite.jobs import AppendJob
 
 PAGE_BYTES = 4 * 2**20
 """A page has no more payload and bodies than this, unless its first delivery alone has."""
 
-# The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut
-# to size with the help of the index alone, before a payload is read; one more is asked for than wanted,
-# to know whether there are more.
+# The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut to
+# size with the index alone, before a payload is read. It asks for one delivery more than wanted, to know
+# whether the lane has more.
 _PAGE = f"""
 WITH ahead AS MATERIALIZED (
     SELECT first.seq, row_number() OVER places AS place,
@@ -45,6 +32,7 @@ WITH ahead AS MATERIALIZED (
     FROM (
         SELECT seq, position, size FROM deliveries INDEXED BY outbox
         WHERE state = 'pending' AND position > :after
+            AND registration = (SELECT number FROM names WHERE name = :registration)
             AND lane = (SELECT number FROM names WHERE name = :lane)
         ORDER BY position LIMIT :limit + 1
     ) first
@@ -53,14 +41,12 @@ WITH ahead AS MATERIALIZED (
 ),
 page AS (
     SELECT d.seq, d.position, d.queued_at, e.id, k.name AS kind, substr(i.name, 2) AS instance, e.time,
-        e.sender, e.server_url, r.name AS registration, d.accepted_at, d.attempts, d.failures, d.next_at,
-        e.data, b.body
+        e.sender, e.server_url, d.accepted_at, d.attempts, d.failures, d.next_at, e.data, b.body
     FROM ahead
     CROSS JOIN deliveries d ON d.seq = ahead.seq
     CROSS JOIN events e ON e.seq = d.event
     CROSS JOIN names i ON i.number = d.instance
     CROSS JOIN names k ON k.number = d.kind
-    CROSS JOIN names r ON r.number = d.registration
     LEFT JOIN bodies b ON b.seq = d.seq
     WHERE place <= :limit AND (bytes <= {PAGE_BYTES} OR place = 1)
     ORDER BY place
@@ -68,22 +54,24 @@ page AS (
 SELECT
     (SELECT count(*) FROM ahead),
     json_group_array(json_array(seq, position, queued_at, id, kind, instance, time, sender, server_url,
-        registration, accepted_at, attempts, failures, next_at, length(data), length(body))),
+        accepted_at, attempts, failures, next_at, length(data), length(body))),
     CAST(group_concat(CAST(data AS TEXT), '') AS BLOB),
     CAST(group_concat(CAST(body AS TEXT), '') AS BLOB)
 FROM page
 """  # noqa: S608 - a number of ours
-_BACKLOG = """
+_BACKLOGS = """
 SELECT json_group_array(json_array(n.name, waiting.count, d.queued_at))
 FROM (
-    SELECT lane, count(*) AS count, min(position) AS first
-    FROM deliveries INDEXED BY outbox WHERE state = 'pending' GROUP BY lane
+    SELECT registration, lane, count(*) AS count, min(position) AS first
+    FROM deliveries INDEXED BY outbox WHERE state = 'pending' {only} GROUP BY registration, lane
 ) waiting
-CROSS JOIN deliveries d INDEXED BY outbox
-    ON d.state = 'pending' AND d.lane = waiting.lane AND d.position = waiting.first
+CROSS JOIN deliveries d INDEXED BY outbox ON d.state = 'pending'
+    AND d.registration = waiting.registration AND d.lane = waiting.lane AND d.position = waiting.first
 CROSS JOIN names n ON n.number = waiting.lane
 """
-_PENDING_OF = """
+_ALL_BACKLOGS = _BACKLOGS.format(only="")
+_BACKLOGS_OF_ONE = _BACKLOGS.format(only="AND registration = (SELECT number FROM names WHERE name = ?)")
+_BY_REGISTRATION = """
 SELECT json_group_array(json_array(n.name, waiting.count, waiting.bytes))
 FROM (
     SELECT registration, count(*) AS count, sum(size) AS bytes
@@ -91,15 +79,34 @@ FROM (
 ) waiting
 CROSS JOIN names n ON n.number = waiting.registration
 """
+_COUNT = "SELECT count(*) FROM deliveries INDEXED BY outbox WHERE state = 'pending'"
+_COUNT_LANE = f"""{_COUNT} AND registration = (SELECT number FROM names WHERE name = ?)
+    AND lane = (SELECT number FROM names WHERE name = ?)"""  # noqa: S608 - the text above
+# A loose index scan: one search of the index for each lane, however many deliveries each lane has.
+_LANES = """
+WITH RECURSIVE target (registration) AS MATERIALIZED (SELECT number FROM names WHERE name = ?),
+found (lane) AS (
+    SELECT (SELECT min(d.lane) FROM deliveries d INDEXED BY outbox
+        WHERE d.state = 'pending' AND d.registration = target.registration)
+    FROM target
+    UNION ALL
+    SELECT (SELECT min(d.lane) FROM deliveries d INDEXED BY outbox
+        WHERE d.state = 'pending' AND d.registration = target.registration AND d.lane > found.lane)
+    FROM found CROSS JOIN target WHERE found.lane IS NOT NULL
+)
+SELECT json_group_array(json_array(found.lane, n.name, (
+    SELECT min(d.position) FROM deliveries d INDEXED BY outbox
+    WHERE d.state = 'pending' AND d.registration = target.registration AND d.lane = found.lane)))
+FROM found CROSS JOIN target CROSS JOIN names n ON n.number = found.lane
+"""
 
 
-class NewEvent(msgspec.Struct):
-    """One event on its way into the outbox, with the deliveries that it makes."""
+class PendingLane(NamedTuple):
+    """A lane with pending deliveries: its number in the data file, its key, and its first position."""
 
-    seq: int
-    event: Event
-    accepted_at: float
-    deliveries: list[Delivery]
+    number: int
+    key: str
+    head: int
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -112,7 +119,6 @@ class _Row(msgspec.Struct, array_like=True):
     time: int
     sender: str | None
     server_url: str | None
-    registration: str
     accepted_at: int
     attempts: int
     failures: int
@@ -122,75 +128,112 @@ class _Row(msgspec.Struct, array_like=True):
 
 
 _rows_of = msgspec.json.Decoder(list[_Row]).decode
-_backlogs_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
-_numbers_of = msgspec.json.Decoder(list[int]).decode
+_counts_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
+_lanes_of = msgspec.json.Decoder(list[PendingLane]).decode
 
 
-def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEvent]) -> set[int]:
-    """Add events and their deliveries, save those whose (instance, id) is known.
+class SequenceNumbers:
+    """The numbers of events, deliveries and positions.
 
-    Returns:
-        The sequence numbers of the events that were added.
+    They are given in the Trio thread, so that the order of the calls is the order of delivery. Deliveries
+    and positions share one count: a delivery that is sent again comes after all that was appended before,
+    and before all that is appended later. No number is given twice.
+
+    Args:
+        event, delivery: the highest numbers given so far.
     """
-    if not news:
-        return set()
-    numbers = names.numbers(_names_in(news))
-    added = {new.seq for new in news}
-    if _ADD_EVENTS.run(connection, [_event_row(new, numbers) for new in news]) < len(news):
-        kept = connection.execute(_KEPT_EVENTS, (news[0].seq, news[-1].seq)).fetchone()[0]
-        added.intersection_update(_numbers_of(kept))
-    _ADD_DELIVERIES.run(
-        connection, [row for new in news if new.seq in added for row in _delivery_rows(new, numbers)]
-    )
-    return added
+
+    def __init__(self, event: int, delivery: int) -> None:
+        self._event = event
+        self.newest = delivery
+
+    def next_event(self) -> int:
+        """Return the number of a new event."""
+        self._event += 1
+        return self._event
+
+    def next_delivery(self) -> int:
+        """Return the number of a new delivery, which is also its position."""
+        self.newest += 1
+        return self.newest
+
+    def next_positions(self, count: int) -> int:
+        """Return the first of so many positions for deliveries that are sent again."""
+        first = self.newest + 1
+        self.newest += count
+        return first
 
 
-def _names_in(news: Iterable[NewEvent]) -> Iterator[str]:
-    for new in news:
-        yield of_instance(new.event.instance)
-        yield new.event.kind
-        for delivery in new.deliveries:
-            yield delivery.registration
-            yield delivery.lane
+class SqliteOutbox:
+    """The pending deliveries; see :class:`hookgw.store.protocol.Outbox`.
 
-
-def _event_row(new: NewEvent, numbers: Mapping[str, int]) -> tuple[Any, ...]:
-    event = new.event
-    data = event.data_json if new.deliveries else b""
-    return (
-        new.seq,
-        numbers[of_instance(event.instance)],
-        event.id,
-        numbers[event.kind],
-        micros(event.time),
-        micros(new.accepted_at),
-        data,
-        event.sender,
-        event.server_url,
-        len(new.deliveries),
-    )
-
-
-def _delivery_rows(new: NewEvent, numbers: Mapping[str, int]) -> Iterator[tuple[int, ...]]:
-    instance, kind = numbers[of_instance(new.event.instance)], numbers[new.event.kind]
-    at, size = micros(new.accepted_at), len(new.event.data_json)
-    for delivery in new.deliveries:
-        registration, lane = numbers[delivery.registration], numbers[delivery.lane]
-        yield delivery.seq, new.seq, instance, kind, registration, lane, at, size
-
-
-def page(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> Page:
-    """The first pending deliveries of a lane with a position over ``after``, in order.
-
-    There are at most ``limit``, and no more than :data:`PAGE_BYTES` allow.
+    Args:
+        commits: writes.
+        reader: a connection for the lanes, so that a long list of deliveries does not hold them up.
+        clock: gives the times at which events are accepted.
+        numbers: shared with the pending changes.
     """
-    given = {"lane": lane, "after": after, "limit": limit}
+
+    def __init__(self, commits: GroupCommit, reader: Reader, clock: Clock, numbers: SequenceNumbers) -> None:
+        self._commits = commits
+        self._reader = reader
+        self._clock = clock
+        self._numbers = numbers
+        self.settle_nowait = commits.settle_nowait
+        self.wait_settle_capacity = commits.wait_settle_capacity
+        self.flush = commits.flush
+        self.subscribe = commits.subscribe
+
+    async def append(self, appends: Sequence[Append]) -> list[bool]:
+        now = self._clock.steady()
+        numbers = self._numbers
+        news = []
+        for append in appends:
+            deliveries = []
+            for registration, lane in append.targets:
+                seq = numbers.next_delivery()
+                deliveries.append(
+                    Delivery(
+                        seq=seq,
+                        event=append.event,
+                        registration=registration,
+                        lane=lane,
+                        accepted_at=now,
+                        position=seq,
+                        queued_at=now,
+                    )
+                )
+            news.append(NewEvent(numbers.next_event(), append.event, now, deliveries))
+        job = AppendJob(news)
+        self._commits.append_nowait(job)
+        await job.wait()
+        return [new.seq in job.added for new in news]
+
+    async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
+        return await self._reader.run(partial(read_lane, lane=lane, after=after, limit=limit))
+
+    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
+        return await self._reader.run(partial(pending_lanes, registration=registration))
+
+    async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
+        return await self._reader.run(pending_by_registration)
+
+    async def count_pending(self, lane: str) -> int:
+        return await self._reader.run(partial(count_pending, lane=lane))
+
+
+def read_lane(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> Page:
+    """Return the first pending deliveries of a lane behind a position, in order."""
+    registration = registration_of(lane)
+    given = {"registration": registration, "lane": lane, "after": after, "limit": limit}
     ahead, records, payloads, bodies = connection.execute(_PAGE, given).fetchone()
-    deliveries = list(_deliveries(lane, _rows_of(records), payloads or b"", bodies or b""))
+    deliveries = list(_deliveries(registration, lane, _rows_of(records), payloads or b"", bodies or b""))
     return Page(deliveries, more=ahead > len(deliveries))
 
 
-def _deliveries(lane: str, rows: list[_Row], payloads: bytes, bodies: bytes) -> Iterator[Delivery]:
+def _deliveries(
+    registration: str, lane: str, rows: list[_Row], payloads: bytes, bodies: bytes
+) -> Iterator[Delivery]:
     data_at = body_at = 0
     for row in rows:
         data = payloads[data_at : data_at + row.data_size]
@@ -199,56 +242,59 @@ def _deliveries(lane: str, rows: list[_Row], payloads: bytes, bodies: bytes) -> 
         if row.body_size is not None:
             body = bodies[body_at : body_at + row.body_size]
             body_at += row.body_size
-        yield _delivery(lane, row, data, body)
+        event = Event(
+            id=row.id,
+            kind=row.kind,
+            instance=row.instance,
+            data_json=data,
+            time=seconds(row.time),
+            sender=row.sender,
+            server_url=row.server_url,
+        )
+        yield Delivery(
+            seq=row.seq,
+            event=event,
+            registration=registration,
+            lane=lane,
+            accepted_at=seconds(row.accepted_at),
+            position=row.position,
+            queued_at=seconds(row.queued_at),
+            attempts=row.attempts,
+            failures=row.failures,
+            next_at=seconds(row.next_at),
+            body=body,
+        )
 
 
-def _delivery(lane: str, row: _Row, data: bytes, body: bytes | None) -> Delivery:
-    event = Event(
-        id=row.id,
-        kind=row.kind,
-        instance=row.instance,
-        data_json=data,
-        time=seconds(row.time),
-        sender=row.sender,
-        server_url=row.server_url,
-    )
-    return Delivery(
-        seq=row.seq,
-        event=event,
-        registration=row.registration,
-        lane=lane,
-        accepted_at=seconds(row.accepted_at),
-        position=row.position,
-        queued_at=seconds(row.queued_at),
-        attempts=row.attempts,
-        failures=row.failures,
-        next_at=seconds(row.next_at),
-        body=body,
-    )
-
-
-def backlog(connection: sqlite3.Connection) -> list[LaneBacklog]:
-    """What every lane with pending deliveries has before it."""
-    lanes = _backlogs_of(connection.execute(_BACKLOG).fetchone()[0])
-    return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in lanes]
+def pending_lanes(connection: sqlite3.Connection, registration: str | None = None) -> list[LaneBacklog]:
+    """Return the lanes with pending deliveries: one walk through the index of the outbox, or a part of it."""
+    if registration is None:
+        rows = connection.execute(_ALL_BACKLOGS)
+    else:
+        rows = connection.execute(_BACKLOGS_OF_ONE, (registration,))
+    found = _counts_of(rows.fetchone()[0])
+    return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in found]
 
 
 def pending_by_registration(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """How many deliveries are pending for each registration that has any, and their bytes of payload."""
-    found = _backlogs_of(connection.execute(_PENDING_OF).fetchone()[0])
+    """Return the count and bytes of pending deliveries, by registration id."""
+    found = _counts_of(connection.execute(_BY_REGISTRATION).fetchone()[0])
     return {registration: (count, size) for registration, count, size in found}
 
 
 def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> int:
-    """How many deliveries are pending, in a lane or in all."""
-    statement = "SELECT count(*) FROM deliveries INDEXED BY outbox WHERE state = 'pending'"
+    """Return how many deliveries are pending, in a lane or in all."""
     if lane is None:
-        return int(connection.execute(statement).fetchone()[0])
-    statement += " AND lane = (SELECT number FROM names WHERE name = ?)"
-    return int(connection.execute(statement, (lane,)).fetchone()[0])
+        return int(connection.execute(_COUNT).fetchone()[0])
+    return int(connection.execute(_COUNT_LANE, (registration_of(lane), lane)).fetchone()[0])
 
 
-def last_numbers(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The highest numbers ever given: of an event, and of a delivery or its position."""
+def lanes_of(connection: sqlite3.Connection, registration: str) -> list[PendingLane]:
+    """Return the lanes of a registration that have pending deliveries."""
+    return _lanes_of(connection.execute(_LANES, (registration,)).fetchone()[0])
+
+
+def last_numbers(connection: sqlite3.Connection) -> SequenceNumbers:
+    """Return the numbers behind the highest ones ever given."""
     rows: dict[str, int] = dict(connection.execute("SELECT name, seq FROM sqlite_sequence"))
-    return rows.get("events", 0), rows.get("deliveries", 0)
+    return SequenceNumbers(rows.get("events", 0), rows.get("deliveries", 0))

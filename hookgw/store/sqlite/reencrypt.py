@@ -1,7 +1,7 @@
-"""Bringing the shelves under the present master key, at start.
+"""Bring all records to the present master key, at start.
 
-The shelves are either all in the clear or all sealed: what is found in the clear among sealed records was not
-written by hookgw, and stops the start.
+Either all records are in the clear, or all are encrypted. A record in the clear among encrypted ones was not
+written by hookgw, and stops the start: else whoever can write to the file could plant a registration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.errors import StartError
-from hookgw.store.encryption import PREFIX, DecryptionFailed, RecordCipher, key_id, sealed_with
+from hookgw.store.encryption import PREFIX, DecryptionFailed, RecordCipher, encrypted_with, key_id
 from hookgw.store.sqlite.shelves import place_of
 
 logger = structlog.get_logger("hookgw.store")
@@ -24,7 +24,7 @@ logger = structlog.get_logger("hookgw.store")
 PAGE = 500
 """How many records are in memory at once."""
 CHECK_KEY = "sealing.check"
-"""A value that is there from the first start with a key on: an empty file knows its key too."""
+"""A value that exists from the first start with a key on: a file without records knows its key, too."""
 
 _KEYS_FOUND = f"""SELECT DISTINCT CASE WHEN CAST(substr(value, 1, {len(PREFIX) + 1}) AS TEXT) = '"{PREFIX}'
     THEN CAST(substr(value, 1, {len(PREFIX) + 17}) AS TEXT) END FROM shelves"""  # noqa: S608 - constants
@@ -32,117 +32,97 @@ _ADD_CHECK = "INSERT OR IGNORE INTO shelves VALUES ('values', ?, ?)"
 _NEXT_PAGE = """SELECT shelf, key, value FROM shelves WHERE (shelf, key) > (?, ?)
     ORDER BY shelf, key LIMIT ?"""
 
-Convert = Callable[[bytes, bytes], bytes]
-"""Gives the new value of a record, from its place and its value."""
 
+def reencrypt(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> RecordCipher | None:
+    """Encrypt all records with the present key, in one transaction, unless they are already.
 
-def prepare_shelves(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> RecordCipher | None:
-    """Seal what is not sealed with the present key, in one transaction.
-
-    What was there before is overwritten in the file, also where earlier versions of a record lay. A process
-    that is killed meanwhile leaves the shelves as they were, and the next start does it again.
+    The former records are overwritten in the file, including their earlier versions. A process that is killed
+    meanwhile leaves the records as they were, and the next start does it again.
 
     Args:
-        connection: the writing one, in autocommit mode.
-        keys: those that the settings give.
+        connection: the writing connection, in autocommit mode.
+        keys: from the settings.
         path: the data file, for messages.
 
     Returns:
-        What seals from now on; ``None`` where everything is in the clear.
+        The cipher for all further records; ``None`` if they are in the clear.
 
     Raises:
-        StartError: a key is missing or wrong, or a record was changed by somebody else.
+        StartError: a key is missing or wrong, or somebody else changed a record.
         sqlite3.Error: the disk refused; nothing was changed.
     """
-    found = {row[0] and sealed_with(row[0]) for row in connection.execute(_KEYS_FOUND)}
-    _refuse_unknown_keys({name for name in found if name}, keys, path)
+    found = {row[0] and encrypted_with(row[0]) for row in connection.execute(_KEYS_FOUND)}
+    configured = [key_id(key) for key in (keys.present, *keys.old) if key is not None]
+    unknown = sorted(name for name in found if name and name not in configured)
+    if unknown:
+        problem = f"The data file {path} is encrypted with the master key {', '.join(unknown)}, and "
+        if not configured:
+            raise StartError(
+                f"{problem}no master key is configured.",
+                "Set storage.master_key (or HOOKGW_MASTER_KEY), or storage.master_key_file, to that key.",
+            )
+        raise StartError(
+            f"{problem}storage.master_key, storage.master_key_file and storage.old_master_keys have only "
+            f"{', '.join(configured)}.",
+            "Add that key: under old_master_keys, to encrypt everything with a new one.",
+        )
     if None in found and len(found) > 1:
         raise StartError(
-            f"The data file {path} has records in the clear among sealed ones: hookgw did not write them.",
-            "Put a backup in its place.",
+            f"The data file {path} has records in the clear among encrypted ones: hookgw did not write them.",
+            "Replace the file with a backup.",
         )
     if keys.present is None:
         if found - {None}:
-            _unseal(connection, keys, path)
+            if not keys.unseal:
+                raise StartError(
+                    f"The data file {path} is encrypted, and storage.master_key is not set.",
+                    "Set it, or storage.master_key_file. To store everything in the clear again, set "
+                    "storage.master_key: clear.",
+                )
+            old = RecordCipher(keys.old[0], keys.old)
+            _rewrite(connection, path, lambda place, value: old.decrypt(place, msgspec.json.decode(value)))
+            logger.info("data file decrypted", file=str(path))
         return None
-    sealer = RecordCipher(keys.present, keys.old)
-    if found != {sealer.id}:
-        _rewrite(connection, path, _sealing(sealer))
-        logger.info("data file sealed", file=str(path), key=sealer.id)
-    if None in found:  # at the first start with a key; else somebody put another file there
-        logger.warning("what was in the clear is sealed now", file=str(path))
-    return sealer
+    cipher = RecordCipher(keys.present, keys.old)
 
-
-def _refuse_unknown_keys(found: set[str], keys: MasterKeys, path: Path) -> None:
-    given = [key_id(key) for key in (keys.present, *keys.old) if key is not None]
-    unknown = sorted(found - set(given))
-    if not unknown:
-        return
-    problem = f"The data file {path} is sealed with the master key {', '.join(unknown)}, and "
-    if not given:
-        raise StartError(
-            f"{problem}none is given.",
-            "Set storage.master_key (or HOOKGW_MASTER_KEY), or storage.master_key_file, to that key.",
-        )
-    raise StartError(
-        f"{problem}only {', '.join(given)} is given by storage.master_key, storage.master_key_file and "
-        "storage.old_master_keys.",
-        "Give that key there: under old_master_keys, if everything is to be sealed with a new one.",
-    )
-
-
-def _unseal(connection: sqlite3.Connection, keys: MasterKeys, path: Path) -> None:
-    if not keys.unseal:
-        raise StartError(
-            f"The data file {path} is sealed, and no storage.master_key is given.",
-            "Set it, or storage.master_key_file; or set storage.master_key: clear, to have everything in the "
-            "clear again.",
-        )
-    opener = RecordCipher(keys.old[0], keys.old)
-    _rewrite(connection, path, lambda place, value: opener.open(place, msgspec.json.decode(value)))
-    logger.info("data file unsealed", file=str(path))
-
-
-def _sealing(sealer: RecordCipher) -> Convert:
     def convert(place: bytes, value: bytes) -> bytes:
-        clear = sealer.open(place, msgspec.json.decode(value)) if sealed_with(value) else value
-        return msgspec.json.encode(sealer.seal(place, clear))
+        clear = cipher.decrypt(place, msgspec.json.decode(value)) if encrypted_with(value) else value
+        return msgspec.json.encode(cipher.encrypt(place, clear))
 
-    return convert
+    if found != {cipher.id}:
+        _rewrite(connection, path, convert)
+        logger.info("data file encrypted", file=str(path), key=cipher.id)
+    if None in found:  # at the first start with a key; else somebody replaced the file with another one
+        logger.warning("records were in the clear, encrypted now", file=str(path))
+    return cipher
 
 
-def _rewrite(connection: sqlite3.Connection, path: Path, convert: Convert) -> None:
-    """Convert every record in one transaction, and leave nothing of the former ones in the file.
-
-    VACUUM first: it drops what earlier changes left in free pages. Where it was done and the transaction
-    was not, the next start does both again.
-    """
-    with _pragma(connection, "temp_store", "FILE"):  # a copy of the whole data file
+def _rewrite(connection: sqlite3.Connection, path: Path, convert: Callable[[bytes, bytes], bytes]) -> None:
+    """Convert every record, by its place and value, in one transaction; leave no trace of the former ones."""
+    # VACUUM first: it drops what earlier changes left in free pages. If the process dies between it and the
+    # transaction, the next start does both again.
+    with _pragma(connection, "temp_store", "FILE"):  # it needs a copy of the whole data file
         connection.execute("VACUUM")
-    with _pragma(connection, "secure_delete", "ON"):  # zeros over what is removed
+    with _pragma(connection, "secure_delete", "ON"):  # SQLite writes zeros over what it removes
         connection.execute("BEGIN IMMEDIATE")
         try:
             connection.execute(_ADD_CHECK, (CHECK_KEY.encode(), b"true"))
             for shelf, key, value in _records(connection):
-                changed = _converted(convert, shelf, key, value, path)
-                connection.execute("REPLACE INTO shelves VALUES (?, ?, ?)", (shelf, key, changed))
+                try:
+                    converted = convert(place_of(shelf, key), bytes(value))
+                except (DecryptionFailed, msgspec.DecodeError) as error:
+                    raise StartError(
+                        f"The data file {path} is damaged: on the shelf {shelf}, {key.decode()!r} cannot be "
+                        f"decrypted ({error}).",
+                        "Replace the file with a backup.",
+                    ) from error
+                connection.execute("REPLACE INTO shelves VALUES (?, ?, ?)", (shelf, key, converted))
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+    # The log still has the former pages: fold it and cut it off.
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def _converted(convert: Convert, shelf: str, key: bytes, value: bytes, path: Path) -> bytes:
-    try:
-        return convert(place_of(shelf, key), bytes(value))
-    except (DecryptionFailed, msgspec.DecodeError) as error:
-        raise StartError(
-            f"The data file {path} is damaged: on the shelf {shelf}, {key.decode()!r} cannot be opened "
-            f"({error}).",
-            "Put a backup in its place.",
-        ) from error
 
 
 def _records(connection: sqlite3.Connection) -> Iterator[tuple[str, bytes, bytes]]:
@@ -154,7 +134,7 @@ def _records(connection: sqlite3.Connection) -> Iterator[tuple[str, bytes, bytes
 
 @contextmanager
 def _pragma(connection: sqlite3.Connection, name: str, value: str) -> Iterator[None]:
-    """Set one of SQLite's switches for the length of a block."""
+    """Change a setting of the connection for the length of a block."""
     before = int(connection.execute(f"PRAGMA {name}").fetchone()[0])
     connection.execute(f"PRAGMA {name} = {value}")
     try:

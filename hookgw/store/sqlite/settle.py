@@ -1,18 +1,15 @@
-"""Settling: what came of deliveries goes into the outbox. SQL alone; the caller owns the transaction."""
+"""Settling: the outcomes of deliveries go into the outbox. The caller owns the transaction."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from hookgw.models.deliveries import DeliveryState, Settlement
-from hookgw.store.records import micros, storable
-from hookgw.store.sqlite import history
+from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
-from hookgw.store.sqlite.pending_counts import Change, weight
 
 _STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
@@ -22,28 +19,51 @@ _SETTLE = Bulk(
     7,
     "WHERE deliveries.seq = column1",
 )
+# A delivery that is settled twice with one attempt number keeps the first row: after a crash between the
+# commit and its acknowledgement a lane could repeat the attempt.
 _ADD_ATTEMPTS = Bulk(
     "INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer) SELECT * FROM",
     8,
     "WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
 )
-_KEEP_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
+_STORE_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
+_WEIGHT = """
+SELECT json_group_array(json_array(n.name, total.count, total.bytes))
+FROM (
+    SELECT registration, count(*) AS count, sum(size) AS bytes FROM deliveries NOT INDEXED
+    WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY registration
+) total
+CROSS JOIN names n ON n.number = total.registration
+"""
+_EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
+    WHERE seq IN (SELECT value FROM json_each(?))"""
+_REMOVE = (
+    "DELETE FROM attempts WHERE delivery IN (SELECT value FROM json_each(:seqs))",
+    "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))",
+    "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))",
+    """DELETE FROM events WHERE seq IN (SELECT value FROM json_each(:events))
+        AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = events.seq)""",
+)
+# Through the index of the waiting deliveries, a few for each lane: the others are not looked at.
+_MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
+    WHERE state = 'pending' AND next_at > 0 AND registration = (SELECT number FROM names WHERE name = ?)"""
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
+_weights_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
 
 
 def settle(
     connection: sqlite3.Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
-) -> Change:
-    """Write what came of deliveries, in order; one that is not pending when its turn comes is left alone.
+) -> PendingChange:
+    """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
 
     Args:
         connection: in a transaction.
-        settlements: what came of them.
-        keep_history: whether attempts and finished deliveries are kept; else what is finished goes.
+        settlements: the outcomes; a delivery may have several.
+        keep_history: whether to keep attempts and finished deliveries.
 
     Returns:
-        What is no longer pending.
+        The deliveries and bytes that are no longer pending, by registration id.
     """
     if not settlements:
         return {}
@@ -55,49 +75,69 @@ def settle(
         if settlement.seq in pending:
             applied.append(settlement)
             if settlement.state is not DeliveryState.PENDING:
+                # From here on the delivery is final: a second settlement in this commit must not change it.
                 pending.remove(settlement.seq)
                 finished.append(settlement.seq)
     gone = weight(connection, finished)
-    if not keep_history:
-        history.forget(connection, finished)
+    if not keep_history and finished:
+        seqs = msgspec.json.encode(finished).decode()
+        remove(connection, seqs, connection.execute(_EVENTS_OF, (seqs,)).fetchone()[0])
         applied = [settlement for settlement in applied if settlement.seq in pending]
-    _write_settlements(connection, applied)
+    numbers = {s.seq: s.attempt.number for s in applied if s.attempt}
+    last = {settlement.seq: settlement for settlement in applied}
+    _SETTLE.run(
+        connection,
+        [
+            (
+                s.seq,
+                s.state.value,
+                numbers.get(s.seq),
+                s.failures,
+                micros(s.next_at),
+                None if s.state is DeliveryState.PENDING else micros(s.at),
+                storable(s.reason),
+            )
+            for s in last.values()
+        ],
+    )
+    bodies = {s.seq: s.body for s in applied if s.body is not None}
+    _STORE_BODIES.run(connection, list(bodies.items()))
     if keep_history:
-        _ADD_ATTEMPTS.run(connection, [_attempt_row(s) for s in applied if s.attempt])
+        _ADD_ATTEMPTS.run(
+            connection,
+            [
+                (
+                    s.seq,
+                    s.attempt.number,
+                    micros(s.attempt.at),
+                    micros(s.attempt.duration),
+                    s.attempt.outcome.value,
+                    s.attempt.status,
+                    storable(s.attempt.error),
+                    storable(s.attempt.answer),
+                )
+                for s in applied
+                if s.attempt
+            ],
+        )
     return gone
 
 
-def _write_settlements(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> None:
-    numbers = {s.seq: s.attempt.number for s in settlements if s.attempt}
-    last = {settlement.seq: settlement for settlement in settlements}
-    bodies = {s.seq: s.body for s in settlements if s.body is not None}
-    _SETTLE.run(connection, [_settled_row(s, numbers.get(s.seq)) for s in last.values()])
-    _KEEP_BODIES.run(connection, list(bodies.items()))
+def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChange:
+    """Return how many deliveries and bytes of payload these are, by registration id."""
+    if not seqs:
+        return {}
+    asked = msgspec.json.encode(list(seqs)).decode()
+    found = _weights_of(connection.execute(_WEIGHT, (asked,)).fetchone()[0])
+    return {registration: (count, size) for registration, count, size in found}
 
 
-def _settled_row(settlement: Settlement, attempts: int | None) -> tuple[Any, ...]:
-    finished = None if settlement.state is DeliveryState.PENDING else micros(settlement.at)
-    return (
-        settlement.seq,
-        settlement.state.value,
-        attempts,
-        settlement.failures,
-        micros(settlement.next_at),
-        finished,
-        storable(settlement.reason),
-    )
+def remove(connection: sqlite3.Connection, seqs: str, events: str) -> None:
+    """Remove deliveries, with those of their events that no other delivery needs. Both are JSON arrays."""
+    for statement in _REMOVE:
+        connection.execute(statement, {"seqs": seqs, "events": events})
 
 
-def _attempt_row(settlement: Settlement) -> tuple[Any, ...]:
-    attempt = settlement.attempt
-    assert attempt is not None  # noqa: S101 - for the type checker; the caller has filtered
-    return (
-        settlement.seq,
-        attempt.number,
-        micros(attempt.at),
-        micros(attempt.duration),
-        attempt.outcome.value,
-        attempt.status,
-        storable(attempt.error),
-        storable(attempt.answer),
-    )
+def make_due(connection: sqlite3.Connection, registration: str) -> int:
+    """Make the waiting deliveries of a registration due at once; return how many there were."""
+    return connection.execute(_MAKE_DUE, (registration,)).rowcount

@@ -1,15 +1,14 @@
-"""Shelves: ``shelve.Shelf`` over a table of the data file, with JSON values.
+"""Instances, registrations and values: ``shelve.Shelf`` over a table of the data file, with JSON values.
 
-The standard library's own files lose keys when the process is killed, and its pickles can run code
-when they are read. Here the table commits with everything else, and a value is the JSON of a typed
-record or it is an error.
+The files of the standard library lose keys when the process is killed, and its pickles can run code when they
+are read. Here the table commits with everything else, and a value is the JSON of a typed record, or an error.
 """
 
 from __future__ import annotations
 
 import shelve
 import sqlite3
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,13 +17,110 @@ from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
 from hookgw.store.encryption import DecryptionFailed, RecordCipher
+from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.group_commit import GroupCommit
+from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.settle import make_due
+from hookgw.store.sqlite.transaction import Transaction
 
 T = TypeVar("T")
 
 
 def place_of(shelf: str, key: bytes) -> bytes:
-    """What ties a sealed record to its place."""
+    """Return the associated data that ties an encrypted record to its place."""
     return shelf.encode() + b"\0" + key
+
+
+class SqliteRecords:
+    """Instances, registrations and values; see :class:`hookgw.store.protocol.Records`.
+
+    Args:
+        commits: writes.
+        reader: reads.
+        cipher: encrypts the records; ``None`` stores them in the clear.
+    """
+
+    def __init__(self, commits: GroupCommit, reader: Reader, cipher: RecordCipher | None) -> None:
+        self._commits = commits
+        self._reader = reader
+        self._cipher = cipher
+
+    async def load_instances(self) -> dict[str, Instance]:
+        return await self._read(lambda shelves: shelves.instances.load())
+
+    async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
+        def put(transaction: Transaction) -> None:
+            shelves = self._shelves(transaction.connection)
+            shelves.instances[instance.name] = instance
+            if first is not None:
+                shelves.registrations[first.id] = first
+
+        await self._commits.call(put)
+
+    async def remove_instance(self, name: str, *, retired_as: str | None = None) -> None:
+        def remove(transaction: Transaction) -> None:
+            self._shelves(transaction.connection).instances.pop(name, None)
+            if retired_as is not None:
+                transaction.names.rename(of_instance(name), of_instance(retired_as))
+
+        await self._commits.call(remove)
+
+    async def load_registrations(self) -> dict[str, Registration]:
+        return await self._read(lambda shelves: shelves.registrations.load())
+
+    async def put_registration(self, registration: Registration, *, due: bool = False) -> None:
+        def put(transaction: Transaction) -> None:
+            self._shelves(transaction.connection).registrations[registration.id] = registration
+            if due:
+                transaction.count_rows(make_due(transaction.connection, registration.id))
+
+        await self._commits.call(put)
+
+    async def make_due(self, registration_id: str) -> None:
+        await self._commits.call(
+            lambda transaction: transaction.count_rows(make_due(transaction.connection, registration_id))
+        )
+
+    async def remove_registration(self, registration_id: str) -> None:
+        await self._commits.call(
+            lambda transaction: self._shelves(transaction.connection).registrations.pop(registration_id, None)
+        )
+
+    async def get_value(self, key: str) -> Any:
+        return await self._read(lambda shelves: shelves.values.get(key))
+
+    async def put_value(self, key: str, value: Any) -> None:
+        def put(transaction: Transaction) -> None:
+            self._shelves(transaction.connection).values[key] = value
+
+        await self._commits.call(put)
+
+    def _shelves(self, connection: sqlite3.Connection) -> Shelves:
+        return Shelves(connection, self._cipher)
+
+    async def _read(self, function: Callable[[Shelves], T]) -> T:
+        return await self._reader.run(lambda connection: function(self._shelves(connection)))
+
+
+class Shelves:
+    """The shelves of one connection.
+
+    Args:
+        connection: has the table ``shelves``.
+        cipher: encrypts the values; ``None`` stores them in the clear.
+
+    Attributes:
+        instances: by name.
+        registrations: by registration id.
+        values: JSON values, such as the hash of the global key.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, cipher: RecordCipher | None = None) -> None:
+        self.instances: RecordShelf[Instance] = RecordShelf(Table(connection, "instances"), Instance, cipher)
+        self.registrations: RecordShelf[Registration] = RecordShelf(
+            Table(connection, "registrations"), Registration, cipher
+        )
+        self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object, cipher)
 
 
 class Table(MutableMapping[bytes, bytes]):
@@ -64,27 +160,27 @@ class Table(MutableMapping[bytes, bytes]):
         return int(self._connection.execute(statement, (self.shelf,)).fetchone()[0])
 
     def rows(self) -> list[tuple[bytes, bytes]]:
-        """All keys with their values, by one statement."""
+        """Return all keys with their values, read by one statement."""
         statement = "SELECT key, value FROM shelves WHERE shelf = ? ORDER BY key"
         return self._connection.execute(statement, (self.shelf,)).fetchall()
 
 
 class RecordShelf(shelve.Shelf[T]):
-    """A shelf of records of one type, as JSON; sealed, where there is a master key.
+    """A shelf of records of one type, as JSON, encrypted if there is a master key.
 
     Args:
-        table: where they are.
+        table: the rows.
         record: the type, anything that msgspec can decode.
-        sealer: seals every value; ``None`` keeps them in the clear.
+        cipher: encrypts every value; ``None`` stores them in the clear.
 
-    Every method raises ``sqlite3.Error`` as the disk does; reading a value that is no JSON of the
-    type, or cannot be opened, raises ``StorageUnavailable`` and names the shelf and the key.
+    Every method raises ``sqlite3.Error`` when the disk refuses. Reading a value that is not JSON of the type,
+    or cannot be decrypted, raises ``StorageUnavailable`` and names the shelf and the key.
     """
 
-    def __init__(self, table: Table, record: type[T], sealer: RecordCipher | None = None) -> None:
+    def __init__(self, table: Table, record: type[T], cipher: RecordCipher | None = None) -> None:
         super().__init__(table)
         self._table = table
-        self._sealer = sealer
+        self._cipher = cipher
         self._decoder = msgspec.json.Decoder(record)
 
     def __getitem__(self, key: str) -> T:
@@ -92,45 +188,22 @@ class RecordShelf(shelve.Shelf[T]):
 
     def __setitem__(self, key: str, value: T) -> None:
         encoded, name = msgspec.json.encode(value), key.encode()
-        if self._sealer is not None:
-            encoded = msgspec.json.encode(self._sealer.seal(place_of(self._table.shelf, name), encoded))
+        if self._cipher is not None:
+            encoded = msgspec.json.encode(self._cipher.encrypt(place_of(self._table.shelf, name), encoded))
         self._table[name] = encoded
 
     def load(self) -> dict[str, T]:
-        """Everything on the shelf, by one statement, in the order of the keys."""
+        """Return all records by key, read by one statement, in the order of the keys."""
         return {(name := key.decode()): self._decode(name, value) for key, value in self._table.rows()}
 
     def _decode(self, key: str, value: bytes) -> T:
         try:
-            if self._sealer is not None:
-                sealed = msgspec.json.decode(value)
-                value = self._sealer.open(place_of(self._table.shelf, key.encode()), str(sealed))
+            if self._cipher is not None:
+                encrypted = str(msgspec.json.decode(value))
+                value = self._cipher.decrypt(place_of(self._table.shelf, key.encode()), encrypted)
             return self._decoder.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, DecryptionFailed) as error:
             raise StorageUnavailable(
-                f"The data file is damaged: on the shelf {self._table.shelf}, {key!r} is no record ({error})."
+                f"The data file is damaged: on the shelf {self._table.shelf}, {key!r} is not a valid record "
+                f"({error})."
             ) from error
-
-
-class Shelves:
-    """The shelves of one connection.
-
-    Args:
-        connection: has the table ``shelves``.
-        sealer: seals the values; ``None`` where they are in the clear.
-
-    Attributes:
-        instances: by name.
-        registrations: by registration id.
-        moves: the lanes in which pending deliveries of a registration may still be that belong into those
-            it has now, by registration id.
-        values: plain JSON values, such as the hash of the global key.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, sealer: RecordCipher | None = None) -> None:
-        self.instances: RecordShelf[Instance] = RecordShelf(Table(connection, "instances"), Instance, sealer)
-        self.registrations: RecordShelf[Registration] = RecordShelf(
-            Table(connection, "registrations"), Registration, sealer
-        )
-        self.moves: RecordShelf[list[str]] = RecordShelf(Table(connection, "moves"), list[str], sealer)
-        self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object, sealer)

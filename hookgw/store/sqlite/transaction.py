@@ -1,156 +1,77 @@
-"""What a function inside a group commit can do."""
+"""The open transaction of the writer, as the jobs of a commit see it."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 
-from hookgw.models.events import Event
-from hookgw.store.encryption import RecordCipher
-from hookgw.store.sqlite import drop_oldest as dropping
-from hookgw.store.sqlite import history, requeue
-from hookgw.store.sqlite import relane as moving
-from hookgw.store.sqlite.name_ids import NameIds, of_instance
-from hookgw.store.sqlite.pending_counts import Change, added, counted
-from hookgw.store.sqlite.relane import Cursor
-from hookgw.store.sqlite.shelves import Shelves
+import msgspec
+
+from hookgw.store.records import PendingChange
+from hookgw.store.sqlite.name_ids import NameIds
+
+replace = msgspec.structs.replace
 
 
-class Transaction(Shelves):
-    """What a function inside a commit can do. It must not keep it: it is good for the call alone."""
+class Changes(msgspec.Struct, frozen=True):
+    """What a commit has changed so far. It is immutable, so that a failed job is undone by its old value.
 
-    def __init__(
-        self, connection: sqlite3.Connection, names: NameIds, sealer: RecordCipher | None = None
-    ) -> None:
-        super().__init__(connection, sealer)
-        self._connection = connection
-        self._names = names
-        self.begin()
+    Attributes:
+        rows: how many rows were written.
+        pending: how many more deliveries are pending.
+        requeued: how many finished deliveries are pending again, by lane key.
+        change: the change of what is pending, without appended deliveries.
+    """
 
-    def begin(self) -> None:
-        """Count anew."""
-        self.rows = 0
-        self.pending = 0
-        self.requeued: Counter[str] = Counter()
-        self.change: Change = {}
+    rows: int = 0
+    pending: int = 0
+    requeued: Mapping[str, int] = {}
+    change: PendingChange = {}
 
-    def park(
-        self,
-        registration: str,
-        lanes: Sequence[str],
-        reason: str,
-        at: float,
-        place: Cursor,
-        limit: int,
-        *,
-        spared: Collection[int] = (),
-    ) -> tuple[int, Cursor | None]:
-        """Make pending deliveries of a registration dead: one step; see :func:`moving.park`.
 
-        Returns:
-            How many there were, and where the next step begins.
-        """
-        parked = moving.park(self._connection, registration, lanes, reason, at, place, limit, spared=spared)
-        self.rows += len(parked.lanes)
-        self.finished({registration: (len(parked.lanes), parked.size)})
-        return len(parked.lanes), parked.then
+class Transaction:
+    """The writing connection inside a commit. A job must not keep it.
 
-    def drop_oldest(
-        self,
-        registration: str,
-        lanes: Sequence[str],
-        reason: str,
-        at: float,
-        *,
-        count: int,
-        size: int,
-        spared: Sequence[int],
-        limit: int,
-    ) -> int:
-        """Make the oldest pending deliveries of a registration dead; see :meth:`Store.drop_oldest`."""
-        dropped = dropping.drop_oldest(
-            self._connection,
-            registration,
-            lanes,
-            reason,
-            at,
-            count=count,
-            size=size,
-            spared=spared,
-            limit=limit,
-        )
-        self.rows += dropped[0]
-        self.finished({registration: dropped})
-        return dropped[0]
+    Attributes:
+        connection: in a transaction.
+        names: the numbers of names.
+        changes: what the jobs of this commit have changed.
+    """
 
-    def relane(
-        self,
-        registration: str,
-        lanes: Sequence[str],
-        lane_of: Callable[[Event], str] | str,
-        place: Cursor,
-        limit: int,
-    ) -> Cursor | None:
-        """Move pending deliveries of a registration to other lanes: one step; see :func:`moving.relane`.
+    def __init__(self, connection: sqlite3.Connection, names: NameIds) -> None:
+        self.connection = connection
+        self.names = names
+        self.changes = Changes()
 
-        Returns:
-            Where the next step begins.
-        """
-        moved = moving.relane(self._connection, self._names, registration, lanes, lane_of, place, limit)
-        self.rows += len(moved.lanes)
-        return moved.then
+    def count_appended(self, events: int, deliveries: int) -> None:
+        """Count what was appended. The listener gets these deliveries themselves, not their number."""
+        rows, pending = self.changes.rows, self.changes.pending
+        self.changes = replace(self.changes, rows=rows + events + deliveries, pending=pending + deliveries)
 
-    def resend(
-        self, instance: str, seq: int, lane_of: Callable[[Event], str] | str, position: int, at: float
-    ) -> str | None:
-        """Make one finished delivery pending again; see :meth:`Store.resend`, and :meth:`requeue`."""
-        lane = requeue.lane_now(self._connection, instance, seq, lane_of)
-        if lane is not None:
-            self.requeue({seq: lane}, position, at)
-        return lane
+    def count_rows(self, count: int) -> None:
+        """Count rows that were written without a change of what is pending."""
+        self.changes = replace(self.changes, rows=self.changes.rows + count)
 
-    def requeue(self, chosen: Mapping[int, str], position: int, at: float) -> int:
-        """Make finished deliveries pending again.
+    def count_finished(self, gone: PendingChange) -> None:
+        """Count deliveries that are no longer pending."""
+        self._count(gone, -1)
 
-        Args:
-            chosen: the lane of each delivery, by its number, in the order of sending.
-            position: of the first, greater than any that was given before the call was asked for.
-            at: from when on their age counts, in seconds since the epoch.
+    def count_requeued(self, lanes: Mapping[str, int], added: PendingChange) -> None:
+        """Count deliveries that are pending again."""
+        requeued = dict(self.changes.requeued)
+        for lane, count in lanes.items():
+            requeued[lane] = requeued.get(lane, 0) + count
+        self.changes = replace(self.changes, requeued=requeued)
+        self._count(added, 1)
 
-        Returns:
-            How many of them were finished.
-        """
-        lanes, change = requeue.requeue(self._connection, self._names, chosen, position, at)
-        count = lanes.total()
-        self.requeued = self.requeued + lanes
-        self.change = added(self.change, change)
-        self.rows += count
-        self.pending += count
-        return count
-
-    def finished(self, gone: Change) -> None:
-        """Count what is no longer pending."""
-        self.change = added(self.change, gone, -1)
-        self.pending -= counted(gone)
-
-    def retire_instance(self, name: str, retired_as: str) -> None:
-        """Put the events and deliveries of an instance out of reach of a later one of that name.
-
-        Args:
-            name: the instance's name.
-            retired_as: under what they are kept until they are pruned; no instance may be called so.
-        """
-        self._names.rename(of_instance(name), of_instance(retired_as))
-
-    def prune(self, before: float, limit: int) -> int:
-        """Remove finished deliveries; see :meth:`Store.prune <hookgw.store.Store.prune>`."""
-        pruned = history.prune(self._connection, before, limit)
-        self.rows += pruned
-        return pruned
-
-    def touch(self) -> None:
-        """Write something, to learn whether the disk takes it."""
-        self._connection.execute(
-            "INSERT INTO probe VALUES (1, 1) ON CONFLICT (only) DO UPDATE SET writes = writes + 1"
-        )
+    def _count(self, change: PendingChange, sign: int) -> None:
+        # A new dictionary each time: the old one belongs to the value that a failed job returns to.
+        total = dict(self.changes.change)
+        pending = self.changes.pending
+        for registration, (count, size) in change.items():
+            if not count:
+                continue
+            has, has_bytes = total.get(registration, (0, 0))
+            total[registration] = (has + sign * count, has_bytes + sign * size)
+            pending += sign * count
+        self.changes = replace(self.changes, pending=pending, change=total)

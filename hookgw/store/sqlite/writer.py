@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-import msgspec
-
-from hookgw.store.encryption import RecordCipher
-from hookgw.store.sqlite import outbox
-from hookgw.store.sqlite import settle as settling
+from hookgw.models.errors import Invalid
+from hookgw.store.sqlite.append import append
 from hookgw.store.sqlite.database import is_disk_error, storage_errors
-from hookgw.store.sqlite.jobs import AppendJob, FunctionJob, Group, Job
+from hookgw.store.sqlite.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.name_ids import NameIds
-from hookgw.store.sqlite.outbox import NewEvent
-from hookgw.store.sqlite.pending_counts import Change
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.settle import settle
+from hookgw.store.sqlite.transaction import Changes, Transaction
 
 _BAD_VALUES = (
     sqlite3.IntegrityError,
@@ -31,50 +28,30 @@ _BAD_VALUES = (
 )
 
 
-class Committed(msgspec.Struct, frozen=True):
-    """What one commit did.
-
-    Attributes:
-        seconds: how long it took.
-        rows: how many it wrote.
-        pending: how many more deliveries are pending than before.
-        requeued: how many finished deliveries became pending again, by the key of their lane.
-        change: how that is more or less pending than before, without what was appended.
-    """
+class Committed(NamedTuple):
+    """A commit that is on disk: how long it took, and what it changed."""
 
     seconds: float
-    rows: int
-    pending: int
-    requeued: Mapping[str, int] = {}
-    change: Change = {}
+    changes: Changes
 
 
 class Writer:
-    """Works groups off, each commit in one transaction.
+    """Writes groups of jobs, each commit in one transaction.
 
     Args:
-        connection: the writing one, in autocommit mode. The caller closes it.
+        connection: the writing connection, in autocommit mode. The caller closes it.
         path: the file, for messages.
-        keep_history: whether finished deliveries are kept once they are settled.
-        sealer: seals what is on the shelves; ``None`` where it is in the clear.
+        keep_history: whether deliveries are kept after they are settled.
     """
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        path: Path,
-        *,
-        keep_history: bool = True,
-        sealer: RecordCipher | None = None,
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, *, keep_history: bool = True) -> None:
         self._connection = connection
         self._keep_history = keep_history
         self._path = path
         self._names = NameIds(connection)
-        self._transaction = Transaction(connection, self._names, sealer)
 
     def commit(self, groups: Sequence[Group], *, probe: bool = False) -> Committed:
-        """Write groups in one commit, and note in each job what came of it.
+        """Write groups in one commit, and set the result or error of each job.
 
         Args:
             groups: in order.
@@ -84,85 +61,80 @@ class Writer:
             What was done; it is on disk.
 
         Raises:
-            StorageUnavailable: the disk refused, and nothing was kept.
+            StorageUnavailable: the disk refused, and nothing was stored.
         """
         started = time.perf_counter()
         with storage_errors(self._path):
             try:
-                self._transact(groups, probe, self._append_together)
+                changes = self._transact(groups, probe, self._append_together)
             except _BAD_VALUES:
-                # One call brought a value that cannot be stored: find it, for the sake of the others.
-                self._transact(groups, probe, self._append_one_by_one)
-        transaction = self._transaction
-        elapsed = time.perf_counter() - started
-        return Committed(
-            elapsed, transaction.rows, transaction.pending, transaction.requeued, transaction.change
-        )
+                # All appends share one statement, so the error does not say which call brought the bad
+                # value. Write the groups again with a savepoint for each call: only that call must fail.
+                changes = self._transact(groups, probe, self._append_one_by_one)
+        return Committed(time.perf_counter() - started, changes)
 
     def _transact(
-        self, groups: Sequence[Group], probe: bool, append: Callable[[Sequence[AppendJob]], None]
-    ) -> None:
-        transaction = self._transaction
-        transaction.begin()
+        self,
+        groups: Sequence[Group],
+        probe: bool,
+        append_jobs: Callable[[Transaction, Sequence[AppendJob]], None],
+    ) -> Changes:
+        connection = self._connection
+        transaction = Transaction(connection, self._names)
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            connection.execute("BEGIN IMMEDIATE")
             if probe:
-                transaction.touch()
+                touch(transaction)
             for group in groups:
-                self._apply(group, append)
-            self._connection.execute("COMMIT")
+                append_jobs(transaction, group.appends)
+                settled = settle(connection, group.settlements, keep_history=self._keep_history)
+                transaction.count_finished(settled)
+                transaction.count_rows(len(group.settlements))
+                for job in group.functions:
+                    self._run_alone(transaction, job)
+            connection.execute("COMMIT")
         finally:
-            self._undo_what_is_open()
+            if connection.in_transaction:
+                self._names.forget()
+                with suppress(sqlite3.OperationalError):  # after some errors SQLite has rolled back already
+                    connection.execute("ROLLBACK")
+        return transaction.changes
 
-    def _undo_what_is_open(self) -> None:
-        if self._connection.in_transaction:
-            self._names.forget()
-            with suppress(sqlite3.OperationalError):  # SQLite has undone it already
-                self._connection.execute("ROLLBACK")
-
-    def _apply(self, group: Group, append: Callable[[Sequence[AppendJob]], None]) -> None:
-        append(group.appends)
-        settled = settling.settle(self._connection, group.settlements, keep_history=self._keep_history)
-        self._transaction.finished(settled)
-        self._transaction.rows += len(group.settlements)
-        for job in group.functions:
-            self._call(job)
-
-    def _append_together(self, jobs: Sequence[AppendJob]) -> None:
+    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob]) -> None:
         news = [new for job in jobs for new in job.news]
-        added = outbox.append(self._connection, self._names, news)
+        added = append(self._connection, self._names, news)
         for job in jobs:
             job.added = added
-        self._count(news, added)
+        transaction.count_appended(len(added), sum(len(new.deliveries) for new in news if new.seq in added))
 
-    def _append_one_by_one(self, jobs: Sequence[AppendJob]) -> None:
+    def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob]) -> None:
         for job in jobs:
-            with self._alone(job):
-                self._append_together([job])
+            self._run_alone(transaction, job)
+            if isinstance(job.error, _BAD_VALUES):
+                job.error = Invalid(f"An event holds a value that cannot be stored: {job.error}.")
 
-    def _call(self, job: FunctionJob) -> None:
-        with self._alone(job):
-            job.result = job.function(self._transaction)
-
-    @contextmanager
-    def _alone(self, job: Job) -> Iterator[None]:
-        """Let what a block does fail by itself: then it is undone, and the job has the error."""
-        transaction = self._transaction
-        before = transaction.rows, transaction.pending, transaction.requeued, transaction.change
+    def _run_alone(self, transaction: Transaction, job: AppendJob | FunctionJob) -> None:
+        """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
+        before = transaction.changes
         job.error = None
         self._connection.execute("SAVEPOINT one")
         try:
-            yield
-        except Exception as error:  # whatever a caller's function raises is for the caller
+            if isinstance(job, AppendJob):
+                self._append_together(transaction, [job])
+            else:
+                job.result = job.function(transaction)
+        except Exception as error:  # a bug in one function must not end the commits of everybody
             if is_disk_error(error):
                 raise
             self._connection.execute("ROLLBACK TO one")
             self._names.forget()
-            transaction.rows, transaction.pending, transaction.requeued, transaction.change = before
+            transaction.changes = before
             job.error = error
         self._connection.execute("RELEASE one")
 
-    def _count(self, news: Sequence[NewEvent], added: set[int]) -> None:
-        deliveries = sum(len(new.deliveries) for new in news if new.seq in added)
-        self._transaction.pending += deliveries
-        self._transaction.rows += len(added) + deliveries
+
+def touch(transaction: Transaction) -> None:
+    """Write something small, to learn whether the disk accepts it."""
+    transaction.connection.execute(
+        "INSERT INTO probe VALUES (1, 1) ON CONFLICT (only) DO UPDATE SET writes = writes + 1"
+    )

@@ -1,4 +1,4 @@
-"""What the demo shows."""
+"""What the demo displays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hookgw.models.deliveries import LaneState, LaneStatistics
 
 
 def ledger_of(*ids: str) -> Ledger:
-    """A ledger in which these have been accepted, have arrived and are settled."""
+    """Return a ledger of events that were accepted, arrived and are settled."""
     ledger = Ledger()
     for seq, event_id in enumerate(ids, start=1):
         ledger.accept(event_id)
@@ -27,21 +27,35 @@ def ledger_of(*ids: str) -> Ledger:
     return ledger
 
 
-async def test_each_receiver_has_a_row_and_so_has_a_visitor() -> None:
+async def test_each_receiver_has_a_row_and_so_has_a_url_of_the_user() -> None:
     async with open_demo_receiver("crm") as crm, open_demo_receiver("n8n") as n8n:
         await n8n.begin(Trouble.FAILS)
         lanes = [
-            LaneStatistics(lane="https://visitor/x", state=LaneState.DELIVERING, backlog=1),
-            LaneStatistics(lane=n8n.url, state=LaneState.WAITING, backlog=4),
+            LaneStatistics(
+                lane="reg_1:0",
+                registration="reg_1",
+                partition=None,
+                url="https://example/x",
+                state=LaneState.DELIVERING,
+                backlog=1,
+            ),
+            LaneStatistics(
+                lane="reg_2:0",
+                registration="reg_2",
+                partition=None,
+                url=n8n.url,
+                state=LaneState.WAITING,
+                backlog=4,
+            ),
         ]
         assert board.rows([crm, n8n], lanes) == [
-            Row(name="crm", receiver="is up", lane=LaneState.IDLE, on_its_way=0, ledger=crm.ledger),
-            Row(name="n8n", receiver="answers 500", lane=LaneState.WAITING, on_its_way=4, ledger=n8n.ledger),
-            Row(name="https://visitor/x", lane=LaneState.DELIVERING, on_its_way=1),
+            Row(name="crm", receiver="is up", lane=LaneState.IDLE, pending=0, ledger=crm.ledger),
+            Row(name="n8n", receiver="answers 500", lane=LaneState.WAITING, pending=4, ledger=n8n.ledger),
+            Row(name="https://example/x", lane=LaneState.DELIVERING, pending=1),
         ]
 
 
-async def test_the_verdict_counts_what_is_good_and_names_what_is_not() -> None:
+async def test_the_verdict_names_every_problem() -> None:
     async with (
         open_demo_receiver("crm") as crm,
         open_demo_receiver("n8n") as n8n,
@@ -49,7 +63,7 @@ async def test_the_verdict_counts_what_is_good_and_names_what_is_not() -> None:
     ):
         crm.ledger = ledger_of("a", "b")
         n8n.ledger = ledger_of("a", "b")
-        n8n.ledger.in_vain = 3
+        n8n.ledger.failed_attempts = 3
         bot.ledger = ledger_of("a")
         bot.ledger.accept("b")
         bot.ledger.accept("c")
@@ -58,22 +72,25 @@ async def test_the_verdict_counts_what_is_good_and_names_what_is_not() -> None:
         bot.ledger.unverified = 2
         assert board.verdict([crm, n8n, bot]) == [
             " crm: 2 of 2 events arrived once, in order, verified.",
-            " n8n: 2 of 2 events arrived once, in order, verified after 3 attempts in vain.",
-            " bot: 2 of 3 events arrived: 1 not arrived yet, 1 not settled, 1 repeated, 2 not verified.",
+            " n8n: 2 of 2 events arrived once, in order, verified (3 failed attempts).",
+            (
+                " bot: 2 of 3 events arrived: "
+                "1 not delivered yet, 1 not settled yet, 1 repeated, 2 not verified."
+            ),
         ]
 
 
 ROWS = [
     Row(name="crm", receiver="is up", ledger=ledger_of("a", "b"), last="Olá\x1b"),
-    Row(name="n8n", receiver="is down", lane=LaneState.WAITING, on_its_way=2, ledger=ledger_of()),
-    Row(name="https://visitor/[x]", lane=LaneState.DELIVERING, on_its_way=1),
+    Row(name="n8n", receiver="is down", lane=LaneState.WAITING, pending=2, ledger=ledger_of()),
+    Row(name="https://example/[x]", lane=LaneState.DELIVERING, pending=1),
 ]
 
 
 def test_a_summary_is_one_line() -> None:
     assert screens.summary(2, ROWS) == (
-        "accepted 2 | crm 2 delivered | n8n 0 delivered 2 on the way (waiting) | "
-        "https://visitor/[x] 1 on the way (delivering)"
+        "accepted 2 | crm 2 delivered | n8n 0 delivered, 2 pending (waiting) | "
+        "https://example/[x] 1 pending (delivering)"
     )
 
 
@@ -85,49 +102,50 @@ def drawn(rows: list[Row], width: int) -> list[str]:
 
 
 def test_the_table_fits_a_small_terminal() -> None:
-    head, crm, n8n, visitor = drawn(ROWS, 80)
-    assert head == "receiver                   its lane    on the way  delivered  in vain  faults"
+    above, head, crm, n8n, user = drawn(ROWS, 80)
+    assert above.split() == ["failed"]
+    assert head == "receiver          state    lane        pending  delivered  attempts  faults"
     assert crm.split() == ["crm", "is", "up", "idle", "0", "2", "0", "none"]
     assert n8n.split() == ["n8n", "is", "down", "waiting", "2", "0", "0", "none"]
-    assert visitor.split() == ["https://visitor…", "delivering", "1", "-", "-", "-"]
+    assert user.split() == ["https://example…", "delivering", "1", "-", "-", "-"]
 
 
 def test_a_wide_terminal_shows_what_arrived_last() -> None:
     ledger = ledger_of("a")
     ledger.arrive("a")
-    row = Row(name="https://visitor/" + "x" * 99, receiver="is up", ledger=ledger, last="Olá\x1b" + "y" * 99)
-    _, line = drawn([row], screens.WIDE)
+    row = Row(name="https://example/" + "x" * 99, receiver="is up", ledger=ledger, last="Olá\x1b" + "y" * 99)
+    _, _, line = drawn([row], screens.WIDE)
     assert line.split() == [
-        *("https://visitor…", "is", "up", "idle", "0", "1", "0", "1", "repeated"),
+        *("https://example…", "is", "up", "idle", "0", "1", "0", "1", "repeated"),
         "Olá�" + "y" * 23 + "…",
     ]
 
 
-async def test_lines_are_printed_only_when_something_changed(
+async def test_a_line_is_printed_only_after_a_change(
     mock_clock: MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counts = iter((1, 1, 2, 3))
     screen = PlainScreen()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(screen.keep_showing, lambda: (next(counts), []))
+        nursery.start_soon(screen.run, lambda: (next(counts), []))
         for _ in range(3):
             await wait_all_tasks_blocked()
             mock_clock.jump(1)
         await wait_all_tasks_blocked()
-        screen.tell("n8n is up again")
+        screen.add_message("n8n is up again")
         nursery.cancel_scope.cancel()
     lines = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
-    assert lines == ["accepted 1 | ", "accepted 2 | ", "accepted 3 | ", "-- n8n is up again"]
+    assert lines == ["accepted 1", "accepted 2", "accepted 3", "-- n8n is up again"]
 
 
-async def test_a_terminal_gets_a_table_and_the_last_happenings(mock_clock: MockClock) -> None:
+async def test_a_terminal_shows_a_table_and_the_latest_messages(mock_clock: MockClock) -> None:
     terminal = io.StringIO()
     with open_screen(Console(file=terminal, force_terminal=True, width=140, height=40)) as screen:
         assert isinstance(screen, LiveScreen)
-        for number in range(screens.HAPPENINGS + 1):
-            screen.tell(f"happening {number}")
+        for number in range(screens.MAX_MESSAGES + 1):
+            screen.add_message(f"message {number}")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(screen.keep_showing, lambda: (7, ROWS))
+            nursery.start_soon(screen.run, lambda: (7, ROWS))
             await wait_all_tasks_blocked()
             mock_clock.jump(1)
             await wait_all_tasks_blocked()
@@ -135,10 +153,10 @@ async def test_a_terminal_gets_a_table_and_the_last_happenings(mock_clock: MockC
     shown = terminal.getvalue()
     assert "7 events accepted" in shown
     assert "is down" in shown
-    assert "happening 0" not in shown
-    assert f"happening {screens.HAPPENINGS}" in shown
+    assert "message 0" not in shown
+    assert f"message {screens.MAX_MESSAGES}" in shown
 
 
-def test_elsewhere_there_are_lines() -> None:
+def test_without_a_terminal_lines_are_printed() -> None:
     with open_screen(Console(file=io.StringIO())) as screen:
         assert isinstance(screen, PlainScreen)

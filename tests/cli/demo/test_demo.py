@@ -1,4 +1,4 @@
-"""``hookgw demo``, the whole of it."""
+"""``hookgw demo`` from start to end."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ import trio
 
 from hookgw.cli.demo import command, stage
 from hookgw.cli.demo.receivers import Trouble
-from hookgw.cli.demo.scene import Scene
-from hookgw.cli.demo.stage import EVENTS
+from hookgw.cli.demo.stage import EVENTS, Outage
 from tests.cli.conftest import Echoes
 
 
-def test_once_ends_by_itself_and_all_went_well(tmp_path: Path) -> None:
+def test_once_ends_and_every_event_arrived(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "hookgw", "demo", "--once"],
         cwd=tmp_path,
@@ -72,18 +71,18 @@ def test_once_ends_with_1_if_an_event_arrived_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_signals_kept")
-async def test_a_short_play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, echoes: Echoes) -> None:
+async def test_a_short_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, echoes: Echoes) -> None:
     monkeypatch.setattr(stage, "EVENTS", 10)
     monkeypatch.setattr(stage, "MESSAGES_PER_SECOND", 100)
     monkeypatch.setattr(
-        stage, "ONCE", (Scene(0, "n8n", Trouble.REFUSES, 0), Scene(0, "bot", Trouble.FAILS, 0))
+        stage, "ONCE", (Outage(0, "n8n", Trouble.REFUSES, 0), Outage(0, "bot", Trouble.FAILS, 0))
     )
     assert await command.run(stage.demo_settings(tmp_path), once=True)
     assert len(re.findall(r"(\d+) of \1 events arrived once", echoes.text)) == 3
 
 
 @pytest.mark.usefixtures("_signals_kept")
-async def test_a_signal_ends_a_play_without_end(tmp_path: Path, echoes: Echoes) -> None:
+async def test_a_signal_ends_an_endless_demo(tmp_path: Path, echoes: Echoes) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(command.run, stage.demo_settings(tmp_path), once=False))
         await echoes.wait_for("accepted [1-9]")
@@ -91,7 +90,7 @@ async def test_a_signal_ends_a_play_without_end(tmp_path: Path, echoes: Echoes) 
     assert echoes.text.count("events arrived") == 3
 
 
-def test_it_goes_on_until_a_signal(tmp_path: Path) -> None:
+def test_it_runs_until_a_signal(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "hookgw", "demo"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
@@ -108,7 +107,7 @@ def test_it_goes_on_until_a_signal(tmp_path: Path) -> None:
     assert "crm:" in rest
 
 
-def test_another_port_is_taken_where_the_usual_one_is_in_use(
+def test_it_uses_another_port_if_the_usual_one_is_in_use(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with socket.socket() as taken:

@@ -1,4 +1,4 @@
-"""The account of one receiver."""
+"""The ledger of one receiver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hookgw.cli.demo import ledger as ledger_module
 from hookgw.cli.demo.ledger import Ledger
 
 
-def test_an_untouched_ledger_is_flawless() -> None:
+def test_an_empty_ledger_is_flawless() -> None:
     assert Ledger().flawless
 
 
@@ -24,7 +24,7 @@ def test_once_in_order_and_verified_is_flawless() -> None:
     assert ledger.flawless
 
 
-def test_an_event_can_arrive_before_it_is_told_that_it_was_accepted() -> None:
+def test_an_event_may_arrive_before_its_acceptance_is_reported() -> None:
     ledger = Ledger()
     ledger.arrive("a")
     ledger.settle(1, "a")
@@ -33,13 +33,13 @@ def test_an_event_can_arrive_before_it_is_told_that_it_was_accepted() -> None:
     assert ledger.flawless
 
 
-def test_what_does_not_come_is_missing() -> None:
+def test_an_event_that_does_not_arrive_is_missing() -> None:
     ledger = Ledger()
     ledger.accept("a")
     assert (ledger.missing, ledger.complete, ledger.flawless) == (1, False, False)
 
 
-def test_what_nobody_accepted_is_a_flaw() -> None:
+def test_an_event_that_was_not_accepted_is_a_flaw() -> None:
     ledger = Ledger()
     ledger.arrive("a")
     ledger.settle(1, "a")
@@ -55,7 +55,7 @@ def test_a_second_arrival_is_a_repeat() -> None:
     assert (ledger.arrived, ledger.repeated, ledger.complete, ledger.flawless) == (1, 1, True, False)
 
 
-def test_arrivals_in_another_order_than_accepted_are_noticed() -> None:
+def test_arrivals_out_of_the_accepted_order_are_detected() -> None:
     ledger = Ledger()
     for event_id in "ab":
         ledger.accept(event_id)
@@ -65,7 +65,7 @@ def test_arrivals_in_another_order_than_accepted_are_noticed() -> None:
     assert (ledger.out_of_order, ledger.complete, ledger.flawless) == (1, True, False)
 
 
-def test_arrivals_in_another_order_than_settled_are_noticed() -> None:
+def test_arrivals_out_of_the_settled_order_are_detected() -> None:
     ledger = Ledger()
     for event_id in "ab":
         ledger.accept(event_id)
@@ -76,7 +76,7 @@ def test_arrivals_in_another_order_than_settled_are_noticed() -> None:
     assert (ledger.out_of_order, ledger.complete) == (1, True)
 
 
-def test_settled_without_an_arrival_is_noticed() -> None:
+def test_a_settlement_without_an_arrival_is_detected() -> None:
     ledger = Ledger()
     ledger.accept("a")
     ledger.settle(1, "a")
@@ -90,14 +90,14 @@ def test_an_unverified_request_is_a_flaw() -> None:
     assert not ledger.flawless
 
 
-def test_attempts_in_vain_are_no_flaw() -> None:
+def test_failed_attempts_are_not_a_flaw() -> None:
     ledger = Ledger()
-    ledger.in_vain += 1
+    ledger.failed_attempts += 1
     assert ledger.flawless
 
 
 def test_only_the_newest_ids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "REMEMBERED", 2)
+    monkeypatch.setattr(ledger_module, "MAX_REMEMBERED", 2)
     ledger = Ledger()
     for seq, event_id in enumerate("abc", start=1):
         ledger.accept(event_id)

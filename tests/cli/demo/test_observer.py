@@ -1,4 +1,4 @@
-"""What the demo sees of the gateway."""
+"""How the demo observes the gateway."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def registration_of(label: str = "crm", instance: str = "demo") -> Registration:
     return Registration(id="reg_1", instance=instance, label=label, url="https://x")
 
 
-async def test_every_ledger_is_promised_every_event_of_the_instance() -> None:
+async def test_each_event_of_the_instance_is_entered_in_every_ledger() -> None:
     ledgers = {"crm": Ledger(), "n8n": Ledger()}
     observer = Observer("demo", ledgers)
     observer.hookgw_event_accepted(event_of())
@@ -36,7 +36,7 @@ async def test_every_ledger_is_promised_every_event_of_the_instance() -> None:
     assert [ledger.accepted for ledger in ledgers.values()] == [1, 1]
 
 
-async def test_attempts_in_vain_are_counted_for_their_receiver() -> None:
+async def test_failed_attempts_are_counted_per_receiver() -> None:
     ledger = Ledger()
     observer = Observer("demo", {"crm": ledger})
     for outcome in Outcome:
@@ -44,17 +44,17 @@ async def test_attempts_in_vain_are_counted_for_their_receiver() -> None:
         observer.hookgw_attempt(attempt, registration_of())
         observer.hookgw_attempt(attempt, registration_of(label="mine"))
         observer.hookgw_attempt(attempt, registration_of(instance="another"))
-    assert ledger.in_vain == len(Outcome) - 1
+    assert ledger.failed_attempts == len(Outcome) - 1
 
 
-@pytest.mark.parametrize("stranger", [registration_of(label="mine"), registration_of(instance="another")])
-async def test_deliveries_to_others_are_not_ours(stranger: Registration) -> None:
+@pytest.mark.parametrize("other", [registration_of(label="mine"), registration_of(instance="another")])
+async def test_deliveries_to_other_registrations_are_ignored(other: Registration) -> None:
     ledger = Ledger()
-    Observer("demo", {"crm": ledger}).hookgw_delivered(delivery_of(event_of()), stranger)
+    Observer("demo", {"crm": ledger}).hookgw_delivered(delivery_of(event_of()), other)
     assert ledger.flawless
 
 
-async def test_one_can_wait_for_the_accepted_and_for_the_end() -> None:
+async def test_waiting_for_acceptance_and_for_completion() -> None:
     ledger = Ledger()
     observer = Observer("demo", {"crm": ledger})
     reached: list[str] = []

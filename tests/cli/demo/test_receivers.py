@@ -1,4 +1,4 @@
-"""The demo's receivers and their troubles."""
+"""The demo's receivers and their outages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.cli.demo.receivers import DemoReceiver, Trouble, open_demo_receiver
-from hookgw.cli.demo.scene import Scene, play
+from hookgw.cli.demo.stage import Outage, run_outages
 from hookgw.delivery.signing import sign
 
 KEY = b"k" * 24
@@ -19,7 +19,7 @@ BODY = b'{"data": {"text": "hi"}}'
 
 
 async def post(receiver: DemoReceiver, event_id: str = "msg_1", *, key: bytes = KEY) -> int:
-    """Deliver an event as hookgw does; the status of the answer."""
+    """Deliver an event as hookgw does and return the status of the response."""
     now = int(time.time())
     headers = {
         "webhook-id": event_id,
@@ -32,7 +32,7 @@ async def post(receiver: DemoReceiver, event_id: str = "msg_1", *, key: bytes = 
     return (await trio.to_thread.run_sync(send)).status_code
 
 
-async def test_it_takes_what_is_genuine() -> None:
+async def test_it_accepts_a_valid_delivery() -> None:
     async with open_demo_receiver("crm") as receiver:
         receiver.keys = (KEY,)
         assert receiver.url.endswith("/crm")
@@ -43,14 +43,14 @@ async def test_it_takes_what_is_genuine() -> None:
 
 
 @pytest.mark.parametrize("keys", [(), (b"x" * 24,)])
-async def test_it_refuses_what_is_not(keys: tuple[bytes, ...]) -> None:
+async def test_it_refuses_an_invalid_signature(keys: tuple[bytes, ...]) -> None:
     async with open_demo_receiver("crm") as receiver:
         receiver.keys = keys
         assert await post(receiver) == 401
         assert (receiver.ledger.arrived, receiver.ledger.unverified) == (0, 1)
 
 
-async def test_while_it_fails_it_takes_nothing() -> None:
+async def test_while_it_fails_it_accepts_nothing() -> None:
     async with open_demo_receiver("bot") as receiver:
         receiver.keys = (KEY,)
         await receiver.begin(Trouble.FAILS)
@@ -61,7 +61,7 @@ async def test_while_it_fails_it_takes_nothing() -> None:
         assert receiver.trouble is Trouble.NONE
 
 
-async def test_while_it_refuses_nobody_can_connect_and_it_comes_back_at_the_same_address() -> None:
+async def test_while_it_is_down_connections_fail_and_its_url_stays_the_same() -> None:
     async with open_demo_receiver("n8n") as receiver:
         receiver.keys = (KEY,)
         url = receiver.url
@@ -73,18 +73,18 @@ async def test_while_it_refuses_nobody_can_connect_and_it_comes_back_at_the_same
         assert await post(receiver) == 200
 
 
-async def test_scenes_are_played_in_turn(mock_clock: MockClock) -> None:
-    told: list[str] = []
-    scenes = (Scene(4, "n8n", Trouble.REFUSES, 2), Scene(1, "bot", Trouble.FAILS, 3))
+async def test_outages_run_in_turn(mock_clock: MockClock) -> None:
+    messages: list[str] = []
+    outages = (Outage(4, "n8n", Trouble.REFUSES, 2), Outage(1, "bot", Trouble.FAILS, 3))
     async with (
         open_demo_receiver("n8n") as n8n,
         open_demo_receiver("bot") as bot,
         trio.open_nursery() as nursery,
     ):
-        nursery.start_soon(play, scenes, {"n8n": n8n, "bot": bot}, told.append)
+        nursery.start_soon(run_outages, outages, {"n8n": n8n, "bot": bot}, messages.append)
         await trio.testing.wait_all_tasks_blocked()
-        assert told == []
-        for wait, trouble_of, troubles, sentence in (
+        assert messages == []
+        for wait, receiver, troubles, message in (
             (4, n8n, Trouble.REFUSES, "n8n is down"),
             (2, n8n, Trouble.NONE, "n8n is up again"),
             (1, bot, Trouble.FAILS, "bot answers 500"),
@@ -92,6 +92,6 @@ async def test_scenes_are_played_in_turn(mock_clock: MockClock) -> None:
         ):
             mock_clock.jump(wait)
             await trio.testing.wait_all_tasks_blocked(0.01)
-            assert trouble_of.trouble is troubles
-            assert told[-1] == sentence
-    assert len(told) == 4
+            assert receiver.trouble is troubles
+            assert messages[-1] == message
+    assert len(messages) == 4

@@ -13,6 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import ConnectionState, QRCode, Session
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NetworkRefused, NotFound, Unavailable
@@ -50,27 +51,30 @@ class Intake:
 
 
 class World:
-    """Running connections over one connector."""
+    """Running connectors over one fake."""
 
     def __init__(self, connector: FakeConnector) -> None:
         self.connector = connector
         self.intake = Intake()
-        self.connections = Connectors({connector.name: connector}, self.intake.accept, virtual_clock(), HTTP)
+        self.states = ConnectionStates()
+        self.connectors = Connectors({connector.name: connector}, self.states, virtual_clock(), HTTP)
         self.logged_out: list[str] = []
-        self.connections.on_logged_out = self._on_logged_out
 
-    async def _on_logged_out(self, name: str) -> None:
-        self.logged_out.append(name)
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async def logged_out(name: str) -> None:
+            self.logged_out.append(name)
+
+        await self.connectors.run(self.intake.accept, logged_out, task_status=task_status)
 
     async def connect(self, instance: Instance = SHOP) -> QRCode | None:
-        return await self.connections.wait_for_code(self.connections.start(instance))
+        return await self.connectors.wait_for_code(self.connectors.start(instance))
 
 
 @asynccontextmanager
 async def running(connector: FakeConnector | None = None) -> AsyncIterator[World]:
     world = World(connector or FakeConnector())
     async with trio.open_nursery() as nursery:
-        await nursery.start(world.connections.run)
+        await nursery.start(world.run)
         yield world
         nursery.cancel_scope.cancel()
 
@@ -83,9 +87,9 @@ async def show_code(session: Session) -> None:
 async def test_a_connection_opens_and_tells_of_it(autojump_clock: MockClock) -> None:
     async with running() as world:
         assert await world.connect() is None
-        assert world.connections.state("shop") is ConnectionState.OPEN
-        assert world.connections.is_running("shop")
-        assert world.connections.sender("shop") == "shop@fake"
+        assert world.states.state("shop") is ConnectionState.OPEN
+        assert world.connectors.is_running("shop")
+        assert world.states.sender("shop") == "shop@fake"
         await wait_all_tasks_blocked()
         assert world.intake.states == [("connecting", 200), ("open", 200)]
         assert world.intake.events[1].data["profileName"] == "shop"
@@ -137,7 +141,7 @@ async def test_connecting_does_not_wait_for_a_connector_that_is_done(autojump_cl
         assert await world.connect() is None
         assert trio.current_time() == began
         await wait_all_tasks_blocked()
-        assert not world.connections.is_running("shop")
+        assert not world.connectors.is_running("shop")
 
 
 async def test_connecting_twice_starts_one_connector(autojump_clock: MockClock) -> None:
@@ -169,18 +173,18 @@ async def test_a_state_is_told_once(autojump_clock: MockClock) -> None:
         for _ in range(3):
             await world.connector.session("shop").set_state(ConnectionState.OPEN, wuid="other@fake")
         assert world.intake.states == [("connecting", 200), ("open", 200)]
-        assert world.connections.sender("shop") == "other@fake"
+        assert world.states.sender("shop") == "other@fake"
 
 
 async def test_stopping_tells_of_the_closed_connection_and_ends_the_run(autojump_clock: MockClock) -> None:
     async with running() as world:
         await world.connect()
-        await world.connections.stop("shop")
+        await world.connectors.stop("shop")
         assert world.intake.states[-1] == ("close", 401)
-        assert world.connections.state("shop") is ConnectionState.CLOSE
+        assert world.states.state("shop") is ConnectionState.CLOSE
         with pytest.raises(KeyError):
             world.connector.session("shop")
-        await world.connections.stop("shop")
+        await world.connectors.stop("shop")
         assert world.intake.states.count(("close", 401)) == 1
         assert world.logged_out == []
 
@@ -200,7 +204,7 @@ async def test_a_new_run_begins_only_after_the_old_one_has_cleaned_up(autojump_c
 
     async with running(FakeConnector(script=script)) as world:
         await world.connect()
-        await world.connections.stop("shop")
+        await world.connectors.stop("shop")
         assert clean == [trio.current_time()]
         await world.connect()
         assert world.connector.session("shop").instance == "shop"
@@ -227,7 +231,7 @@ async def test_a_connector_that_does_not_end_is_left_alone_and_no_longer_heard(
         await world.connect()
         await wait_all_tasks_blocked()
         began = trio.current_time()
-        await world.connections.stop("shop")
+        await world.connectors.stop("shop")
         assert trio.current_time() - began == 5
         await trio.sleep(200)
         assert [str(error) for error in heard] == ["This session of the instance 'shop' is over."]
@@ -255,13 +259,13 @@ async def test_a_failing_connector_is_started_again_ever_later(autojump_clock: M
             raise OSError("network down")
 
     async with running(FakeConnector(script=script)) as world:
-        world.connections.start(SHOP)
+        world.connectors.start(SHOP)
         await trio.sleep(0.5)
-        assert world.connections.state("shop") is ConnectionState.CLOSE
+        assert world.states.state("shop") is ConnectionState.CLOSE
         await trio.sleep(60)
         assert [at - began[0] for at in began] == [0, 1, 3, 8]
         assert world.intake.states.count(("close", 500)) == 3
-        assert world.connections.state("shop") is ConnectionState.CONNECTING
+        assert world.states.state("shop") is ConnectionState.CONNECTING
         assert world.logged_out == []
 
 
@@ -271,7 +275,7 @@ async def test_a_failure_takes_the_code_back_even_where_no_state_was_told(autoju
         raise OSError("network down")
 
     async with running(FakeConnector(script=script)) as world:
-        session = world.connections.start(SHOP)
+        session = world.connectors.start(SHOP)
         await trio.sleep(0.5)
         assert session.qr_code is None
 
@@ -289,7 +293,7 @@ async def leave(session: Session) -> None:
 @pytest.mark.parametrize("script", [fail_in_a_group, leave])
 async def test_whatever_a_connector_raises_is_its_own(autojump_clock: MockClock, script: Any) -> None:
     async with running(FakeConnector(script=script)) as world:
-        world.connections.start(SHOP)
+        world.connectors.start(SHOP)
         await trio.sleep(2)
         assert world.connector.runs == 2
 
@@ -304,10 +308,10 @@ async def test_a_connector_that_fails_while_it_is_stopped_harms_nobody(autojump_
                 raise OSError("while cleaning up")
 
     async with running(FakeConnector(script=script)) as world:
-        world.connections.start(SHOP)
+        world.connectors.start(SHOP)
         await wait_all_tasks_blocked()
-        await world.connections.stop("shop")
-        assert not world.connections.is_running("shop")
+        await world.connectors.stop("shop")
+        assert not world.connectors.is_running("shop")
         assert world.connector.runs == 1
 
 
@@ -321,12 +325,12 @@ async def test_a_state_that_is_not_taken_does_not_end_the_gateway(
         raise OSError("network down")
 
     async with running(FakeConnector(script=script)) as world:
-        world.connections.start(SHOP)
+        world.connectors.start(SHOP)
         await trio.sleep(2)
         assert world.connector.runs == 2
         world.intake.errors = [error]
-        await world.connections.stop("shop")
-        assert not world.connections.is_running("shop")
+        await world.connectors.stop("shop")
+        assert not world.connectors.is_running("shop")
 
 
 async def test_a_connector_is_held_back_while_the_disk_refuses(autojump_clock: MockClock) -> None:
@@ -346,35 +350,33 @@ async def test_ending_with_the_gateway_is_not_told(autojump_clock: MockClock) ->
     async with running() as world:
         await world.connect()
         await wait_all_tasks_blocked()
-        world.connections.stop_all()
+        world.connectors.stop_all()
         await wait_all_tasks_blocked()
         assert world.intake.states[-1] == ("open", 200)
         assert world.logged_out == []
         with pytest.raises(Unavailable, match="stopping"):
-            world.connections.start(Instance(name="other", id="2", integration="fake"))
-        assert not world.connections.is_running("other")
-        world.connections.stop_all()
+            world.connectors.start(Instance(name="other", id="2", integration="fake"))
+        assert not world.connectors.is_running("other")
+        world.connectors.stop_all()
 
 
 async def test_nothing_starts_before_the_gateway_runs() -> None:
     world = World(FakeConnector())
     with pytest.raises(Unavailable):
-        world.connections.start(SHOP)
-    world.connections.stop_all()
+        world.connectors.start(SHOP)
+    world.connectors.stop_all()
 
 
 def test_an_integration_must_be_a_connectors_name() -> None:
-    async def accept(events: Sequence[Event]) -> None:
-        pytest.fail("no event was raised")
-
     clock: Any = None
-    connections = Connectors({"b": FakeConnector("b"), "a": FakeConnector("a")}, accept, clock, HTTP)
-    connections.check_integration("")
-    connections.check_integration("a")
-    with pytest.raises(Invalid, match=r"no connector 'c'; known ones: a, b\."):
-        connections.check_integration("c")
+    states = ConnectionStates()
+    connectors = Connectors({"b": FakeConnector("b"), "a": FakeConnector("a")}, states, clock, HTTP)
+    connectors.check_integration("")
+    connectors.check_integration("a")
+    with pytest.raises(Invalid, match=r"no connector 'c'\. Known connectors: a, b\."):
+        connectors.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connectors({}, accept, clock, HTTP).check_integration("a")
+        Connectors({}, states, clock, HTTP).check_integration("a")
 
 
 # What events by HTTP tell.
@@ -400,23 +402,23 @@ async def test_the_state_that_events_tell(
     autojump_clock: MockClock, told: Any, state: ConnectionState
 ) -> None:
     async with running() as world:
-        assert world.connections.state("by-http") is ConnectionState.CLOSE
-        world.connections.note(update({"state": "connecting"}))
-        world.connections.note(update({"state": told}))
-        world.connections.note(update([told]))
-        assert world.connections.state("by-http") is state
-        assert world.connections.sender("by-http") is None
-        world.connections.forget("by-http")
-        assert world.connections.state("by-http") is ConnectionState.CLOSE
+        assert world.states.state("by-http") is ConnectionState.CLOSE
+        world.states.note(update({"state": "connecting"}))
+        world.states.note(update({"state": told}))
+        world.states.note(update([told]))
+        assert world.states.state("by-http") is state
+        assert world.states.sender("by-http") is None
+        world.states.forget("by-http")
+        assert world.states.state("by-http") is ConnectionState.CLOSE
 
 
 async def test_a_connector_knows_better_than_events(autojump_clock: MockClock) -> None:
     async with running() as world:
         await world.connect()
-        world.connections.note(update({"state": "connecting"}, "shop"))
-        assert world.connections.state("shop") is ConnectionState.OPEN
-        await world.connections.stop("shop")
-        assert world.connections.state("shop") is ConnectionState.CLOSE
+        world.states.note(update({"state": "connecting"}, "shop"))
+        assert world.states.state("shop") is ConnectionState.OPEN
+        await world.connectors.stop("shop")
+        assert world.states.state("shop") is ConnectionState.CLOSE
 
 
 # Sending.
@@ -437,7 +439,7 @@ class Sender(FakeConnector):
 async def test_a_sent_message_is_told_of(autojump_clock: MockClock) -> None:
     async with running() as world:
         await world.connect()
-        message = await world.connections.send_text(SHOP, "55", "hi")
+        message = await world.connectors.send_text(SHOP, "55", "hi")
         assert world.connector.sent == [SentText("shop", "55", "hi")]
         assert message["message"] == {"conversation": "hi"}
         assert (world.intake.kinds[-1], world.intake.events[-1].data) == ("SEND_MESSAGE", message)
@@ -448,19 +450,19 @@ async def test_the_networks_reason_is_given(autojump_clock: MockClock) -> None:
         await world.connect()
         world.connector.refusal = "This number is not on the network."
         with pytest.raises(NetworkRefused, match="not on the network"):
-            await world.connections.send_text(SHOP, "55", "hi")
+            await world.connectors.send_text(SHOP, "55", "hi")
         assert "SEND_MESSAGE" not in world.intake.kinds
 
 
 async def test_nothing_is_sent_without_an_open_connection(autojump_clock: MockClock) -> None:
     async with running(FakeConnector(script=show_code)) as world:
         with pytest.raises(Conflict, match="not connected"):
-            await world.connections.send_text(SHOP, "55", "hi")
+            await world.connectors.send_text(SHOP, "55", "hi")
         await world.connect()
         with pytest.raises(Conflict, match="not connected"):
-            await world.connections.send_text(SHOP, "55", "hi")
+            await world.connectors.send_text(SHOP, "55", "hi")
         with pytest.raises(Conflict, match="no connector"):
-            await world.connections.send_text(Instance(name="x", id="3"), "55", "hi")
+            await world.connectors.send_text(Instance(name="x", id="3"), "55", "hi")
 
 
 async def refuse_in_a_group() -> None:
@@ -491,8 +493,8 @@ async def test_a_connector_that_cannot_send(
     async with running(Sender(send)) as world:
         await world.connect()
         with pytest.raises(error, match=sentence):
-            await world.connections.send_text(SHOP, "55", "hi")
-        assert world.connections.state("shop") is ConnectionState.OPEN
+            await world.connectors.send_text(SHOP, "55", "hi")
+        assert world.states.state("shop") is ConnectionState.OPEN
         assert "SEND_MESSAGE" not in world.intake.kinds
 
 
@@ -503,7 +505,7 @@ async def test_a_message_that_is_no_json_is_the_connectors_fault(autojump_clock:
     async with running(Sender(send)) as world:
         await world.connect()
         with pytest.raises(NetworkRefused, match="connector 'fake' failed: TypeError"):
-            await world.connections.send_text(SHOP, "55", "hi")
+            await world.connectors.send_text(SHOP, "55", "hi")
 
 
 async def test_a_message_goes_out_whole_where_the_caller_goes_away(autojump_clock: MockClock) -> None:
@@ -514,7 +516,7 @@ async def test_a_message_goes_out_whole_where_the_caller_goes_away(autojump_cloc
     async with running(Sender(send)) as world:
         await world.connect()
         with trio.move_on_after(1) as patience:
-            await world.connections.send_text(SHOP, "55", "hi")
+            await world.connectors.send_text(SHOP, "55", "hi")
         assert patience.cancelled_caught
         await trio.sleep(10)
         assert world.intake.events[-1].data == {"id": "m1"}
@@ -528,7 +530,7 @@ async def test_what_was_sent_is_sent_even_where_its_event_is_not_taken(
         await world.connect()
         await wait_all_tasks_blocked()
         world.intake.errors = [error]
-        assert (await world.connections.send_text(SHOP, "55", "hi"))["status"] == "PENDING"
+        assert (await world.connectors.send_text(SHOP, "55", "hi"))["status"] == "PENDING"
 
 
 async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_comes(
@@ -539,7 +541,7 @@ async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_co
         await wait_all_tasks_blocked()
         world.intake.errors = [Unavailable("disk full", retry_after=60)]
         began = trio.current_time()
-        await world.connections.send_text(SHOP, "55", "hi")
+        await world.connectors.send_text(SHOP, "55", "hi")
         assert trio.current_time() - began == 10
         await trio.sleep(60)
         assert world.intake.kinds[-1] == "SEND_MESSAGE"
@@ -551,12 +553,12 @@ async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockCl
 
         async def send() -> None:
             with pytest.raises(Unavailable, match="nobody knows"):
-                await world.connections.send_text(SHOP, "55", "hi")
+                await world.connectors.send_text(SHOP, "55", "hi")
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send)
             await wait_all_tasks_blocked()
-            world.connections.stop_all()
+            world.connectors.stop_all()
 
 
 async def test_a_session_that_is_closed_tells_it_once() -> None:

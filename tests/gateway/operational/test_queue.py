@@ -34,31 +34,31 @@ async def test_events_are_sent_in_order_a_few_at_a_time(
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 2)
     place = Place()
-    outlet = EventQueue("place", place.send)
+    queue = EventQueue("place")
     for number in range(5):
-        outlet.put(event(number))
-    nursery.start_soon(outlet.run)
-    await outlet.wait_empty()
+        queue.put(event(number))
+    nursery.start_soon(queue.run, place.send)
+    await queue.wait_empty()
     assert place.batches == [["0", "1"], ["2", "3"], ["4"]]
-    outlet.put(event(5))
-    await outlet.wait_empty()
+    queue.put(event(5))
+    await queue.wait_empty()
     assert place.batches[3:] == [["5"]]
 
 
 async def test_an_empty_one_need_not_run_to_be_empty() -> None:
-    await EventQueue("place", Place().send).wait_empty()
+    await EventQueue("place").wait_empty()
 
 
 async def test_what_comes_meanwhile_is_waited_for(nursery: trio.Nursery) -> None:
     place = Place()
     place.may = trio.Event()
-    outlet = EventQueue("place", place.send)
-    nursery.start_soon(outlet.run)
-    outlet.put(event(0))
+    queue = EventQueue("place")
+    nursery.start_soon(queue.run, place.send)
+    queue.put(event(0))
     await trio.testing.wait_all_tasks_blocked()
-    outlet.put(event(1))
+    queue.put(event(1))
     place.may.set()
-    await outlet.wait_empty()
+    await queue.wait_empty()
     assert place.batches == [["0"], ["1"]]
 
 
@@ -67,11 +67,11 @@ async def test_what_there_is_no_room_for_is_lost_and_logged(
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 2)
     place = Place()
-    outlet = EventQueue("place", place.send)
+    queue = EventQueue("place")
     with capture_logs() as logs:
         for number in range(3):
-            outlet.put(event(number))
+            queue.put(event(number))
     assert [(entry["place"], entry["kind"]) for entry in logs] == [("place", "LANE_FAILING")]
-    nursery.start_soon(outlet.run)
-    await outlet.wait_empty()
+    nursery.start_soon(queue.run, place.send)
+    await queue.wait_empty()
     assert place.batches == [["0", "1"]]

@@ -7,15 +7,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from hookgw.gateway.global_webhooks import read_global_webhooks
 from trio.testing import MockClock
 
+from hookgw.config.settings import OperationsSettings
+from hookgw.gateway.configured_registrations import read_global_webhooks, read_operations
 from hookgw.models.clock import Clock
 from hookgw.models.errors import ConfigError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
-from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, lanes_of
+from hookgw.models.lanes import lane_rule
+from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.models.registrations import GLOBAL_INSTANCE, Ordering, Registration
 from hookgw.store import Store, open_store
 from hookgw.testing import Receiver, answer, open_kit, open_receiver
 
@@ -80,7 +84,7 @@ async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
         "global_webhooks[2].lable is no field",
         "global_webhooks[3].label must be 1 to 128",
         "global_webhooks[4].label must be 1 to 128",
-        "global_webhooks[5].label: 'twice' is there twice; give each its own.",
+        "global_webhooks[5].label: 'twice' is used twice; give each its own.",
         "global_webhooks[6].url is missing",
     ]
     for message, start in zip(caught.value.messages, starts, strict=True):
@@ -123,39 +127,62 @@ async def test_a_block_without_a_label_is_known_by_its_url(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "more", [{"url": "https://new.example/"}, {"ordering": "chat", "concurrency": 4}], ids=["url", "ordering"]
+    ("ordering", "concurrency", "is_redivided"),
+    [("instance", 16, False), ("instance", 2, False), ("url", 1, True), ("chat", 1, True), ("chat", 4, True)],
 )
-async def test_a_changed_block_has_its_move_noted(tmp_path: Path, more: dict[str, Any]) -> None:
-    block = {"url": "https://old.example/", "label": "crm"}
-    [old] = await read(tmp_path, block)
-    async with opened(tmp_path) as store:
-        assert await store.load_moves() == {}
-        [new] = await read_global_webhooks([{**block, **more}], CATALOG, store)
-        assert await store.load_moves() == {old.id: [old.url]}
-        [disabled] = await read_global_webhooks([{**block, "enabled": False}], CATALOG, store)
-        assert not disabled.enabled
-        assert await store.load_moves() == {old.id: [old.url]}
-        await read_global_webhooks([block], CATALOG, store)
-        assert await store.load_moves() == {old.id: list(dict.fromkeys([old.url, *lanes_of(new)]))}
-
-
-async def test_another_ordering_over_as_many_partitions_has_its_move_noted(tmp_path: Path) -> None:
-    block = {"url": "https://crm.example/", "label": "crm", "concurrency": 4}
-    async with opened(tmp_path) as store:
-        for ordering in ("none", "none"):
-            [old] = await read_global_webhooks([{**block, "ordering": ordering}], CATALOG, store)
-            assert await store.load_moves() == {}
-        await read_global_webhooks([{**block, "ordering": "chat"}], CATALOG, store)
-        assert await store.load_moves() == {old.id: list(lanes_of(old))}
-
-
-async def test_lanes_that_an_earlier_version_kept_are_known_by_the_names_they_have_now(
-    tmp_path: Path,
+async def test_another_division_into_lanes_raises_the_generation(
+    tmp_path: Path, ordering: str, concurrency: int, is_redivided: bool
 ) -> None:
+    block = {"url": "https://crm.example/", "label": "crm"}
+    [first] = await read(tmp_path, block)
+    assert (first.ordering, first.concurrency, first.generation) == (Ordering.INSTANCE, 16, 0)
+    for _ in range(2):  # once: the next start finds the lanes as they are
+        [changed] = await read(tmp_path, {**block, "ordering": ordering, "concurrency": concurrency})
+        assert changed.generation == int(is_redivided)
+
+
+async def test_a_block_with_an_ordering_of_its_own_keeps_it(tmp_path: Path) -> None:
+    [one] = await read(tmp_path, {"url": "https://crm.example/", "ordering": "url"})
+    assert (one.ordering, one.concurrency) == (Ordering.URL, 1)
+    [two] = await read(tmp_path, {"url": "https://crm.example/", "concurrency": 4})
+    assert (two.ordering, two.concurrency) == (Ordering.URL, 4)
+
+
+async def test_a_damaged_note_of_the_last_start_is_as_none(tmp_path: Path) -> None:
+    block = {"url": "https://crm.example/", "label": "crm"}
     async with opened(tmp_path) as store:
-        await store.put_value("global_webhooks.crm.lanes", ["https://user:password@old.example/"])
-        [new] = await read_global_webhooks([{"url": "https://new.example/", "label": "crm"}], CATALOG, store)
-        assert await store.load_moves() == {new.id: ["https://old.example/"]}
+        await store.put_value("global_webhooks.crm.last_start", ["?"])
+    [one] = await read(tmp_path, block)
+    assert one.generation == 0
+
+
+OPERATIONS = OperationsSettings(url="https://ops.example/hook", headers={"X-Token": "abc"})
+
+
+async def test_without_an_operations_url_there_is_no_registration(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        assert await read_operations(OperationsSettings(), store) is None
+
+
+async def test_the_operations_registration_is_made_of_the_settings(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        found = await read_operations(OPERATIONS, store)
+    assert found is not None
+    assert (found.id, found.instance, found.url) == (OPERATIONS_ID, GLOBAL_INSTANCE, OPERATIONS.url)
+    assert (found.headers, found.enabled) == ({"X-Token": "abc"}, True)
+    assert lane_rule(found).generation_prefix == "operations:0"
+
+
+async def test_a_generated_operations_secret_is_kept_and_a_given_one_goes_before_it(tmp_path: Path) -> None:
+    given = msgspec.structs.replace(OPERATIONS, secret=SECRET)
+    secrets = []
+    for settings in (OPERATIONS, OPERATIONS, given, OPERATIONS):
+        async with opened(tmp_path) as store:
+            found = await read_operations(settings, store)
+            assert found is not None
+            secrets.append(found.secrets[0].value)
+    assert secrets[0] == secrets[1] == secrets[3]
+    assert secrets[2] == SECRET
 
 
 async def test_what_is_pending_moves_along_with_a_changed_block(
@@ -172,7 +199,6 @@ async def test_what_is_pending_moves_along_with_a_changed_block(
                 for event_id in ids:
                     await kit.emit("MESSAGES_UPSERT", DATA, event_id=event_id)
                 await kit.advance(5)
-                assert await kit.gateway.store.load_moves() == {}
     assert set(old.ids) == {f"{old.url[-6:-1]}-0"}
     assert hookgw_receiver.ids == [f"{old.url[-6:-1]}-{n}" for n in range(3)] + ids
 

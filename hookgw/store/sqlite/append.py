@@ -1,0 +1,102 @@
+"""Appending: events and their first deliveries go into the outbox. The caller owns the transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import chain
+
+import msgspec
+
+from hookgw.models.deliveries import Delivery
+from hookgw.models.events import Event
+from hookgw.store.records import micros
+from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.name_ids import NameIds, of_instance
+
+_ADD_EVENTS = Bulk(
+    """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
+    SELECT * FROM""",
+    10,
+    "WHERE column1 IS NOT NULL ON CONFLICT (id, instance) DO NOTHING",
+)
+_ADD_DELIVERIES = Bulk(
+    """INSERT INTO deliveries (seq, event, instance, kind, registration, lane, accepted_at, size,
+    position, queued_at, state, attempts, failures, next_at)
+    SELECT *, column1, column7, 'pending', 0, 0, 0 FROM""",
+    8,
+    "WHERE column1 IS NOT NULL",
+)
+_STORED_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND ?"
+
+_numbers_of = msgspec.json.Decoder(list[int]).decode
+
+
+class NewEvent(msgspec.Struct):
+    """An event that is to be appended, with its deliveries."""
+
+    seq: int
+    event: Event
+    accepted_at: float
+    deliveries: list[Delivery]
+
+
+def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEvent]) -> set[int]:
+    """Add events and their deliveries, except duplicates: events with a known instance and id.
+
+    Returns:
+        The sequence numbers of the events that were added.
+    """
+    if not news:
+        return set()
+    ids = names.ids(
+        chain.from_iterable(
+            (of_instance(new.event.instance), new.event.kind, *_targets(new.deliveries)) for new in news
+        )
+    )
+    events = []
+    for new in news:
+        event = new.event
+        events.append(
+            (
+                new.seq,
+                ids[of_instance(event.instance)],
+                event.id,
+                ids[event.kind],
+                micros(event.time),
+                micros(new.accepted_at),
+                # Without a delivery nobody reads the payload: the row only detects duplicates.
+                event.data_json if new.deliveries else b"",
+                event.sender,
+                event.server_url,
+                len(new.deliveries),
+            )
+        )
+    added = {new.seq for new in news}
+    if _ADD_EVENTS.run(connection, events) < len(news):
+        stored = connection.execute(_STORED_EVENTS, (news[0].seq, news[-1].seq)).fetchone()[0]
+        added.intersection_update(_numbers_of(stored))
+    deliveries = []
+    for new in news:
+        if new.seq in added:
+            instance, kind = ids[of_instance(new.event.instance)], ids[new.event.kind]
+            at, size = micros(new.accepted_at), len(new.event.data_json)
+            deliveries += [
+                (
+                    delivery.seq,
+                    new.seq,
+                    instance,
+                    kind,
+                    ids[delivery.registration],
+                    ids[delivery.lane],
+                    at,
+                    size,
+                )
+                for delivery in new.deliveries
+            ]
+    _ADD_DELIVERIES.run(connection, deliveries)
+    return added
+
+
+def _targets(deliveries: Sequence[Delivery]) -> list[str]:
+    return [name for delivery in deliveries for name in (delivery.registration, delivery.lane)]

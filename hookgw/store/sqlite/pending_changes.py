@@ -1,0 +1,138 @@
+"""Bulk changes of what is pending, in commits of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from hookgw.models.clock import Clock
+from hookgw.models.errors import Invalid
+from hookgw.models.lanes import LaneRule
+from hookgw.store.records import ReplayQuery, ReplayStep
+from hookgw.store.sqlite import dead_letters
+from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.group_commit import GroupCommit
+from hookgw.store.sqlite.outbox import SequenceNumbers
+from hookgw.store.sqlite.repartition import repartition
+from hookgw.store.sqlite.requeue import find_finished, requeue, resend
+from hookgw.store.sqlite.transaction import Transaction
+
+STEP = 2_500
+"""How many deliveries are parked, dropped or moved in one commit: about 30 ms, in which others wait."""
+
+REPLAY_STEP = 1_000
+"""How many deliveries are replayed in one commit."""
+
+
+class SqlitePendingChanges:
+    """Bulk changes of what is pending; see :class:`hookgw.store.protocol.PendingChanges`.
+
+    Args:
+        commits: writes.
+        reader: finds what is replayed, beside the commits.
+        clock: gives the times at which deliveries finish or are queued again.
+        numbers: shared with the outbox.
+    """
+
+    def __init__(self, commits: GroupCommit, reader: Reader, clock: Clock, numbers: SequenceNumbers) -> None:
+        self._commits = commits
+        self._reader = reader
+        self._clock = clock
+        self._numbers = numbers
+        self._repartitioned: dict[str, LaneRule] = {}
+
+    async def park(self, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
+        at = self._clock.steady()
+
+        def park(transaction: Transaction) -> int:
+            count, size = dead_letters.park(
+                transaction.connection, registration, reason, at, limit=STEP, spared=spared
+            )
+            transaction.count_finished({registration: (count, size)})
+            transaction.count_rows(count)
+            return count
+
+        total = 0
+        while True:
+            parked = await self._commits.call(park)
+            total += parked
+            if parked < STEP:
+                return total
+
+    async def drop_oldest(
+        self, registration: str, reason: str, *, count: int, size: int, spared: Collection[int] = ()
+    ) -> int:
+        at = self._clock.steady()
+
+        def drop(transaction: Transaction) -> int:
+            dropped, dropped_bytes = dead_letters.drop_oldest(
+                transaction.connection,
+                registration,
+                reason,
+                at,
+                count=count,
+                size=size,
+                limit=STEP,
+                spared=spared,
+            )
+            transaction.count_finished({registration: (dropped, dropped_bytes)})
+            transaction.count_rows(dropped)
+            return dropped
+
+        return await self._commits.call(drop)
+
+    async def resend(self, instance: str, seq: int, rule: LaneRule) -> str | None:
+        position, now = self._numbers.next_positions(1), self._clock.steady()
+        return await self._commits.call(
+            partial(resend, instance=instance, seq=seq, rule=rule, position=position, at=now)
+        )
+
+    async def replay_step(
+        self, query: ReplayQuery, rules: Mapping[str, LaneRule], cursor: str | None
+    ) -> ReplayStep:
+        if cursor is None:
+            after, newest = 0, self._numbers.newest
+            # An empty job: when it is on disk, the reader sees all settlements that were requested before.
+            await self._commits.call(lambda _: None)
+        else:
+            after, newest = _read_cursor(cursor)
+        while True:
+            now = self._newest(rules)
+            found = await self._reader.run(
+                partial(find_finished, query=query, rules=now, after=after, newest=newest, limit=REPLAY_STEP)
+            )
+            # The search runs beside the commits. If a re-partition began meanwhile, its last step may be
+            # done before these deliveries are written, and would miss those in lanes of the former rule.
+            if self._newest(rules) == now:
+                break
+        if not found:
+            return ReplayStep(0, None)
+        position, at = self._numbers.next_positions(len(found)), self._clock.steady()
+        count = await self._commits.call(partial(requeue, lanes=found, position=position, at=at))
+        more = len(found) == REPLAY_STEP
+        return ReplayStep(count, f"{max(found)}-{newest}" if more else None)
+
+    def _newest(self, rules: Mapping[str, LaneRule]) -> dict[str, LaneRule]:
+        """Return the rules, or those of the newest re-partition if they have a later generation."""
+        return {
+            key: max(rule, self._repartitioned.get(key, rule), key=lambda one: one.generation)
+            for key, rule in rules.items()
+        }
+
+    async def repartition_step(self, rule: LaneRule) -> bool:
+        self._repartitioned[rule.registration] = rule
+
+        def step(transaction: Transaction) -> bool:
+            count, more = repartition(transaction.connection, transaction.names, rule, STEP)
+            transaction.count_rows(count)
+            return more
+
+        return await self._commits.call(step)
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    after, _, newest = cursor.partition("-")
+    try:
+        return int(after), int(newest)
+    except ValueError:
+        raise Invalid("cursor must be the cursor of the step before.") from None

@@ -1,0 +1,93 @@
+"""Pending deliveries that move to the lanes of their registration's present rule.
+
+The caller owns the transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+
+import msgspec
+
+from hookgw.models.events import Event
+from hookgw.models.lanes import LaneRule
+from hookgw.models.registrations import Ordering
+from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.name_ids import NameIds
+from hookgw.store.sqlite.outbox import lanes_of
+
+MOST_READ = 2**20
+"""The most bytes of payload that a step reads to find lanes, unless its first payload alone has more."""
+
+# In any order: positions do not change, so the order in the new lanes does not depend on it.
+_IN_LANES = """
+SELECT json_group_array(json_array(seq, size)) FROM (
+    SELECT seq, size FROM deliveries INDEXED BY outbox
+    WHERE state = 'pending' AND registration = (SELECT number FROM names WHERE name = :registration)
+        AND lane IN (SELECT value FROM json_each(:lanes))
+    LIMIT :limit)"""
+_MOVE = Bulk("UPDATE deliveries SET lane = column2 FROM", 2, "WHERE deliveries.seq = column1")
+_KEYS = """
+SELECT json_group_array(json_array(d.seq, e.id, substr(i.name, 2)))
+FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
+CROSS JOIN events e ON e.seq = d.event
+CROSS JOIN names i ON i.number = e.instance"""
+_PAYLOADS = """
+SELECT d.seq, e.data
+FROM (SELECT seq, event FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))) d
+CROSS JOIN events e ON e.seq = d.event"""
+
+_sizes_of = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_keys_of = msgspec.json.Decoder(list[tuple[int, str, str]]).decode
+
+
+def repartition(
+    connection: sqlite3.Connection, names: NameIds, rule: LaneRule, limit: int
+) -> tuple[int, bool]:
+    """Move pending deliveries from lanes of other generations to those of a rule, at most ``limit`` of them.
+
+    Returns:
+        How many there were, and whether there may be more.
+    """
+    outdated = [
+        lane.number for lane in lanes_of(connection, rule.registration) if not rule.is_current(lane.key)
+    ]
+    if not outdated:
+        return 0, False
+    lanes = msgspec.json.encode(outdated[:limit]).decode()
+    given = {"registration": rule.registration, "lanes": lanes, "limit": limit}
+    found = _sizes_of(connection.execute(_IN_LANES, given).fetchone()[0])
+    more = len(found) == limit
+    if rule.ordering is Ordering.CHAT:
+        total = 0
+        for number, (_, size) in enumerate(found):
+            total += size
+            if number and total > MOST_READ:
+                found, more = found[:number], True
+                break
+    moved = find_lanes(connection, {seq: rule for seq, _ in found})
+    ids = names.ids(moved.values())
+    _MOVE.run(connection, [(seq, ids[lane]) for seq, lane in moved.items()])
+    return len(found), more
+
+
+def find_lanes(connection: sqlite3.Connection, rules: Mapping[int, LaneRule]) -> dict[int, str]:
+    """Return the lane of each delivery by its rule, in the order of the mapping.
+
+    Payloads are read only for registrations that are ordered by chat, one at a time.
+    """
+    lanes = {seq: rule.generation_prefix for seq, rule in rules.items()}
+    keyed = [seq for seq, rule in rules.items() if rule.ordering in (Ordering.INSTANCE, Ordering.NONE)]
+    chats = [seq for seq, rule in rules.items() if rule.ordering is Ordering.CHAT and rule.concurrency > 1]
+    # A rule looks at the id, the instance and the payload of an event only; the rest is left out.
+    if keyed:
+        rows = connection.execute(_KEYS, (msgspec.json.encode(keyed).decode(),)).fetchone()[0]
+        for seq, event_id, instance in _keys_of(rows):
+            event = Event(id=event_id, kind="", instance=instance, data_json=b"null", time=0.0)
+            lanes[seq] = rules[seq].lane(event)
+    if chats:
+        for seq, data in connection.execute(_PAYLOADS, (msgspec.json.encode(chats).decode(),)):
+            event = Event(id="", kind="", instance="", data_json=data, time=0.0)
+            lanes[seq] = rules[seq].lane(event)
+    return lanes

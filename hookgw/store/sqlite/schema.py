@@ -1,0 +1,252 @@
+"""The schema of the data file, and the migration of files of the previous version.
+
+``PRAGMA user_version`` holds the number of the schema. A new file gets :data:`SCHEMA`. A schema that was
+released is never edited: a change is a further migration.
+
+The cost of a commit is the number of pages it changes, so the indexes keep new entries together. Event ids
+lead theirs, because most ids grow with time. What changes when a delivery is settled is only in partial
+indexes that stay small, and the index over the whole history never changes. The index of the outbox holds
+what is counted and searched there, so that a backlog is walked without its rows.
+
+Times are whole microseconds since the epoch. Names that repeat in every row (instances, kinds, registrations,
+lanes) are stored once, in ``names``.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import structlog
+
+from hookgw.models.errors import StartError
+from hookgw.models.registrations import is_global
+
+logger = structlog.get_logger("hookgw.store")
+
+APPLICATION_ID = 0x686B6777
+"""``hkgw``: distinguishes a data file of ours from any other SQLite file."""
+
+VERSION = 3
+PREVIOUS_VERSION = 2
+
+# By registration first, so that its lanes are found without a list of them. The instance and the size are in
+# it to be counted.
+_OUTBOX = """CREATE INDEX outbox ON deliveries (registration, lane, position, instance, size)
+    WHERE state = 'pending'"""
+# The deliveries that wait for their next attempt: at most one for each lane, a few more after a re-partition.
+_WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
+
+SCHEMA = (
+    "CREATE TABLE names (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    """CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        instance INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        kind INTEGER NOT NULL,
+        time INTEGER NOT NULL,
+        accepted_at INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        sender TEXT,
+        server_url TEXT,
+        heard INTEGER NOT NULL,
+        UNIQUE (id, instance)
+    )""",
+    "CREATE INDEX unheard ON events (accepted_at) WHERE heard = 0",
+    """CREATE TABLE deliveries (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        event INTEGER NOT NULL,
+        instance INTEGER NOT NULL,
+        kind INTEGER NOT NULL,
+        registration INTEGER NOT NULL,
+        lane INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        accepted_at INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        queued_at INTEGER NOT NULL,
+        attempts INTEGER NOT NULL,
+        failures INTEGER NOT NULL,
+        next_at INTEGER NOT NULL,
+        finished_at INTEGER,
+        reason TEXT
+    )""",
+    _OUTBOX,
+    _WAITING,
+    "CREATE INDEX deliveries_of_event ON deliveries (event)",
+    "CREATE INDEX history ON deliveries (instance, seq, kind, accepted_at)",
+    """CREATE INDEX undelivered ON deliveries (instance, state, seq, kind, accepted_at)
+        WHERE state <> 'delivered'""",
+    "CREATE INDEX finished ON deliveries (finished_at) WHERE finished_at IS NOT NULL",
+    "CREATE TABLE bodies (seq INTEGER PRIMARY KEY, body BLOB NOT NULL)",
+    """CREATE TABLE attempts (
+        delivery INTEGER NOT NULL,
+        number INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        duration INTEGER NOT NULL,
+        outcome TEXT NOT NULL,
+        status INTEGER,
+        error TEXT,
+        answer TEXT NOT NULL,
+        PRIMARY KEY (delivery, number)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE shelves (
+        shelf TEXT NOT NULL,
+        key BLOB NOT NULL,
+        value BLOB NOT NULL,
+        PRIMARY KEY (shelf, key)
+    ) WITHOUT ROWID""",
+    "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
+)
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring a data file to the present schema; a file without tables gets all of it.
+
+    A file of the previous version is first copied beside itself, and the copy is kept.
+
+    Args:
+        connection: in autocommit mode.
+        path: the file.
+
+    Raises:
+        StartError: the file is not hookgw's, or too old, or a newer hookgw wrote it.
+        sqlite3.Error, OSError: the disk refused; the file is as it was.
+    """
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables: int = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if application != APPLICATION_ID and (application or version or tables):
+        raise StartError(
+            f"The file {path} is a database of another program, not hookgw's.",
+            "Set storage.path to another file.",
+        )
+    if version > VERSION:
+        raise StartError(
+            f"The data file {path} has schema {version}, and this hookgw knows schemas up to {VERSION}: a "
+            "newer hookgw wrote it.",
+            "Install that version again, or set storage.path to another file.",
+        )
+    if version == 0:
+        with _transaction(connection):
+            for statement in SCHEMA:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+    elif version == PREVIOUS_VERSION:
+        copy = _copy_beside(connection, path.resolve(), version)
+        try:
+            migrate_lanes(connection)
+        except BaseException:
+            # The file is as it was. Without this, restarts on a full disk would pile up copies.
+            copy.unlink()
+            raise
+        # The log has most of the file now. Folded later, it would hold up the first commits.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        logger.info(
+            "data file migrated, the copy of the former file can be deleted once this version works",
+            file=str(path),
+            schema=VERSION,
+            copy=str(copy),
+        )
+    elif version < VERSION:
+        raise StartError(
+            f"The data file {path} has schema {version}, and this hookgw migrates from schema "
+            f"{PREVIOUS_VERSION} only.",
+            f"Start a hookgw of schema {PREVIOUS_VERSION} with the file once, or set storage.path to another "
+            "file.",
+        )
+
+
+def migrate_lanes(connection: sqlite3.Connection) -> None:
+    """Give deliveries lanes that belong to their registrations, in one transaction: schema 2 to schema 3.
+
+    Registrations may be encrypted, so the new lane follows from the registration's id and the name of the old
+    lane alone: ``URL``, ``URL#<partition>``, or ``URL#operations``. Positions do not change, and with them
+    the order.
+    """
+    with _transaction(connection):
+        # The columns change anyway, and a million updates are faster without it.
+        connection.execute("DROP INDEX outbox")
+        # The keys of encrypted records are in the clear.
+        moving = {
+            row[0].decode() for row in connection.execute("SELECT key FROM shelves WHERE shelf = 'moves'")
+        }
+        connection.execute(
+            """CREATE TEMP TABLE new_lanes (registration, lane, key, number, PRIMARY KEY (registration, lane))
+            WITHOUT ROWID"""
+        )
+        pairs = connection.execute(
+            """SELECT pair.registration, pair.lane, r.name, l.name
+            FROM (SELECT DISTINCT registration, lane FROM deliveries) pair
+            JOIN names r ON r.number = pair.registration JOIN names l ON l.number = pair.lane"""
+        ).fetchall()
+        for registration, lane, registration_id, name in pairs:
+            # An unfinished move is between other URLs, or between one lane and partitions: the names do not
+            # say which. Lanes of generation -1 are never current, so the gateway re-partitions them at its
+            # start. That also holds for global webhooks, where the default is one lane per instance now.
+            generation = -1 if registration_id in moving or is_global(registration_id) else 0
+            partition = name.rpartition("#")[2]
+            # Not isdigit(): it accepts digits of other scripts. A URL has no fragment, so "#" is ours.
+            suffix = f":{partition}" if "#" in name and partition.isascii() and partition.isdigit() else ""
+            connection.execute(
+                "INSERT INTO new_lanes (registration, lane, key) VALUES (?, ?, ?)",
+                (registration, lane, f"{registration_id}:{generation}{suffix}"),
+            )
+        connection.execute("INSERT OR IGNORE INTO names (name) SELECT key FROM new_lanes")
+        connection.execute("UPDATE new_lanes SET number = (SELECT number FROM names WHERE name = key)")
+        # Finished deliveries, too: lists show their lanes.
+        connection.execute(
+            """UPDATE deliveries SET lane = (SELECT new.number FROM new_lanes new
+                WHERE new.registration = deliveries.registration AND new.lane = deliveries.lane)"""
+        )
+        connection.execute("DROP TABLE new_lanes")
+        connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")
+        connection.execute(_OUTBOX)
+        connection.execute(_WAITING)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """One transaction: a process that is killed in the middle finds the file as it was before."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _copy_beside(connection: sqlite3.Connection, path: Path, version: int) -> Path:
+    """Copy the data file to ``<name>.schema-<version>``, or with a number if that exists; return its path."""
+    partial = path.with_name(f"{path.name}.schema-{version}.partial")
+    with suppress(FileNotFoundError):
+        partial.unlink()  # of a process that was killed while it copied
+    os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(sqlite3.connect(partial, isolation_level=None)) as target:
+            target.execute("PRAGMA synchronous = OFF")  # it is synchronized once, below
+            connection.backup(target)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        copy, number = path.with_name(f"{path.name}.schema-{version}"), 1
+        while True:
+            try:
+                # A hard link, not a rename: it never overwrites an earlier copy.
+                copy.hardlink_to(partial)
+                break
+            except FileExistsError:
+                copy, number = path.with_name(f"{path.name}.schema-{version}.{number}"), number + 1
+    finally:
+        partial.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)  # the name of the copy must be on disk before the file changes
+    finally:
+        os.close(folder)
+    return copy

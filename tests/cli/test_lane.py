@@ -1,0 +1,55 @@
+"""``hookgw lane``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hookgw.testing.receiver import Receiver
+from tests.cli.conftest import Invoke, says
+
+WAITING: dict[str, Any] = {
+    "lane": "reg_1:0:3",
+    "registration": "reg_1",
+    "partition": "3",
+    "url": "https://x/hook",
+    "instance": "loja1",
+    "label": "crm",
+    "state": "waiting",
+    "backlog": 3,
+    "headAge": 4.25,
+    "waitingUntil": "2026-11-20T12:00:05.000Z",
+    "lastOutcome": "unreachable",
+    "lastError": "Connection refused.",
+}
+IDLE = WAITING | {
+    "lane": "reg_2:0",
+    "registration": "reg_2",
+    "partition": None,
+    "instance": None,
+    "label": "global",
+    "state": "idle",
+    "backlog": 0,
+    "headAge": None,
+    "waitingUntil": None,
+    "lastError": None,
+    "lastOutcome": "delivered",
+}
+DELETED = IDLE | {"url": None, "label": None}
+
+
+async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([WAITING, IDLE, DELETED])
+    result = await invoke("lane", "list")
+    assert server.requests[0].target == "/lane/list"
+    head, _, waiting, idle, deleted = (line.split() for line in result.stdout.splitlines())
+    assert head[:7] == ["URL", "instance", "label", "partition", "state", "backlog", "age"]
+    assert waiting[:8] == ["https://x/hook", "loja1", "crm", "3", "waiting", "3", "4.2", "s"]
+    assert waiting[8:] == ["2026-11-20T12:00:05.000Z", "Connection", "refused."]
+    assert idle == ["https://x/hook", "global", "idle", "0", "delivered"]
+    assert deleted == ["reg_2", "idle", "0", "delivered"]
+
+
+async def test_json_is_the_response_itself(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([WAITING])
+    assert json.loads((await invoke("lane", "list", "--json")).stdout) == [WAITING]

@@ -1,0 +1,148 @@
+"""How the process ends, and its limits."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections.abc import Iterator
+
+import pytest
+import structlog.testing
+import trio
+
+from hookgw.cli.failure import Failed
+from hookgw.cli.process import (
+    GC_THRESHOLD,
+    RECOMMENDED_OPEN_FILES,
+    StoppedEarly,
+    raise_file_limit,
+    run_to_end,
+    tune_garbage_collector,
+)
+from hookgw.models.errors import HookgwError, Invalid, StartError
+
+INFINITY = resource.RLIM_INFINITY
+
+
+def test_it_returns_the_result_of_the_program() -> None:
+    async def main(value: int) -> int:
+        await trio.lowlevel.checkpoint()
+        return value + 1
+
+    assert run_to_end(main, 1) == 2
+
+
+async def fail(error: Exception) -> None:
+    await trio.lowlevel.checkpoint()
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (StartError("No.", "Never."), "No.\nNever."),
+        (ExceptionGroup("", [StartError("No.")]), "No."),
+        (
+            ExceptionGroup("", [StartError("No."), ExceptionGroup("", [Invalid("Nor this.")])]),
+            "No.\nNor this.",
+        ),
+        (HookgwError(), "Internal Server Error"),
+    ],
+)
+def test_expected_errors_become_messages(error: Exception, message: str) -> None:
+    with pytest.raises(Failed) as caught:
+        run_to_end(fail, error)
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("bug"), ExceptionGroup("", [StartError("No."), RuntimeError("bug")])]
+)
+def test_a_bug_is_logged_with_its_traceback(error: Exception) -> None:
+    with structlog.testing.capture_logs() as logged, pytest.raises(SystemExit) as caught:
+        run_to_end(fail, error)
+    assert caught.value.code == 1
+    assert logged == [{"event": "crashed", "log_level": "critical", "exc_info": error}]
+
+
+@pytest.mark.parametrize("error", [StoppedEarly(), ExceptionGroup("", [StoppedEarly()])])
+def test_a_signal_during_the_start_exits_with_0(error: Exception) -> None:
+    with structlog.testing.capture_logs() as logged, pytest.raises(SystemExit) as caught:
+        run_to_end(fail, error)
+    assert caught.value.code == 0
+    assert logged == []
+
+
+class Limit:
+    """A fake of the system's limit on open files."""
+
+    def __init__(self, soft: int, hard: int, *, refuses: bool = False) -> None:
+        self.soft, self.hard, self.refuses = soft, hard, refuses
+
+    def get(self, _: int) -> tuple[int, int]:
+        return self.soft, self.hard
+
+    def set(self, _: int, limits: tuple[int, int]) -> None:
+        if self.refuses:
+            raise ValueError("not allowed to raise maximum limit")
+        self.soft, self.hard = limits
+
+
+@pytest.mark.parametrize(
+    ("limit", "after", "allowed"),
+    [
+        (Limit(1024, 20_000), (20_000, 20_000), 20_000),
+        (Limit(20_000, 20_000), (20_000, 20_000), 20_000),
+        (Limit(256, INFINITY), (2**20, INFINITY), 2**20),
+        (Limit(INFINITY, INFINITY), (INFINITY, INFINITY), 2**20),
+        (Limit(2**21, 2**22), (2**21, 2**22), 2**21),
+        (
+            Limit(1024, RECOMMENDED_OPEN_FILES),
+            (RECOMMENDED_OPEN_FILES, RECOMMENDED_OPEN_FILES),
+            RECOMMENDED_OPEN_FILES,
+        ),
+    ],
+)
+def test_the_file_limit_is_raised(
+    limit: Limit, after: tuple[int, int], allowed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", limit.get)
+    monkeypatch.setattr(resource, "setrlimit", limit.set)
+    with structlog.testing.capture_logs() as logged:
+        assert raise_file_limit() == allowed
+    assert (limit.soft, limit.hard) == after
+    assert logged == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed"),
+    [
+        (Limit(1024, RECOMMENDED_OPEN_FILES - 1), RECOMMENDED_OPEN_FILES - 1),
+        (Limit(1024, 1024), 1024),
+        (Limit(256, INFINITY, refuses=True), 256),
+    ],
+)
+def test_a_low_file_limit_is_logged(limit: Limit, allowed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", limit.get)
+    monkeypatch.setattr(resource, "setrlimit", limit.set)
+    with structlog.testing.capture_logs() as logged:
+        assert raise_file_limit() == allowed
+    [line] = logged
+    assert (line["log_level"], line["limit"]) == ("warning", allowed)
+    assert line["recommended"] == RECOMMENDED_OPEN_FILES
+    assert "LimitNOFILE" in line["fix"]
+
+
+@pytest.fixture
+def _restored_thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("_restored_thresholds")
+def test_only_the_threshold_of_the_youngest_generation_changes() -> None:
+    _, *older = gc.get_threshold()
+    tune_garbage_collector()
+    assert gc.get_threshold() == (GC_THRESHOLD, *older)
+    assert gc.isenabled()
