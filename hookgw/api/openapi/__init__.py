@@ -2,7 +2,7 @@
 
 Each route declares itself with :func:`~hookgw.api.openapi.describe.describes` above its handler; the
 handler's docstring is the summary. ``tests/api/openapi`` fails for an undeclared route, and the clients of
-``tests/api`` validate every response, and every successful request, against the document. So a new route needs:
+``tests/api`` validate every response, and every successful request, against the document. A route needs:
 
 - ``@describes("Tag", {200: responses.Something})``, with ``body=``, ``query=``, ``errors=`` if it has any;
 - a type in :mod:`hookgw.api.responses` for its response;

@@ -14,7 +14,6 @@ from hookgw.api.auth import RequiredKey
 from hookgw.api.openapi.components import schemas_of
 from hookgw.api.openapi.describe import JSON, NotJson, Operation
 from hookgw.api.openapi.error_responses import ERRORS, error_components
-from hookgw.api.openapi.links import links_of
 from hookgw.parsing.json_schemas import COMPONENTS
 from hookgw.parsing.schema_parts import NAME_SCHEMA
 
@@ -22,8 +21,8 @@ INTRODUCTION = """\
 hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.
 
 Every response carries `x-hookgw-version`. Every error has one shape; its `message` is a list of sentences
-that say what is wrong, where, and what would be right. A path that does not accept a method responds with 405,
-and lists the accepted methods in `allow`. hookgw ignores unknown fields and names them in `warnings`.
+that say what is wrong, where, and what would be right. A path that does not accept a method responds with
+405, and lists the accepted methods in `allow`. hookgw ignores unknown fields and names them in `warnings`.
 """
 _VARIABLE = re.compile(r"<(?:[^:<>]+:)?([^<>]+)>")
 _DELIVERY_NAME = {"type": "string", "examples": ["dlv_17"]}
@@ -180,20 +179,18 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
             for media, schema in declared.body.schemas.items()
         }
         operation["requestBody"] = {"required": declared.body.required, "content": content}
-    operation["responses"] = _responses(route, operation_id, contents)
+    operation["responses"] = _responses(route, contents)
     if route.key is RequiredKey.NONE:
         operation["security"] = []
     return operation
 
 
-def _responses(route: Route, operation_id: str, contents: _Contents) -> dict[str, Any]:
+def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status, response in route.operation.responses.items():
         found[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER}
         if content := contents.content(response):
             found[str(status)]["content"] = content
-        if links := links_of(operation_id, str(status)):
-            found[str(status)]["links"] = links
     for status in sorted(error_statuses(route)):
         found[str(status)] = {"$ref": f"#/components/responses/{ERRORS[status].name}"}
     if not route.operation.responses:

@@ -16,7 +16,6 @@ import trio
 from hookgw.api.app import Application, create_app
 from hookgw.api.openapi.describe import describes, operation_of
 from hookgw.api.openapi.document import document_path
-from hookgw.api.openapi.links import LINKS
 from hookgw.api.openapi.routes import OpenApiRoutes, routes_of
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
@@ -199,22 +198,3 @@ async def test_drift_would_be_noticed(app: Application, client: httpx.AsyncClien
     answer.status_code = 418
     with pytest.raises(AssertionError, match="healthz does not declare 418"):
         await contract.check(answer)
-
-
-async def test_links_name_what_is_there(document: dict[str, Any]) -> None:
-    known = {
-        operation["operationId"]: {
-            one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"
-        }
-        for _, _, operation in operations(document)
-    }
-    sources = {
-        operation["operationId"]
-        for _, _, operation in operations(document)
-        for answer in operation["responses"].values()
-        for link in answer.get("links", {}).values()
-        if known[link["operationId"]] == link["parameters"].keys()
-    }
-    told = {source for source, *_ in LINKS}
-    assert sources == told
-    assert {target for *_, targets in LINKS for target in targets} <= known.keys()

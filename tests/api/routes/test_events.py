@@ -161,4 +161,4 @@ class TestAtALimit:
         response = await client.post(EMIT, json=one())
         assert response.status_code == 503
         assert int(response.headers["retry-after"]) > 0
-        assert "limits.deliveries (2)" in response.text
+        assert "limits.deliveries: 2" in response.text

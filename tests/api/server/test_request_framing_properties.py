@@ -1,4 +1,4 @@
-"""Compares the request filter with an independent parser: both see the same requests, however bytes are cut."""
+"""Compares the request filter with an independent parser: both see the same requests, whatever comes."""
 
 from __future__ import annotations
 
