@@ -75,8 +75,10 @@ class Wait:
                 connection, deadline = next(iter(self._deadlines.items()))
                 if deadline > now:
                     break
-                self.end(connection)
+                self.end(connection)  # first: _expire may start another wait of the same connection
                 self._expire(connection)
+            # The next deadline is the first entry's. A table that is empty cannot expire anything sooner than
+            # its own timeout from now, so nothing has to wake this task when a wait starts.
             await trio.sleep_until(next(iter(self._deadlines.values()), now + self._timeout))
 
 
@@ -93,6 +95,8 @@ class ClientTimeouts:
     def __init__(self, settings: ServerSettings) -> None:
         no_head = f"The head did not arrive within {settings.header_timeout} (server.header_timeout)."
         no_body = f"The body did not arrive within {settings.body_timeout} (server.body_timeout)."
+        # The ranks: a connection without a request is the cheapest to lose, then one whose request arrives
+        # slowly, then one whose response is read slowly.
         self.heads = Wait(0, settings.header_timeout, lambda one: one.time_out(Refused(408, no_head)))
         self.idles = Wait(0, settings.keep_alive_timeout, lambda one: one.abort())
         self.bodies = Wait(1, settings.body_timeout, lambda one: one.time_out(Refused(408, no_body)))
@@ -112,6 +116,7 @@ class ClientTimeouts:
     def close(self) -> None:
         """Close the connections without an active request, now and from now on."""
         self._is_closing = True
+        # A connection with a response in progress closes itself at the end of the response.
         self.heads.abort_all()
         self.idles.abort_all()
 

@@ -61,7 +61,7 @@ class Connection(trio.abc.HalfCloseableStream):
         self._headers_no_store = self._headers + _NO_STORE
         self._head = b""
         self._refused = False
-        self.socket = sock
+        self.socket = sock  # hypercorn takes the addresses from here
         self._wait_in(timeouts.heads)
 
     def coalesce(self, data: bytes) -> bytes:
@@ -115,6 +115,7 @@ class Connection(trio.abc.HalfCloseableStream):
             if not data or self._is_timed_out:  # a client that keeps sending does not keep it open
                 return self._filter.end()
             passed = self._filter.feed(bytes(data))
+            # The usual case, a whole request in one packet, touches no timeout here.
             if not self._filter.is_between or self._wait is self._timeouts.bodies:
                 self._start_timeout()
             if passed:
@@ -148,6 +149,7 @@ class Connection(trio.abc.HalfCloseableStream):
         """hypercorn has sent the response and can read the next request."""
         self._has_request = False
         self._is_response_due = True
+        # After the shutdown began, keep-alive ends with the current response.
         if self._timeouts.is_closing:
             self.abort()
         elif self._wait is None:
@@ -164,6 +166,7 @@ class Connection(trio.abc.HalfCloseableStream):
     def time_out(self, refusal: Refused) -> None:
         """Refuse a request that did not arrive in time, after earlier responses; if none has begun, close."""
         if self._filter.is_within_head or self._filter.is_within_body:
+            # Not written here: responses to earlier, pipelined requests come first.
             self._filter.refuse(refusal)
             self._is_timed_out = True
             self.stop_reading()
@@ -212,6 +215,7 @@ class Connection(trio.abc.HalfCloseableStream):
 def server_response(status: int, message: str) -> bytes:
     """Return a complete error response to a request that the application never saw."""
     body = error_body(status, [message])
+    # The reason phrase is empty, as in hypercorn's own responses (RFC 9112, section 4 allows that).
     head = (
         f"HTTP/1.1 {status} \r\ncontent-type: {JSON}\r\ncontent-length: {len(body)}\r\n"
         f"{VERSION_HEADER[0].decode()}: {VERSION_HEADER[1].decode()}\r\nconnection: close\r\n\r\n"

@@ -70,6 +70,7 @@ class ConnectionLimits:
         Returns:
             Whether the connection was registered. If not, the caller closes it.
         """
+        # Behind a proxy all clients have the proxy's address. An IPv6 client owns a whole /64.
         source = None if peer is None or self._proxies.trusts(peer) else rate_limit_key(peer)
         if not (self._has_room_for(source) and self._has_room()):
             self._crowded_out += 1
@@ -96,6 +97,7 @@ class ConnectionLimits:
     def _has_room(self) -> bool:
         if len(self._taken) < self._limit:
             return True
+        # Only the longest wait of each table: a look at every connection would make a flood expensive.
         return self._make_room(first for wait in self._timeouts.all if (first := wait.first()) is not None)
 
     def _make_room(self, candidates: Iterable[TimedConnection]) -> bool:
@@ -112,12 +114,12 @@ class ConnectionLimits:
         if chosen is None:
             return False
         self._crowded_out += 1
-        self.remove(chosen)
+        self.remove(chosen)  # now, not when its task ends: the new connection needs the room at once
         chosen.abort()
         return True
 
     def _warn(self, peer: str | None) -> None:
         now = trio.current_time()
-        if now >= self._warn_from:
+        if now >= self._warn_from:  # a flood of connections must not become a flood of log lines
             self._warn_from = now + _LOG_INTERVAL
             logger.warning("connection refused, limit reached", client=peer, connections=len(self._taken))

@@ -56,10 +56,10 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
         _log(error, method, path)
         return JsonResponse(500, error_body(500, [_BUG]))
     headers = {}
-    if isinstance(error, Unauthorized):
+    if isinstance(error, Unauthorized):  # RFC 9110, section 15.5.2 requires the challenge
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, Unavailable | TooManyRequests):
-        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
     return JsonResponse(error.status, error_body(error.status, error.messages), headers)

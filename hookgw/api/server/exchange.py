@@ -102,8 +102,9 @@ class RequestResponse:
         try:
             await application()
         except* Gone:
-            pass
+            pass  # the client disconnected (a half-close counts): there is nobody to respond to
         except* (TooLarge, TooManyRequests):
+            # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
             await self._refuse(self._refusal or self._too_large())
         finally:
             if self._is_counted:
@@ -118,14 +119,14 @@ class RequestResponse:
             if message["type"] != "http.request":
                 if not self._is_finished:
                     raise Gone
-                return message
+                return message  # "http.disconnect": a finished exchange ends quietly
             self._received += len(message.get("body", b""))
             if not message.get("more_body", False) or self._received == self._length:
                 self._body_read.set()
                 self._count()
             elif self._discards:
-                continue
-            if not self._is_started:
+                continue  # the application gets none of a body that it no longer wants
+            if not self._is_started:  # once a response has started, its status cannot become 413
                 self._check_size()
             return message
 
@@ -143,10 +144,11 @@ class RequestResponse:
             if self._received and (lease := self._lease) is not None:
                 lease.hold(self._received)
         except HookgwError as refusal:
-            self._refusal = refusal
+            self._refusal = refusal  # run() sees only a group around it
             raise
 
     def _count(self) -> None:
+        # Counted from the end of the body, so that slow uploads do not use up server.max_requests.
         if not self._is_counted:
             self._is_counted = True
             self._active.enter()
@@ -181,6 +183,7 @@ class RequestResponse:
             self._is_finished = True
             await self._send(end)
             return
+        # hypercorn queues a few messages of the body only. Somebody must read them, or _drain waits in vain.
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._discard_body)
             await self.send(start)
@@ -201,6 +204,7 @@ class RequestResponse:
         # written.
         self._is_ending = True
         if self._has_more_body():
+            # The client gets the whole response now; only its end waits until the body was read.
             unfinished: Any = {**message, "more_body": True}
             await self._send(unfinished)
             await self._drain()
@@ -217,7 +221,7 @@ class RequestResponse:
             self._discards = self._received > self._limit
             if self._fits_limit():
                 await self._drain()
-            if not self._body_read.is_set():
+            if not self._body_read.is_set():  # the next request cannot follow bytes that nobody reads
                 headers.append(_CLOSE)
         return {**message, "headers": headers}
 
@@ -248,7 +252,7 @@ class RequestResponse:
             headers = [*_encoded(more), *response_headers(body), _CLOSE]
             await self._send({"type": "http.response.start", "status": status, "headers": headers})
         elif not self._is_ending:
-            return
+            return  # a response that broke off in the middle: only closing the connection tells the client
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._discard_body)
             await self._end({"type": "http.response.body", "body": body, "more_body": False})

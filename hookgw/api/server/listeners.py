@@ -80,6 +80,7 @@ def _reason(error: OSError) -> str:
 
 
 async def _listen_on_path(path: Path) -> trio.SocketListener:
+    # A killed process leaves its socket file behind, and bind would refuse it.
     await _remove_stale(path)
     unix = trio.socket.socket(socket.AF_UNIX)
     try:
@@ -123,6 +124,7 @@ def _identity(path: Path) -> tuple[Path, int]:
 
 
 def _remove(path: Path, inode: int) -> None:
+    # A new process may have replaced the file during our shutdown; the inode tells them apart.
     with contextlib.suppress(FileNotFoundError):
         found = path.stat()
         if stat.S_ISSOCK(found.st_mode) and found.st_ino == inode:

@@ -71,7 +71,7 @@ class RequestFilter:
             self._has_skipped = False
             return data
         if self.refusal is not None:
-            return b""
+            return b""  # after an error, the end of the request is unknown, so nothing can be a new request
         passed = self._walk(self._held + data)
         self.is_between = self._step == self._read_head and not self._held
         return b"".join(passed)
@@ -126,7 +126,7 @@ class RequestFilter:
             return passed, end
         if length:
             self._rest, self._step, self._after = length, self._read_part, self._read_head
-        if passed is given:
+        if passed is given:  # a head without an upgrade; a body of another length does not match the size
             self._known, self._known_size = given, len(given) + length
         return passed, end
 
@@ -140,7 +140,7 @@ class RequestFilter:
     def _read_chunk_line(self, data: bytes, at: int) -> tuple[bytes, int]:
         end = data.find(_END_OF_LINE, at, at + _LONGEST_CHUNK_LINE) + 2
         if end < 2 and len(data) - at < _LONGEST_CHUNK_LINE:
-            return _WAIT, at
+            return _WAIT, at  # chunk extensions are ignored, but must not grow without a limit
         line = _CHUNK_LINE.fullmatch(data, at, end) if end > 1 else None
         if line is None:
             raise Refused(400, _BAD_CHUNK)

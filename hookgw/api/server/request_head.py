@@ -15,6 +15,7 @@ CHUNKED = -1
 
 _REQUEST_LINE = re.compile(rb"[A-Z][A-Z-]{0,31} /[!\"$-~]* HTTP/1\.([01])\r\n")
 _OTHER_VERSION = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/(?!1\.[01]\r)\d(?:\.\d)?\r\n")
+# Possessive quantifiers: a hostile head cannot make the match backtrack.
 _FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n)*+\r\n")
 _FRAMING_FIELDS = re.compile(rb"\r\n(host|content-length|transfer-encoding|upgrade):([^\r]*)", re.IGNORECASE)
 _UPGRADE = re.compile(rb"\r\nupgrade:[^\r]*", re.IGNORECASE)
@@ -91,7 +92,7 @@ def read_head(head: bytes) -> Head:
 
 def _check_host(hosts: list[bytes], is_http_1_0: bool) -> None:
     if is_http_1_0 and not hosts:
-        return
+        return  # HTTP/1.0 has no host header
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
         raise Refused(400, _BAD_HOST)
 
@@ -99,6 +100,7 @@ def _check_host(hosts: list[bytes], is_http_1_0: bool) -> None:
 def _without_upgrade(head: bytes, upgrades: list[bytes]) -> bytes:
     if not upgrades:
         return head
+    # hypercorn would answer a WebSocket handshake itself; one byte after it could end the whole server.
     if any(b"websocket" in upgrade.lower() for upgrade in upgrades):
         raise Refused(400, _WEBSOCKET)
     return _UPGRADE.sub(b"", head)
@@ -108,6 +110,7 @@ def _length(fields: dict[bytes, list[bytes]], is_http_1_0: bool) -> int:
     lengths = fields.get(b"content-length")
     codings = fields.get(b"transfer-encoding")
     if codings:
+        # A length beside chunked is the classic smuggling request (RFC 9112, section 6.1).
         if lengths or is_http_1_0 or len(codings) != 1 or codings[0].lower() != b"chunked":
             raise Refused(400, _BAD_CODING)
         return CHUNKED
@@ -124,6 +127,7 @@ def check_begun(begun: bytes) -> None:
     Raises:
         Refused: it cannot become a valid head.
     """
+    # A TLS client sends its handshake and waits; without this check it would wait for header_timeout.
     if not b"A" <= begun[:1] <= b"Z":
         raise Refused(400, _TLS if begun[0] == _TLS_HANDSHAKE else _BAD_LINE)
     if _BARE_LINE_FEED.search(begun):

@@ -97,6 +97,7 @@ class _Server:
     async def _serve(self, stream: trio.SocketStream) -> None:
         connection = self._connection(stream)
         try:
+            # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
             if not self._limits.admit(connection, _peer_of(stream.socket)):
                 connection.abort()
             elif not isinstance(connection, TlsConnection) or await connection.handshake():
@@ -116,7 +117,7 @@ class _Server:
     async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the connections' nursery, which outlives the server's cancellation by ``shutdown_grace``."""
         async with trio.open_nursery() as connections:
-            connections.cancel_scope.shield = True
+            connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
             connections.start_soon(self._timeouts.watch)
             task_status.started(connections)
             await self._stopping.wait()

@@ -31,6 +31,7 @@ class TlsConnection(Connection):
         request_filter: RequestFilter,
         timeouts: ClientTimeouts,
     ) -> None:
+        # https_compatible: most clients close without TLS's close notification.
         secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
         super().__init__(secured, stream.socket, request_filter, timeouts, _NO_CLEAR_TEXT)
         self._secured = secured
