@@ -94,7 +94,7 @@ def _configured(settings: AuthSettings, keyring: Keyring) -> Key | None:
 async def _stored(store: Store) -> tuple[Key, ...]:
     found = await store.get_value(_GLOBAL_KEYS)
     try:
-        return msgspec.convert(found or (), tuple[Key, ...])
+        return msgspec.convert(() if found is None else found, tuple[Key, ...])
     except msgspec.ValidationError as error:
         raise StorageUnavailable(
             f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."

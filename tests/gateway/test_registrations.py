@@ -397,7 +397,7 @@ async def test_an_instance_and_its_first_registration_are_one_commit(
     await hookgw_gateway.register("http://r.example/", instance="made", label="crm")
     await gateway.instances.create("created", webhook=change)
     assert gateway.store.statistics().commits == commits + 2
-    connection = gateway.store._committer._writer._connection  # type: ignore[attr-defined]
+    connection = gateway.store._commits._writer._connection  # type: ignore[attr-defined]
     connection.execute("PRAGMA query_only = 1")
     with pytest.raises(Unavailable):
         await hookgw_gateway.register("http://r.example/", instance="refused")
