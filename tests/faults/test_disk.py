@@ -21,7 +21,7 @@ from tests.faults.support import KIND, attempts_of, state_of
 
 
 def writer_of(store: Store) -> sqlite3.Connection:
-    connection = store._committer._writer._connection  # type: ignore[attr-defined]
+    connection = store._commits._writer._connection  # type: ignore[attr-defined]
     assert isinstance(connection, sqlite3.Connection)
     return connection
 

@@ -208,7 +208,7 @@ async def test_warn_takes_them_and_says_so(
     assert receipt.fresh == [True, True, True]
     assert receipt.warnings[-1].startswith('events[1].data: [1] is not of type "object"')
     assert {warning.partition(".")[0] for warning in receipt.warnings} == {"events[0]", "events[1]"}
-    [logged] = [line for line in logs if line["event"] == "payloads break their schema"]
+    [logged] = [line for line in logs if line["event"] == "payloads violate their schema"]
     assert (logged["count"], logged["first"]) == (len(receipt.warnings), receipt.warnings[0])
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ["w1", "w2", "ok"]
