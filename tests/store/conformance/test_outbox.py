@@ -212,6 +212,9 @@ async def test_counts_of_what_is_pending(store: Store) -> None:
         LaneBacklog("reg_1:0:2", 1, alone.queued_at),
         LaneBacklog("reg_2:0", 2, other.queued_at),
     ]
+    assert await store.pending_lanes("reg_2") == [LaneBacklog("reg_2:0", 2, other.queued_at)]
+    assert len(await store.pending_lanes("reg_1")) == 2
+    assert await store.pending_lanes("reg_3") == []
     assert await store.pending_by_registration() == {"reg_1": (2, 8), "reg_2": (2, 4)}
     assert [await store.count_pending(f"reg_{n}:0") for n in (1, 2, 3)] == [0, 2, 0]
     assert store.statistics().pending == 4

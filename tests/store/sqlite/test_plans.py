@@ -59,6 +59,7 @@ def transaction(connection: Any) -> Transaction:
 STATEMENTS: dict[str, Callable[[Any], object]] = {
     "a page of a lane": lambda c: outbox.read_lane(c, "reg:0", 0, 10),
     "all lanes": outbox.pending_lanes,
+    "counts of the lanes of a registration": lambda c: outbox.pending_lanes(c, "reg"),
     "lanes of a registration": lambda c: outbox.lanes_of(c, "reg"),
     "count": outbox.count_pending,
     "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
