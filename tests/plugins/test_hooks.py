@@ -406,7 +406,7 @@ async def test_prepare_may_change_headers_alone(
         ({"webhook-id": "1"}, "request.headers.webhook-id cannot be set"),
         ({"host": "other.example"}, "request.headers.host cannot be set"),
         ({"x-number": 1}, "request.headers.x-number must be a string"),
-        ({"": "1"}, "is no header name"),
+        ({"": "1"}, "is not a header name"),
         ({"X-Upper": "1"}, "it set a header 'X-Upper'; write the name as a string in lower case"),
         ({3: "1"}, "it set a header 3; write the name as a string in lower case"),
     ],
