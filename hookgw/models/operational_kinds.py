@@ -22,7 +22,7 @@ _TEXT_OR_NULL: dict[str, Any] = {"type": ["string", "null"]}
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 _ABOUT: dict[str, Any] = {
     "registration": _TEXT,
-    # null for a registration of the configuration, or one that was deleted in the meantime.
+    # null if the registration was deleted in the meantime.
     "instance": _TEXT_OR_NULL,
     "label": _TEXT_OR_NULL,
     "url": _TEXT_OR_NULL,

@@ -80,8 +80,8 @@ def unmask_url(given: str, stored: str | None, where: str = "url") -> str:
     """
     if not is_masked(given):
         return given
-    # Only for the same URL: otherwise whoever may set a registration, but not read its password, could send
-    # the stored password to a host of their own.
+    # Only for the same URL: otherwise a caller that may set a registration, but not read its password, could
+    # send the stored password to another host.
     if stored is None or without_user(stored) != without_user(given):
         raise Invalid(f"{where}: user and password are masked, but no such URL is stored: send them in full.")
     return stored

@@ -60,7 +60,7 @@ def test_the_group_is_named(tmp_path: Path) -> None:
     assert f"the group {grp.getgrgid(tmp_path.stat().st_gid).gr_name}." in (verdict(tmp_path) or "")
 
 
-def test_what_belongs_to_a_stranger_is_not_trusted(tmp_path: Path) -> None:
+def test_files_of_other_users_are_not_trusted(tmp_path: Path) -> None:
     found = verdict(tmp_path, trusted=frozenset({US + 1})) or ""
     name = pwd.getpwuid(US).pw_name
     assert f"belongs to {name}" in found
@@ -157,7 +157,7 @@ def test_a_data_file_that_others_can_write_to_is_refused(tmp_path: Path, name: s
     assert (folder / "hookgw.db").stat().st_size == 0
 
 
-def test_what_others_could_read_is_the_owners_alone_from_the_start_on(tmp_path: Path) -> None:
+def test_a_readable_data_file_is_restricted_at_start(tmp_path: Path) -> None:
     path = tmp_path / "hookgw.db"
     path.touch()
     path.chmod(0o644)
@@ -200,7 +200,7 @@ def test_plugins_that_others_can_write_to_are_refused(tmp_path: Path, name: str)
         load(tmp_path)
 
 
-def test_a_checkout_made_under_umask_002_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_made_under_umask_002_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "audit.py").write_text("")

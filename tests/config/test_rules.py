@@ -1,4 +1,4 @@
-"""The rules of values, each at its edges."""
+"""The rules for values, at their bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookgw.models.units import Duration, Size
 
 
 def broken(path: str, value: Any) -> list[tuple[str, str]]:
-    """What is wrong with settings whose value at one path is another."""
+    """The mistakes in the default settings with one changed value."""
     section, _, key = path.partition(".")
     defaults = Settings()
     changed = msgspec.structs.replace(getattr(defaults, section), **{key: value})
@@ -100,7 +100,7 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("plugins.folders", ()),
     ],
 )
-def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
+def test_valid_values_are_accepted(path: str, value: Any) -> None:
     assert broken(path, value) == []
 
 
@@ -192,7 +192,7 @@ def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
         ("plugins.folders", ("",), "[0]", "must not be empty"),
     ],
 )
-def test_what_makes_no_sense_is_named(path: str, value: Any, place: str | None, sentence: str) -> None:
+def test_invalid_values_are_reported(path: str, value: Any, place: str | None, sentence: str) -> None:
     found = dict(broken(path, value))
     at = path + place if place is not None else "delivery.kept_answer"
     assert sentence in found[at]
@@ -205,6 +205,6 @@ def test_a_password_in_the_public_address_is_not_shown() -> None:
     assert "https://hooks.example.org" in sentence
 
 
-def test_all_that_is_wrong_is_named_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     found = broken("delivery.schedule", (Duration(0), Duration(1), Duration(0)))
     assert [place for place, _ in found] == ["delivery.schedule[0]", "delivery.schedule[2]"]

@@ -1,4 +1,4 @@
-"""From mappings to typed settings: every type, every report, and the default where one is wrong."""
+"""Typed settings: every type, every report, and the default for each mistake."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_type_is_read() -> None:
         ({"instances": {"zzz": 1}}, "instances.zzz", "this key is unknown. Known here: auto_create."),
     ],
 )
-def test_what_is_wrong_is_reported_and_the_default_stays(raw: Any, path: str, sentence: str) -> None:
+def test_a_mistake_is_reported_and_the_default_stays(raw: Any, path: str, sentence: str) -> None:
     assert read(raw) == (Settings(), [(path, sentence)])
 
 
@@ -147,7 +147,7 @@ def test_known_keys_lists_every_key_with_type_and_default() -> None:
         (dict[str, Any], "a mapping"),
     ],
 )
-def test_wanted_says_what_a_type_takes(kind: Any, words: str) -> None:
+def test_wanted_describes_a_type(kind: Any, words: str) -> None:
     assert wanted(kind) == words
 
 

@@ -81,7 +81,7 @@ async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
     starts = [
         "global_webhooks[1].url: The URL must begin with http",
         "global_webhooks[1].events[0]: 'MESSAGES_UPSETT' is not a known event kind. Did you mean",
-        "global_webhooks[2].lable is no field",
+        "global_webhooks[2].lable is an unknown field",
         "global_webhooks[3].label must be 1 to 128",
         "global_webhooks[4].label must be 1 to 128",
         "global_webhooks[5].label: 'twice' is used twice; give each block its own.",

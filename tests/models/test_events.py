@@ -61,7 +61,7 @@ class TestEvent:
         other = one.replace(kind="CALL")
         assert (other.kind, other.data_json) == ("CALL", one.data_json)
 
-    def test_what_is_no_json_is_no_payload(self) -> None:
+    def test_payloads_must_be_json(self) -> None:
         with pytest.raises(TypeError):
             event().replace(data=object())
 
@@ -172,7 +172,7 @@ class TestCatalog:
         assert len(str(caught.value)) < 200
 
     @pytest.mark.parametrize("spelling", [None, 5, ["MESSAGES_UPSERT"], {}])
-    def test_what_is_no_text_is_no_kind(self, spelling: object) -> None:
+    def test_a_kind_must_be_text(self, spelling: object) -> None:
         with pytest.raises(Invalid, match=r"^event must be the name of an event kind, a string\.$"):
             Catalog([UPSERT]).resolve(spelling, "event")
 

@@ -112,7 +112,7 @@ def test_other_addresses(text: str, host: str) -> None:
         "[fe80::1%25eth0]",
     ],
 )
-def test_what_is_no_host(text: str) -> None:
+def test_malformed_hosts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".\.$"):
         parse_host(text)
 

@@ -96,7 +96,7 @@ class TestChange:
         assert len(made.secrets) == 1
         assert made.created_at == made.updated_at == NOW
 
-    def test_what_is_given_is_taken(self) -> None:
+    def test_given_fields_are_applied(self) -> None:
         change = RegistrationChange(
             url=URL,
             enabled=False,

@@ -44,7 +44,7 @@ def test_a_webhook_is_set_with_it_in_every_dialect(fields: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("webhook", ["", {}, None])
-def test_an_empty_webhook_is_none(webhook: Any) -> None:
+def test_an_empty_webhook_means_none(webhook: Any) -> None:
     assert creation(webhook=webhook).webhook is None
 
 
@@ -62,7 +62,7 @@ def test_a_bad_webhook_is_refused(webhook: Any, problem: str) -> None:
     assert found.startswith(problem)
 
 
-def test_everything_wrong_is_named_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     assert problems({"token": 5, "integration": [], "webhook": {"url": 1}}) == (
         "instanceName is missing.",
         "token must be a string, not a number.",

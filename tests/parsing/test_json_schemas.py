@@ -1,4 +1,4 @@
-"""The schemas say what the parsers do: on every body here, both are of one mind."""
+"""The JSON schemas and the parsers agree on every body here."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ BAD: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "body"), GOOD)
-def test_both_take_it(name: str, body: Any) -> None:
+def test_both_accept_it(name: str, body: Any) -> None:
     assert (fits(name, body), is_taken(name, body)) == (True, True)
 
 

@@ -75,7 +75,7 @@ def test_the_nested_object_wins_over_the_fields_beside_it() -> None:
     assert (change.url, change.by_events, change.enabled, change.events) == (URL, False, False, ())
 
 
-def test_the_least_body_hears_every_kind_and_keeps_what_is_stored() -> None:
+def test_the_smallest_body_selects_every_kind_and_keeps_stored_fields() -> None:
     change = change_of({"url": URL})
     assert (change.enabled, change.events) == (True, ())
     kept = (
@@ -188,13 +188,13 @@ def test_a_disabled_one_has_an_overlong_url_refused() -> None:
         ({"webhook": []}, "webhook must be an object, not a list."),
     ],
 )
-def test_what_breaks_a_rule_is_named_with_its_path(fields: dict[str, Any], problem: str) -> None:
+def test_each_broken_rule_is_reported_with_its_path(fields: dict[str, Any], problem: str) -> None:
     assert problems_of({"url": URL} | fields) == (problem,)
 
 
 @pytest.mark.parametrize("concurrency", [1, MAX_CONCURRENCY])
 @pytest.mark.parametrize("timeout", ["100ms", "5m"])
-def test_bounds_themselves_are_taken(concurrency: int, timeout: str) -> None:
+def test_bounds_are_inclusive(concurrency: int, timeout: str) -> None:
     assert change_of({"url": URL, "concurrency": concurrency, "timeout": timeout}).concurrency == concurrency
 
 
@@ -203,7 +203,7 @@ def test_every_ordering_is_accepted(ordering: Ordering) -> None:
     assert change_of({"url": URL, "ordering": ordering.value}).ordering is ordering
 
 
-def test_everything_that_is_wrong_is_named_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     problems = problems_of(
         {"webhook": {"url": "x", "events": ["MESAGES_UPSERT", "messages.updat"]}, "timeout": 5}
     )
@@ -238,7 +238,7 @@ def test_unknown_fields_are_warned_of_with_their_path() -> None:
     ]
 
 
-def test_what_find_shows_beside_the_fields_may_be_sent_back() -> None:
+def test_fields_that_find_adds_may_be_sent_back() -> None:
     shown = dict.fromkeys(
         (
             "id",
@@ -257,7 +257,7 @@ def test_what_find_shows_beside_the_fields_may_be_sent_back() -> None:
 
 
 @pytest.mark.parametrize("size", [24, 64])
-def test_secrets_of_24_to_64_bytes_are_taken(size: int) -> None:
+def test_secrets_of_24_to_64_bytes_are_accepted(size: int) -> None:
     secret = "whsec_" + base64.b64encode(bytes(size)).decode()
     assert change_of({"url": URL, "secret": secret}).secret == Secret(secret)
 
@@ -329,7 +329,7 @@ def test_header_values_are_strings(value: Any, kind: str) -> None:
     assert problems_of({"url": URL, "headers": {"x": value}}) == (f"headers.x must be a string, not {kind}.",)
 
 
-def test_headers_are_told_apart_whatever_their_capitals() -> None:
+def test_header_names_are_case_insensitive() -> None:
     assert problems_of({"url": URL, "headers": {"X-A": "1", "x-a": "2"}}) == (
         "headers: x-a appears twice, in different capitals.",
     )
@@ -443,7 +443,7 @@ def test_an_ed25519_key_is_a_secret(more: dict[str, Any]) -> None:
     ],
     ids=["empty", "cut off", "another public key", "a seed alone", "no base64"],
 )
-def test_what_is_no_ed25519_key_is_refused(secret: str) -> None:
+def test_malformed_ed25519_keys_are_refused(secret: str) -> None:
     assert problems_of({"url": URL, "secret": secret}) == (NO_PRIVATE_KEY,)
 
 
