@@ -1,1 +1,1 @@
-"""The HTTP interface: a Quart application on Trio, and the server that runs it."""
+"""The HTTP API: a Quart application on Trio, and the server that runs it."""

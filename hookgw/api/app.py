@@ -1,4 +1,4 @@
-"""The application: every resource's routes, one check of keys, one shape of errors."""
+"""The application: the routes of every resource, one authentication check, one shape of errors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from quart_trio import QuartTrio
 
-from hookgw.api.auth import ROUTE, SHARES, install_auth
+from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
 from hookgw.api.fast_emit import FastEmit
-from hookgw.api.openapi.routes import ContractRoutes
+from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
-from hookgw.api.routes.emit import Emitter
+from hookgw.api.routes.emit import EmitEndpoint
 from hookgw.api.routes.events import EventRoutes
 from hookgw.api.routes.health import HealthRoutes
 from hookgw.api.routes.instances import InstanceRoutes
@@ -19,122 +19,116 @@ from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.messages import MessageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.errors import error_body, install_error_handlers
-from hookgw.api.server.exchange import RequestResponse, Underway
+from hookgw.api.server.exchange import ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
-NO_ROUTE = "none"
-"""The route in the metrics of requests that match none."""
+UNMATCHED = "none"
+"""The route that metrics show for requests that match no route."""
 
-_NOWHERE = " "
-"""A path that no route can have."""
+_UNROUTABLE = " "
+"""A path that matches no route."""
 
-_ALWAYS = frozenset({"/healthz", "/readyz"})
-"""Paths that are answered however much is under way."""
+_HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
+"""Paths that respond even beyond ``server.max_requests``: an orchestrator must not restart a busy process."""
 
-_ONE_IN = 4
-"""Which part of the requests at a time one instance may have."""
+_INSTANCE_SHARE = 4
+"""One instance may have one in this many of ``server.max_requests`` at a time."""
 _BODIES = 4
-"""How many of the largest bodies one instance may have in memory at a time."""
+"""One instance may have this many bodies of the largest size in memory at a time."""
 
-_BUSY = error_body(503, ["Too many requests are under way (server.max_requests). Try again."])
-_SOON = {"retry-after": "1"}
+_BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
+_RETRY_SOON = {"retry-after": "1"}
 
 
 class Application(QuartTrio):
-    """The HTTP interface of one gateway. Made by :func:`create_app`."""
+    """The HTTP API of one gateway; :func:`create_app` makes it."""
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__("hookgw.api", static_folder=None)
-        self._gateway = gateway
-        self._base_path = gateway.settings.server.base_path
-        self._shortcut: FastEmit | None = None
         server = gateway.settings.server
+        self._gateway = gateway
+        self._base_path = server.base_path
+        self._fast_emit: FastEmit | None = None
         self._limit = max(server.max_body, server.max_batch_body)
-        self._underway = Underway(server.max_requests)
-        self._shares = RequestQuota(
-            max(1, server.max_requests // _ONE_IN), _BODIES * self._limit, gateway.metrics.limited
+        self._active = ActiveRequests(server.max_requests)
+        self._quota = RequestQuota(
+            max(1, server.max_requests // _INSTANCE_SHARE), _BODIES * self._limit, gateway.metrics.limited
         )
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
-        self.config["MAX_CONTENT_LENGTH"] = None  # counted in RequestResponse, which answers
-        self.config["BODY_TIMEOUT"] = None
+        # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
+        self.config["MAX_CONTENT_LENGTH"] = None
+        self.config["BODY_TIMEOUT"] = None  # ClientTimeouts does this without a cancel scope per request
         self.url_map.strict_slashes = False
 
     async def asgi_app(self, scope: Any, receive: Any, send: Any) -> None:
-        """One exchange, or the answer to what is none."""
-        if scope["type"] == "http":
-            scope["path"] = self._path(scope["path"])
-            scope[SHARES] = self._shares
-            if self._proxies is not None:
-                scope["client"] = _client(self._proxies, scope)
-            exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._underway)
-            if self._underway.is_full and scope["path"] not in _ALWAYS:
-                await exchange.run(partial(exchange.answer, 503, _SOON, _BUSY))
-            elif self._shortcut is not None and self._shortcut.takes(scope):
-                await exchange.run(partial(self._shortcut.answer, exchange))
-            else:
-                await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
-        else:
+        """Handle one request (ASGI)."""
+        if scope["type"] != "http":
             await super().asgi_app(scope, receive, send)
+            return
+        base, path = self._base_path, scope["path"]
+        if base:
+            path = path.removeprefix(base) if path.startswith(f"{base}/") else _UNROUTABLE
+            scope["path"] = path
+        scope[REQUEST_QUOTA] = self._quota
+        if self._proxies is not None:
+            forwarded = [v.decode("latin-1") for name, v in scope["headers"] if name == b"x-forwarded-for"]
+            peer = scope["client"][0] if scope["client"] else None  # a Unix socket can be a trusted proxy
+            client = self._proxies.client_of(peer, forwarded)
+            if client is not None and client != peer:
+                scope["client"] = (client, 0)  # proxies do not report the client's port
+        exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active)
+        if self._active.is_full and path not in _HEALTH_PATHS:
+            await exchange.run(partial(exchange.respond, 503, _RETRY_SOON, _BUSY))
+        elif self._fast_emit is not None and self._fast_emit.matches(scope):
+            await exchange.run(partial(self._fast_emit.respond, exchange))
+        else:
+            await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
 
-    def shorten(self, shortcut: FastEmit | None) -> None:
-        """Let a shortcut answer what it takes, or none.
+    def use_fast_emit(self, fast_emit: FastEmit | None) -> None:
+        """Let a fast path handle the requests that it matches; ``None`` for no fast path.
 
-        To be called when all routes are there. Where plugins have hung something before, behind or round
-        every request, there is none: they would not hear of what it answers.
+        Call this after all routes were added.
         """
-        own = [check for checks in self.before_request_funcs.values() for check in checks]
-        hung = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        self._shortcut = None if len(own) > 1 or any(hung) else shortcut
+        # The fast path bypasses Quart. If plugins added request hooks, these must see every request, so there
+        # is no fast path then. One hook of our own is there: the authentication check.
+        before = [check for checks in self.before_request_funcs.values() for check in checks]
+        others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
+        self._fast_emit = None if len(before) > 1 or any(others) else fast_emit
 
     @property
-    def is_shortened(self) -> bool:
-        """Whether a shortcut answers what it takes."""
-        return self._shortcut is not None
-
-    def _path(self, path: str) -> str:
-        """The path below the base path."""
-        if not self._base_path:
-            return path
-        return path.removeprefix(self._base_path) if path.startswith(f"{self._base_path}/") else _NOWHERE
+    def uses_fast_emit(self) -> bool:
+        """Whether a fast path is in use."""
+        return self._fast_emit is not None
 
     def _count(self, scope: Any, status: int) -> None:
-        self._gateway.metrics.requested(scope.get(ROUTE) or NO_ROUTE, status)
-
-
-def _client(proxies: TrustedProxies, scope: Any) -> tuple[str, int] | None:
-    """Whom a request comes from: the peer, or whom the proxies in front name. Those name no port."""
-    given: tuple[str, int] | None = scope["client"]
-    peer = None if given is None else given[0]
-    named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
-    client = proxies.client_of(peer, named)
-    return given if client is None or client == peer else (client, 0)
+        self._gateway.metrics.requested(scope.get(ROUTE) or UNMATCHED, status)
 
 
 def create_app(gateway: Gateway) -> Application:
-    """The HTTP interface of a gateway, with the routes of its plugins.
+    """Return the HTTP API of a gateway, with the routes of its plugins.
 
     It holds nothing that must be closed. :func:`hookgw.api.server.serve.serve` runs it.
     """
     app = Application(gateway)
     install_error_handlers(app)
     install_auth(app, gateway)
-    emitting = Emitter(gateway)
+    emit = EmitEndpoint(gateway)
     resources = (
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
         KeyRoutes(gateway),
         MessageRoutes(gateway),
-        EventRoutes(gateway, emitting),
+        EventRoutes(gateway, emit),
         DeliveryRoutes(gateway),
         HealthRoutes(gateway),
-        ContractRoutes(app, gateway),
+        OpenApiRoutes(app, gateway),
     )
     for resource in resources:
         app.register_blueprint(resource.blueprint())
     gateway.hooks.routes(app, gateway)
-    app.shorten(FastEmit(gateway, emitting))
+    app.use_fast_emit(FastEmit(gateway, emit))
     return app

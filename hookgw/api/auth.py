@@ -1,7 +1,7 @@
-"""Who may call what: one check in front of every route, so that no route can forget it.
+"""Authentication and authorization: one check in front of every route, so that no route can forget it.
 
-The order of the answers is 401, 403, 404, 400: whoever has no key of an instance does not learn
-whether it exists.
+The checks come in the order 401, 403, 404, 400: a caller without a key for an instance does not learn whether
+the instance exists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from quart import g, request
 from quart_trio import QuartTrio
 
 from hookgw.api.request_body import Headers
-from hookgw.api.server.exchange import PART
+from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.models.api_keys import Principal
 from hookgw.models.errors import Forbidden, Unauthorized
@@ -24,131 +24,118 @@ if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
 ROUTE = "hookgw.route"
-"""Where the template of the route stands in the request's scope, for the metrics."""
+"""The key in a request's scope for the template of its route, for metrics."""
 
-SHARES = "hookgw.shares"
-"""Where the :class:`~hookgw.auth.request_quota.RequestQuota` stand in a request's scope, if there are any."""
+REQUEST_QUOTA = "hookgw.request_quota"
+"""The key in a request's scope for the :class:`~hookgw.auth.request_quota.RequestQuota`."""
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
-OPEN_BELOW = "/public/"
-"""Plugins' routes below it need no key."""
+OPEN_PREFIX = "/public/"
+"""Plugins' routes below this path need no key."""
 SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds"})
-SHARED_BELOW = "/shared/"
-"""Plugins' routes below it take any key, as those of ours in :data:`SHARED_PATHS` do."""
+SHARED_PREFIX = "/shared/"
+"""Plugins' routes below this path accept any key, as hookgw's routes in :data:`SHARED_PATHS` do."""
 
 
-class Need(StrEnum):
-    """What key a route needs."""
+class RequiredKey(StrEnum):
+    """The key that a route requires."""
 
-    NOTHING = "no key"
+    NONE = "no key"
     ANY = "any key"
-    INSTANCE = "the instance's key, or a global one"
+    INSTANCE = "the instance's key or a global key"
     GLOBAL = "a global key"
 
 
-def install_auth(app: QuartTrio, gateway: Gateway) -> None:
-    """Ask for a key before every route: the instance's or the global one where the path names an instance.
+def required_key(rule: str, variables: Collection[str]) -> RequiredKey:
+    """Return the key that a route requires.
 
-    Where it names none, the global key is needed, unless the route is declared to be open or shared: a
-    route that nobody thought about is closed.
+    A path with an instance requires that instance's key or a global key. Any other path requires a global key
+    unless it is listed above, so that a new route is closed by default.
+
+    Args:
+        rule: the route's path.
+        variables: the names of the variables in the path.
     """
+    if rule in OPEN_PATHS or rule.startswith(OPEN_PREFIX):
+        return RequiredKey.NONE
+    if "instance" in variables:
+        return RequiredKey.INSTANCE
+    if rule in SHARED_PATHS or rule.startswith(SHARED_PREFIX):
+        return RequiredKey.ANY
+    return RequiredKey.GLOBAL
+
+
+def install_auth(app: QuartTrio, gateway: Gateway) -> None:
+    """Check the key before every route, as :func:`required_key` says."""
 
     @app.before_request
     async def check_key() -> None:
         rule = request.url_rule
         scope: Any = request.scope
         scope[ROUTE] = rule.rule if rule is not None else None
-        need = _need_of_path(request.path) if rule is None else need_of(rule.rule, rule.arguments)
-        if need is Need.NOTHING:
+        if rule is not None:
+            required = required_key(rule.rule, rule.arguments)
+        elif required_key(request.path, ()) is RequiredKey.NONE:
+            required = RequiredKey.NONE
+        else:
+            required = RequiredKey.ANY  # any caller with a key may learn that a route does not exist
+        if required is RequiredKey.NONE:
             return
         holder = g.holder = authenticate(gateway, request.headers, scope)
-        if need is Need.INSTANCE:
-            named = request.view_args or {}
-            check_reach(holder.principal, named["instance"], named.get("label"))
-        elif need is Need.GLOBAL:
-            need_global(holder.principal)
-
-
-def need_of(rule: str, variables: Collection[str]) -> Need:
-    """What key a route needs.
-
-    Args:
-        rule: its path.
-        variables: the names of what stands in it.
-    """
-    if rule in OPEN_PATHS or rule.startswith(OPEN_BELOW):
-        return Need.NOTHING
-    if "instance" in variables:
-        return Need.INSTANCE
-    return Need.ANY if rule in SHARED_PATHS or rule.startswith(SHARED_BELOW) else Need.GLOBAL
-
-
-def _need_of_path(path: str) -> Need:
-    """What is asked of a request that no route takes: whoever has a key may know that there is none."""
-    return Need.NOTHING if need_of(path, ()) is Need.NOTHING else Need.ANY
+        if required is RequiredKey.INSTANCE:
+            variables = request.view_args or {}
+            check_access(holder.principal, variables["instance"], variables.get("label"))
+        elif required is RequiredKey.GLOBAL and not holder.principal.is_global:
+            raise Forbidden("This call requires a global key.")
 
 
 def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> KeyHolder:
-    """Whose key a request has.
+    """Return the holder of a request's key, and count the request against the instance's quota.
 
     Args:
         gateway: knows the keys.
-        headers: the request's.
-        scope: the request's; its ``client`` says where it comes from.
+        headers: the request's headers.
+        scope: the request's scope. ``client`` is the address; the quota lease is added.
 
     Raises:
-        Unauthorized: it has none, or one that nobody knows.
-        TooManyRequests: see ``Authenticator.authenticate``; or its instance has enough.
+        Unauthorized: the request has no key, or an unknown one.
+        TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
     """
+    key = headers.get("apikey")
+    if key is None:  # Prometheus can send only a bearer token
+        scheme, _, token = (headers.get("authorization") or "").partition(" ")
+        key = token.strip() if scheme.lower() == "bearer" else ""
     client = scope["client"]
-    holder = gateway.authenticator.authenticate(_given_key(headers), client[0] if client else None)
+    holder = gateway.authenticator.authenticate(key, client[0] if client else None)
     if holder is None:
         raise Unauthorized("Send a valid key in the apikey header.")
-    instance, shares = holder.principal.instance, scope.get(SHARES)
-    if instance is not None and shares is not None:
-        scope[PART] = shares.enter(instance)
+    instance, quota = holder.principal.instance, scope.get(REQUEST_QUOTA)
+    if instance is not None and quota is not None:
+        scope[QUOTA_LEASE] = quota.enter(instance)  # RequestResponse.run returns the lease
     return holder
 
 
-def _given_key(headers: Headers) -> str:
-    """The ``apikey`` header; or a bearer token, which is what Prometheus can send."""
-    key = headers.get("apikey")
-    if key is None:
-        scheme, _, token = (headers.get("authorization") or "").partition(" ")
-        key = token.strip() if scheme.lower() == "bearer" else ""
-    return key
-
-
-def check_reach(principal: Principal, instance: str, label: str | None = None) -> None:
-    """Check that a caller may touch what a path names, and then that such names can be.
+def check_access(principal: Principal, instance: str, label: str | None = None) -> None:
+    """Check that a caller may access an instance, and then that the names in the path are valid.
 
     Raises:
-        Forbidden: the instance is not the caller's.
+        Forbidden: the key belongs to another instance.
         Invalid: the name of the instance or the label breaks the rules.
     """
+    # The name is checked last: its 400 must not tell another instance's key anything that 403 does not.
     if not principal.may(instance):
-        raise Forbidden("This key is another instance's.")
+        raise Forbidden("This key belongs to another instance.")
     check_name(instance, "The name of the instance")
     if label is not None:
         check_name(label, "The label")
 
 
-def need_global(principal: Principal) -> None:
-    """Let only the global key pass.
-
-    Raises:
-        Forbidden: it is an instance's key.
-    """
-    if not principal.is_global:
-        raise Forbidden("Only a global key may do this.")
+def current_principal() -> Principal:
+    """Return the principal of the current request."""
+    return current_holder().principal
 
 
-def principal_here() -> Principal:
-    """Who is calling."""
-    return holder_here().principal
-
-
-def holder_here() -> KeyHolder:
-    """Whose key the caller has shown."""
+def current_holder() -> KeyHolder:
+    """Return the key holder of the current request."""
     holder: KeyHolder = g.holder
     return holder

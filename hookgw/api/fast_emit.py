@@ -1,9 +1,9 @@
-"""The short way of the one request that comes thousands of times a second.
+"""The fast path of ``POST /event/emit/<instance>``, the one request that comes thousands of times a second.
 
-``POST /event/emit/<instance>`` is answered here without Quart's request and its tasks, which cost more
-than all the rest. What is taken and answered is in :mod:`hookgw.api.routes.emit`, :mod:`hookgw.api.auth`
-and :mod:`hookgw.api.server.errors`, as for every route: here it is only read and written. Whatever is not
-plainly such a request goes to the route of the same path.
+It bypasses Quart's request object and tasks, which cost more than everything else in the request. All rules
+are shared with the ordinary route: :mod:`hookgw.api.routes.emit`, :mod:`hookgw.api.auth` and
+:mod:`hookgw.api.server.errors`. A request that is not plainly an emit takes the ordinary route, and
+``tests/api/test_fast_emit.py`` compares the responses of both, byte by byte.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from hookgw.api.auth import ROUTE, authenticate, check_reach
-from hookgw.api.routes.emit import EMITTED, Emitter
+from hookgw.api.auth import ROUTE, authenticate, check_access
+from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
-from hookgw.api.server.errors import Answer, answer_to
+from hookgw.api.server.errors import JsonResponse, response_to
 from hookgw.api.server.exchange import Gone, RequestResponse
 
 if TYPE_CHECKING:
@@ -22,43 +22,43 @@ if TYPE_CHECKING:
 
 
 class FastEmit:
-    """Answers emits.
+    """Handles emits without Quart.
 
     Args:
-        gateway: whose keys count.
-        emitting: what takes the events.
+        gateway: knows the keys.
+        endpoint: accepts the events.
     """
 
-    def __init__(self, gateway: Gateway, emitting: Emitter) -> None:
+    def __init__(self, gateway: Gateway, endpoint: EmitEndpoint) -> None:
         self._gateway = gateway
-        self._emitting = emitting
+        self._endpoint = endpoint
 
-    def takes(self, scope: Any) -> bool:
-        """Whether a request is for here; the path in its scope is the one below the base path."""
+    def matches(self, scope: Any) -> bool:
+        """Return whether a request is an emit; the path in its scope is relative to the base path."""
         path: str = scope["path"]
         if scope["method"] != "POST" or not path.startswith(EMIT_PATH):
             return False
         return len(path) > len(EMIT_PATH) and path.find("/", len(EMIT_PATH)) < 0
 
-    async def answer(self, exchange: RequestResponse) -> None:
-        """Answer a request."""
+    async def respond(self, exchange: RequestResponse) -> None:
+        """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
         scope[ROUTE] = EMIT_RULE
         headers = FirstHeaders(scope["headers"])
         try:
             instance = scope["path"][len(EMIT_PATH) :]
-            check_reach(authenticate(self._gateway, headers, scope).principal, instance)
-            body = await self._emitting.emit(instance, headers, exchange.chunks())
-            answer = Answer(EMITTED, body)
+            check_access(authenticate(self._gateway, headers, scope).principal, instance)
+            body = await self._endpoint.emit(instance, headers, exchange.chunks())
+            response = JsonResponse(EMIT_STATUS, body)
         except Gone:
             raise
-        except Exception as error:  # noqa: BLE001 -- a bug is logged, and answered with 500
-            answer = answer_to(error, scope["method"], scope["path"])
-        await exchange.answer(answer.status, answer.headers, answer.body)
+        except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
+            response = response_to(error, scope["method"], scope["path"])
+        await exchange.respond(response.status, response.headers, response.body)
 
 
 class FirstHeaders:
-    """A request's headers as the server has them; of several of one name the first counts, as in Quart."""
+    """The request's headers as bytes; the first of several with one name counts, as in Quart."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._values: dict[bytes, bytes] = {}
@@ -66,6 +66,6 @@ class FirstHeaders:
             self._values.setdefault(name.lower(), value)
 
     def get(self, name: str, /) -> str | None:
-        """The first header of that name; ``None`` where there is none."""
+        """Return the first header of a name; ``None`` if there is none."""
         value = self._values.get(name.lower().encode("latin-1"))
         return None if value is None else value.decode("latin-1")

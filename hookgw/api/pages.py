@@ -1,4 +1,4 @@
-"""What a browser may do with a page of hookgw's: nearly nothing."""
+"""The security headers of hookgw's HTML pages."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ import hashlib
 
 
 def page_headers(*styles: str) -> dict[str, str]:
-    """The headers of a page: nothing is loaded, run, sent or framed; links tell nobody where they stand.
+    """Return headers with which a page loads, runs and sends nothing, and cannot be framed.
 
-    That the type is not to be guessed stands on every answer, and ``strict-transport-security`` where
-    hookgw speaks TLS itself.
+    Links send no referrer. Every response also has ``x-content-type-options``, and over TLS
+    ``strict-transport-security``; the server adds them.
 
     Args:
-        styles: the contents of the page's ``<style>`` elements. No others count.
+        styles: the contents of the page's ``<style>`` elements. The browser ignores any other style.
     """
-    sources = " ".join(f"'sha256-{_digest(style)}'" for style in styles) or "'none'"
+    digests = [base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() for style in styles]
+    sources = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return {
         "content-security-policy": f"default-src 'none'; style-src {sources}; base-uri 'none'; "
         "form-action 'none'; frame-ancestors 'none'",
-        "x-frame-options": "DENY",
+        "x-frame-options": "DENY",  # for browsers that do not know frame-ancestors
         "referrer-policy": "no-referrer",
         "cross-origin-opener-policy": "same-origin",
         "cross-origin-resource-policy": "same-origin",
     }
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

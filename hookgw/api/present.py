@@ -1,42 +1,42 @@
-"""Records as the JSON that callers see: the types in :mod:`hookgw.api.responses`."""
+"""Converts records to the types of :mod:`hookgw.api.responses`, which are encoded as JSON."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.models.api_keys import Key
 from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
-from hookgw.models.deliveries import Attempt, DeliveryState
-from hookgw.models.events import Catalog, Event, EventKind
+from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
+from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance
 from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import Registration, RetryOptions
+from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.models.units import Duration
 from hookgw.store import DeliveryReport, DeliverySummary
 
-if TYPE_CHECKING:
-    from hookgw.models.deliveries import LaneStatistics
 
-
-def present_done(message: str) -> answers.Done:
-    """The answer of calls that delete or end something."""
-    return answers.Done("SUCCESS", False, answers.DoneMessage(message))
+def present_done(message: str) -> responses.Done:
+    """Return the response of a call that deletes or ends something."""
+    return responses.Done("SUCCESS", False, responses.DoneMessage(message))
 
 
 def present_registration(
     registration: Registration, instance_id: str, catalog: Catalog, warnings: list[str]
-) -> answers.Registration:
-    """A registration as ``set`` and ``find`` give it.
+) -> responses.Registration:
+    """Return a registration as ``set`` and ``find`` do: headers and URL masked, without secrets.
 
-    Values of headers, and user and password of the URL, are masked; secrets are left out.
+    Args:
+        registration: the stored registration.
+        instance_id: the id of its instance.
+        catalog: lists the kinds if the registration receives every kind.
+        warnings: sentences about the request or the URL.
     """
-    reason = registration.disabled_reason or "It was set with enabled false."
-    return answers.Registration(
+    reason = registration.disabled_reason or "It was set with enabled: false."
+    retry = registration.retry
+    return responses.Registration(
         id=registration.id,
         instance=registration.instance,
         label=registration.label,
@@ -50,7 +50,11 @@ def present_registration(
         ordering=registration.ordering,
         concurrency=registration.concurrency,
         timeout=present_duration(registration.timeout),
-        retry=_retry(registration.retry),
+        retry=responses.Retry(
+            schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
+            max_age=present_duration(retry.max_age),
+            disable_after=present_duration(retry.disable_after),
+        ),
         plugins=registration.plugins,
         created_at=rfc3339(registration.created_at),
         updated_at=rfc3339(registration.updated_at),
@@ -61,35 +65,26 @@ def present_registration(
     )
 
 
-def present_secret(registration: Registration) -> answers.Secret:
-    """What verifies its deliveries: the newest secret, or the public half of the newest ed25519 key."""
+def present_secret(registration: Registration) -> responses.Secret:
+    """Return what verifies deliveries: the newest secret, or the public part of the newest ed25519 key."""
     newest = registration.secrets[0]
     if newest.signature is Signature.V1A:
-        return answers.Secret(public_key=public_key_of(newest.value))
-    return answers.Secret(secret=newest.value)
-
-
-def _retry(retry: RetryOptions) -> answers.Retry:
-    return answers.Retry(
-        schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
-        max_age=present_duration(retry.max_age),
-        disable_after=present_duration(retry.disable_after),
-    )
+        return responses.Secret(public_key=public_key_of(newest.value))
+    return responses.Secret(secret=newest.value)
 
 
 def present_duration(seconds: float | None) -> str | None:
-    """A length of time with its unit, as ``set`` takes it."""
+    """Return a duration with its unit, as ``set`` accepts it."""
     return None if seconds is None else str(Duration(seconds))
 
 
 def present_time(seconds: float | None) -> str | None:
-    """A moment as RFC 3339; ``None`` for none, which the records also write as 0."""
+    """Return a time in RFC 3339; ``None`` for no time, which records also write as 0."""
     return rfc3339(seconds) if seconds else None
 
 
-def present_instance(instance: Instance, state: ConnectionState) -> answers.Instance:
-    """An instance."""
-    return answers.Instance(
+def present_instance(instance: Instance, state: ConnectionState) -> responses.Instance:
+    return responses.Instance(
         instance_name=instance.name,
         instance_id=instance.id,
         integration=instance.integration or None,
@@ -98,9 +93,8 @@ def present_instance(instance: Instance, state: ConnectionState) -> answers.Inst
     )
 
 
-def present_listed_instance(instance: Instance, state: ConnectionState) -> answers.ListedInstance:
-    """An instance in a list."""
-    return answers.ListedInstance(
+def present_listed_instance(instance: Instance, state: ConnectionState) -> responses.ListedInstance:
+    return responses.ListedInstance(
         id=instance.id,
         name=instance.name,
         connection_status=state,
@@ -110,19 +104,25 @@ def present_listed_instance(instance: Instance, state: ConnectionState) -> answe
 
 def present_connection(
     instance: str, state: ConnectionState, code: QRCode | None = None
-) -> answers.Connection:
-    """The state of an instance's connection, and the QR code where there is one."""
-    named = answers.NamedState(instance, state)
+) -> responses.Connection:
+    named = responses.NamedState(instance, state)
     if code is None:
-        return answers.Connection(instance=named)
-    return answers.Connection(
+        return responses.Connection(instance=named)
+    return responses.Connection(
         instance=named, code=code.code, base64=code.base64, pairing_code=code.pairing_code
     )
 
 
-def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> answers.Key:
-    """What is kept of a key; ``current`` is the caller's own, ``now`` the steady clock's."""
-    return answers.Key(
+def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> responses.Key:
+    """Return a key without its secret.
+
+    Args:
+        key: the stored key.
+        instance: its instance; ``None`` for a global key.
+        current: the caller's key.
+        now: the time of the steady clock.
+    """
+    return responses.Key(
         name=key.name,
         instance=instance,
         state="expired" if key.is_expired(now) else "active",
@@ -133,9 +133,8 @@ def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> 
     )
 
 
-def present_attempt(attempt: Attempt) -> answers.Attempt:
-    """One attempt."""
-    return answers.Attempt(
+def present_attempt(attempt: Attempt) -> responses.Attempt:
+    return responses.Attempt(
         number=attempt.number,
         at=rfc3339(attempt.at),
         duration=round(attempt.duration * 1000, 1),
@@ -146,9 +145,8 @@ def present_attempt(attempt: Attempt) -> answers.Attempt:
     )
 
 
-def present_kind(kind: EventKind) -> answers.Kind:
-    """An event kind of the catalog."""
-    return answers.Kind(
+def present_kind(kind: EventKind) -> responses.Kind:
+    return responses.Kind(
         name=kind.name,
         dotted=kind.dotted_name,
         aliases=list(kind.aliases),
@@ -160,10 +158,10 @@ def present_kind(kind: EventKind) -> answers.Kind:
     )
 
 
-def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> answers.Delivery:
-    """A delivery as a list shows it; ``registration`` is what is stored of it now, if anything is."""
+def present_delivery(delivery: DeliverySummary, registration: Registration | None) -> responses.Delivery:
+    """Return a delivery as in a list; ``registration`` is ``None`` if it was deleted."""
     pending = delivery.state is DeliveryState.PENDING
-    return answers.Delivery(
+    return responses.Delivery(
         id=delivery.id,
         state=delivery.state,
         reason=delivery.reason,
@@ -182,29 +180,35 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
 
 def present_report(
     report: DeliveryReport, registration: Registration | None, instance_id: str, catalog: Catalog
-) -> answers.Report:
-    """A delivery with its event, its registration, and every attempt, the first one first."""
-    listed = msgspec.structs.asdict(present_delivery(report.summary, registration))
-    shown = None if registration is None else present_registration(registration, instance_id, catalog, [])
-    attempts = [present_attempt(attempt) for attempt in report.attempts]
-    return answers.Report(**(listed | {"attempts": attempts}), event=_event(report.event), registration=shown)
-
-
-def _event(event: Event) -> answers.Event:
-    return answers.Event(
+) -> responses.Report:
+    """Return a delivery with its event, its registration, and every attempt, oldest first."""
+    event = report.event
+    fields = msgspec.structs.asdict(present_delivery(report.summary, registration))
+    fields["attempts"] = [present_attempt(attempt) for attempt in report.attempts]
+    fields["registration"] = (
+        None if registration is None else present_registration(registration, instance_id, catalog, [])
+    )
+    fields["event"] = responses.Event(
         id=event.id,
         event=event.kind,
         instance=event.instance,
-        data=msgspec.Raw(event.data_json),
+        data=msgspec.Raw(event.data_json),  # the bytes that were emitted: key order and digits survive
         date_time=event.date_time,
         sender=event.sender,
         server_url=event.server_url,
     )
+    return responses.Report(**fields)
 
 
-def present_lane(lane: LaneStatistics, registration: Registration | None, now: float) -> answers.Lane:
-    """A lane of a registration, which may be deleted by now; ``now`` is the steady clock's."""
-    return answers.Lane(
+def present_lane(lane: LaneStatistics, registration: Registration | None, now: float) -> responses.Lane:
+    """Return the state of a lane.
+
+    Args:
+        lane: a snapshot of it.
+        registration: the lane's registration; ``None`` if it was deleted.
+        now: the time of the steady clock.
+    """
+    return responses.Lane(
         lane=lane.lane,
         registration=lane.registration,
         instance=registration.instance if registration else None,

@@ -42,7 +42,7 @@ async def test_some_routes_need_the_global_key(
     _, key, _ = await gateway.instances.create("loja1")
     response = await client.get(path, headers={"apikey": key})
     assert response.status_code == 403
-    assert shape_of(response) == ["Only a global key may do this."]
+    assert shape_of(response) == ["This call requires a global key."]
     assert (await client.get(path)).status_code == 200
 
 
@@ -87,14 +87,14 @@ async def test_a_name_may_have_128_characters(client: httpx.AsyncClient, gateway
 async def test_unknown_paths(path: str, client: httpx.AsyncClient) -> None:
     response = await client.get(path)
     assert response.status_code == 404
-    assert shape_of(response) == [f"There is nothing at {path}."]
+    assert shape_of(response) == [f"No such route: {path}."]
 
 
 async def test_other_methods(client: httpx.AsyncClient) -> None:
     response = await client.get("/webhook/set/loja1")
     assert response.status_code == 405
     assert response.headers["allow"] == "OPTIONS, POST"
-    assert shape_of(response) == ["/webhook/set/loja1 takes OPTIONS, POST, not GET."]
+    assert shape_of(response) == ["/webhook/set/loja1 accepts OPTIONS, POST, not GET."]
 
 
 async def test_a_slash_at_the_end_means_the_same(client: httpx.AsyncClient) -> None:

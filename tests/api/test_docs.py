@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.app import Application
 
 MANUAL = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
@@ -24,6 +24,6 @@ async def test_the_manual_has_every_route_and_no_other(app: Application) -> None
 
 
 def test_the_manual_has_every_word_of_the_answers() -> None:
-    types = [getattr(answers, name) for name in answers.__all__]
+    types = [getattr(responses, name) for name in responses.__all__]
     words = {field.encode_name for struct in types for field in msgspec.structs.fields(struct)}
     assert {word for word in words if word not in MANUAL} == set()

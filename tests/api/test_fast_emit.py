@@ -168,9 +168,9 @@ async def serving(settings: Settings, *, short: bool) -> AsyncIterator[tuple[Gat
         await gateway.instances.create("loja1", token=OWN_KEY)
         await gateway.instances.create("loja2")
         app = create_app(gateway)
-        assert app.is_shortened
+        assert app.uses_fast_emit
         if not short:
-            app.shorten(None)
+            app.use_fast_emit(None)
         (url,) = await nursery.start(serve, app, settings.server)
         yield gateway, app, int(url.split(":")[2].partition("/")[0])
         nursery.cancel_scope.cancel()
@@ -246,12 +246,12 @@ async def test_failures_are_answered_alike(
         raise error
 
     await gateway.instances.create("loja1")
-    monkeypatch.setattr(gateway, "accept", fail)
+    monkeypatch.setattr(gateway.events, "accept", fail)
     seen = []
     for shortened in (True, False):
         app = create_app(gateway)
         if not shortened:
-            app.shorten(None)
+            app.use_fast_emit(None)
         with structlog.testing.capture_logs() as logs:
             response = await post(app, nursery)
         del response.headers["date"]
@@ -297,7 +297,7 @@ async def test_plugins_that_listen_in_on_every_request_hear_of_emits(
     plugin = RoutesOfAPlugin(where)
     monkeypatch.setattr(gateway.hooks, "routes", plugin.routes)
     app = create_app(gateway)
-    assert not app.is_shortened
+    assert not app.uses_fast_emit
     assert (await post(app, nursery)).status_code == 202
     assert plugin.heard == [where]
 

@@ -64,7 +64,7 @@ async def test_no_body(path: str, client: httpx.AsyncClient) -> None:
     for headers in ({}, JSON):
         response = await client.post(path, headers=headers)
         assert response.status_code == 400
-        assert shape_of(response) == ["The body is empty: JSON is expected."]
+        assert shape_of(response)[0].startswith("The body is empty")
 
 
 @pytest.mark.parametrize("path", [SET, EMIT])

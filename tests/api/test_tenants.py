@@ -73,4 +73,4 @@ async def test_who_else_there_is(name: str, client: httpx.AsyncClient) -> None:
     assert (await client.get(f"/instance/fetchInstances?instanceName={name}")).json() == []
     created = await client.post("/instance/create", json={"instanceName": name, "token": "the-key-of-shop"})
     assert created.status_code == 403
-    assert created.json()["response"]["message"] == ["Only a global key may do this."]
+    assert created.json()["response"]["message"] == ["This call requires a global key."]

@@ -69,6 +69,8 @@ schemathesis.openapi.format(
 )
 # Every duration here lies between the bounds of every field.
 schemathesis.openapi.format("duration-with-unit", st.sampled_from(["1s", "1.5 M", "30s", "1000ms", "5m"]))
+# The store's cursors are opaque, so the document names only a format.
+schemathesis.openapi.format("cursor", st.sampled_from(["dlv_1", "dlv_17"]))
 schemathesis.serializer("application/x-ndjson")(lines)
 hook: Any = schemathesis.hook
 hook.apply_to(name="POST /event/emit/{instance}")(filter_case)

@@ -111,7 +111,7 @@ async def test_how_many_there_may_be(scope: str | None, gateway: Gateway, hookgw
     room = MAX_KEYS - len([name for name in names(gateway, scope) if name != "configuration"])
     for number in range(room):
         await make(gateway, scope, f"k{number}", GatewayKit.key, life=DAY if number == 0 else None)
-    with pytest.raises(Conflict, match="32 keys already"):
+    with pytest.raises(Conflict, match="32 keys, which is the limit"):
         await make(gateway, scope, "more", GatewayKit.key)
     hookgw_clock.jump(DAY)
     await make(gateway, scope, "more", GatewayKit.key)
@@ -158,7 +158,7 @@ async def test_a_key_makes_none_that_outlives_it(
     scope: str | None, gateway: Gateway, hookgw_clock: MockClock
 ) -> None:
     maker = await make(gateway, scope, "for-a-day", GatewayKit.key, life=DAY)
-    with pytest.raises(Forbidden, match=r"expires at .*: it makes no key that outlives it"):
+    with pytest.raises(Forbidden, match=r"expires at .*: it cannot create a key that outlives it"):
         await make(gateway, "shop", "longer", maker, life=DAY + 1)
     same = holder(gateway, await make(gateway, "shop", "same", maker, life=DAY))
     left_out = holder(gateway, await make(gateway, "shop", "left-out", maker))
@@ -168,7 +168,7 @@ async def test_a_key_makes_none_that_outlives_it(
 async def test_a_key_revokes_none_that_outlives_it(gateway: Gateway, hookgw_clock: MockClock) -> None:
     guest = holder(gateway, await make(gateway, "shop", "guest", GatewayKit.key, life=DAY))
     await make(gateway, "shop", "sooner", GatewayKit.key, life=DAY / 2)
-    with pytest.raises(Forbidden, match="it revokes none that outlives it"):
+    with pytest.raises(Forbidden, match="it cannot revoke a key that outlives it"):
         await gateway.keys.revoke("shop", "default", by=guest)
     await gateway.keys.revoke("shop", "sooner", by=guest)
     await gateway.keys.revoke("shop", "guest", by=guest)
@@ -232,7 +232,7 @@ async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_cl
         key = await make(gateway, "shop", "crm", "shop-default-key", life=DAY)
         await gateway.keys.revoke("shop", "crm", by=everything(gateway))
     assert [(log["event"], log["instance"], log["name"]) for log in logs] == [
-        ("key made", "shop", "crm"),
+        ("key created", "shop", "crm"),
         ("key revoked", "shop", "crm"),
     ]
     assert (logs[0]["maker"], logs[1]["by"]) == ("default", "configuration")

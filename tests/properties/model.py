@@ -76,13 +76,13 @@ class Model:
     Attributes:
         instances: by name.
         modes: of the receivers, by URL.
-        delivered: what each URL has answered with 200: event and tag of the registration, in order.
+        delivered: for each URL the events that it answered with 200, in order, by tag of the registration.
     """
 
     def __init__(self, urls: Iterable[str]) -> None:
         self.instances: dict[str, Instance] = {}
         self.modes = dict.fromkeys(urls, Mode.UP)
-        self.delivered: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.delivered: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         self._tickets = 0
 
     def emit(self, instance: Instance, events: Sequence[tuple[str, str]]) -> list[Delivery]:
@@ -134,7 +134,7 @@ class Model:
             return
         if mode is Mode.UP:
             delivery.state = "delivered"
-            self.delivered[registration.url].append((delivery.event, registration.tag))
+            self.delivered[registration.url][registration.tag].append(delivery.event)
         else:
             delivery.state = "dead"
         if mode is Mode.GONE:

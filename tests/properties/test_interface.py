@@ -286,19 +286,22 @@ class Interface(RuleBasedStateMachine):
         assert not self._busy()
         self.model.settle()
         for url, arrived in self.arrived.items():
-            keys = [request.event_id or "" for request, _ in arrived]
-            runs = [key for key, _ in itertools.groupby(zip(keys, map(_tag, arrived), strict=True))]
-            assert len(runs) == len(set(runs)), f"{url}: overtaken: {runs}"
             self._check_signatures(arrived)
-            delivered = [(request.event_id, _tag((request, good))) for request, good in arrived if good]
-            assert delivered == self.model.delivered[url]
+            by_tag: dict[str, list[tuple[Received, bool]]] = defaultdict(list)
+            for arrival in arrived:  # registrations with the same URL have an order of their own each
+                by_tag[_tag(arrival)].append(arrival)
+            for tag, own in by_tag.items():
+                runs = [key for key, _ in itertools.groupby(request.event_id for request, _ in own)]
+                assert len(runs) == len(set(runs)), f"{url}, {tag}: overtaken: {runs}"
+            delivered = {tag: [r.event_id for r, good in own if good] for tag, own in by_tag.items()}
+            assert {tag: ids for tag, ids in delivered.items() if ids} == self.model.delivered[url]
             arrived.clear()
             self.model.delivered[url].clear()
 
     def _busy(self) -> bool:
         """Whether deliveries are pending for a receiver that answers."""
         lanes = self.live.call("GET", "/lane/list").json
-        return any(lane["backlog"] and self.model.modes[lane["lane"]] is not Mode.DOWN for lane in lanes)
+        return any(lane["backlog"] and self.model.modes.get(lane["url"]) is not Mode.DOWN for lane in lanes)
 
     def _check_signatures(self, arrived: list[tuple[Received, bool]]) -> None:
         for request, _ in arrived:

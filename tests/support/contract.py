@@ -10,7 +10,7 @@ import httpx
 import jsonschema_rs
 
 from hookgw.api.app import Application
-from hookgw.api.openapi.routes import ContractRoutes
+from hookgw.api.openapi.routes import OpenApiRoutes
 
 NOWHERE = {400, 401, 403, 404, 405, 413, 431, 500}
 """What requests get for which there is no operation, but for OPTIONS."""
@@ -49,7 +49,7 @@ class Contract:
             self._check_request(operation, request)
 
     def _read(self) -> None:
-        self._document = ContractRoutes(self._app, self._app._gateway).document
+        self._document = OpenApiRoutes(self._app, self._app._gateway).document
         base = self._document["servers"][0]["url"].removesuffix("/")
         for path, operations in self._document["paths"].items():
             pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(base + path))

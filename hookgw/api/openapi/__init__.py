@@ -1,13 +1,12 @@
-"""The contract: what each route takes and answers, as ``/openapi.json`` and as a page to read.
+"""The OpenAPI document of the API, and its HTML page.
 
-A route declares itself where it is written, with :func:`~hookgw.api.openapi.describe.describes` over its
-handler; its docstring is the summary. ``tests/api/contract`` fails for a route that does not, and the
-clients of the tests in ``tests/api`` hold every answer, and every request that is answered with success,
-to the document. So a new route needs:
+Each route declares itself with :func:`~hookgw.api.openapi.describe.describes` above its handler; the
+handler's docstring is the summary. ``tests/api/openapi`` fails for an undeclared route, and the clients of
+``tests/api`` validate every response, and every successful request, against the document. A route needs:
 
-- ``@describes("Tag", {200: answers.Something})``, with ``body=``, ``query=``, ``errors=`` where it has any;
-- a type in :mod:`hookgw.api.responses` for what it answers;
-- for a body, its JSON Schema in :mod:`hookgw.parsing.json_schemas`.
+- ``@describes("Tag", {200: responses.Something})``, with ``body=``, ``query=``, ``errors=`` if it has any;
+- a type in :mod:`hookgw.api.responses` for its response;
+- for a body, a JSON Schema in :mod:`hookgw.parsing.json_schemas`.
 
-What follows from the path is added: the names in it, the key, and the errors that every such route has.
+The document adds what follows from the path: its variables, the required key, and the errors of every route.
 """

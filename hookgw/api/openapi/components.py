@@ -1,9 +1,9 @@
-"""Types as JSON Schema, with the meanings that their docstrings give to their fields. No I/O."""
+"""JSON Schemas of response types, with descriptions from their docstrings. No I/O."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from inspect import cleandoc
 from typing import Any
 
@@ -16,62 +16,45 @@ _FIELD = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def schemas_of(types: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """JSON Schemas of types, and those of the types in them by name, to which the first ones refer."""
+    """Return the JSON Schemas of types, and by name the schemas of the structs that they refer to."""
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     for struct in structs_in(types):
         component = components[struct.__name__]
-        component["description"] = _sections(struct)[0]
-        meanings = _meanings(struct)
+        component["description"] = cleandoc(struct.__doc__ or "").partition(_ATTRIBUTES)[0]
+        meanings: dict[str, str] = {}
+        for cls in reversed(struct.__mro__):  # a field keeps its meaning in derived structs
+            for names, meaning in _FIELD.findall(cleandoc(cls.__doc__ or "").partition(_ATTRIBUTES)[2]):
+                meanings |= dict.fromkeys(names.split(", "), _markdown(meaning))
+        properties = component["properties"]
         for field in msgspec.structs.fields(struct):
-            _explain(component["properties"], field.encode_name, meanings.get(field.name))
+            if meaning := meanings.get(field.name):
+                # A copy: msgspec may share one schema between the fields of a type.
+                properties[field.encode_name] = {
+                    **properties[field.encode_name],
+                    "description": meaning[0].upper() + meaning[1:],
+                }
     for component in components.values():
         component.pop("title", None)
         if "description" in component:
-            component["description"] = _plain(component["description"])
+            component["description"] = _markdown(component["description"])
     return list(schemas), components
 
 
 def structs_in(types: Sequence[Any]) -> set[type[msgspec.Struct]]:
-    """Every Struct in some types, however deep."""
+    """Return every Struct in the types, at any depth."""
     found: set[type[msgspec.Struct]] = set()
-    waiting: list[Any] = list(inspect.multi_type_info(types))
-    while waiting:
-        node = waiting.pop()
+    queue: list[Any] = list(inspect.multi_type_info(types))
+    while queue:
+        node = queue.pop()
         if isinstance(node, inspect.StructType):
             if node.cls in found:
-                continue
+                continue  # types may refer to themselves
             found.add(node.cls)
-        waiting += _parts(node)
+        for value in msgspec.structs.astuple(node):
+            parts = value if isinstance(value, tuple) else (value,)
+            queue += [part for part in parts if isinstance(part, inspect.Type | inspect.Field)]
     return found
 
 
-def _parts(node: Any) -> Iterator[Any]:
-    for value in msgspec.structs.astuple(node):
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, inspect.Type | inspect.Field):
-                yield part
-
-
-def _meanings(struct: type) -> dict[str, str]:
-    """What docstrings say under ``Attributes``, also those of the classes that it is made from."""
-    found: dict[str, str] = {}
-    for cls in reversed(struct.__mro__):
-        for names, meaning in _FIELD.findall(_sections(cls)[1]):
-            found |= dict.fromkeys(names.split(", "), _plain(meaning))
-    return found
-
-
-def _sections(cls: type) -> tuple[str, str]:
-    """A docstring without its ``Attributes``, and those."""
-    text, _, attributes = cleandoc(cls.__doc__ or "").partition(_ATTRIBUTES)
-    return text, attributes
-
-
-def _explain(properties: dict[str, Any], name: str, meaning: str | None) -> None:
-    if meaning is not None:
-        properties[name] = {**properties[name], "description": meaning[0].upper() + meaning[1:]}
-
-
-def _plain(text: str) -> str:
-    """A docstring's text without its line breaks; its literals as Markdown has them."""
+def _markdown(text: str) -> str:
     return " ".join(text.split()).replace("``", "`")

@@ -1,4 +1,4 @@
-"""What a route says of itself, beside its handler. No I/O."""
+"""The decorator with which a route declares its requests and responses. No I/O."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ JSON = "application/json"
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """Something in the query or in a header of a request; it may be left out.
+    """An optional query parameter or header of a request.
 
     Attributes:
         name: its name.
         meaning: a sentence.
-        schema: JSON Schema of it.
+        schema: its JSON Schema.
         place: ``query`` or ``header``.
-        may_be_empty: whether nothing after the ``=`` means the same as leaving it out.
+        may_be_empty: whether an empty value means the same as no parameter.
     """
 
     name: str
@@ -35,9 +35,9 @@ class Body(msgspec.Struct, frozen=True):
     """The body of a request.
 
     Attributes:
-        schemas: JSON Schema by content type.
-        examples: bodies in JSON, by what is special about each.
-        required: whether there must be one.
+        schemas: JSON Schemas, by content type.
+        examples: JSON bodies, by title.
+        required: whether the body is required.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
@@ -45,12 +45,12 @@ class Body(msgspec.Struct, frozen=True):
     required: bool = True
 
 
-class Other(msgspec.Struct, frozen=True):
-    """An answer that is not JSON.
+class NotJson(msgspec.Struct, frozen=True):
+    """A response that is not JSON.
 
     Attributes:
         content_type: its content type.
-        meaning: what it is.
+        meaning: a sentence.
     """
 
     content_type: str
@@ -58,10 +58,10 @@ class Other(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """What a route says of itself; see :func:`describes`."""
+    """The declaration of a route; see :func:`describes`."""
 
     tag: str
-    answers: Mapping[int, Any]
+    responses: Mapping[int, Any]
     body: Body | None
     query: tuple[Parameter, ...]
     errors: frozenset[int]
@@ -71,29 +71,29 @@ class Operation(msgspec.Struct, frozen=True):
 
 def describes(
     tag: str,
-    answers: Mapping[int, Any],
+    responses: Mapping[int, Any],
     *,
     body: Body | None = None,
     query: tuple[Parameter, ...] = (),
     errors: tuple[int, ...] = (),
 ) -> Callable[[View], View]:
-    """Say in ``/openapi.json`` what a route takes and answers. It changes nothing about the route.
+    """Declare a route in ``/openapi.json``. This does not change the route.
 
     The first paragraph of the handler's docstring is the summary, the others are the description.
 
     Args:
-        tag: the group it is shown in.
-        answers: what it answers with success, by status: a type that msgspec knows, a JSON Schema as a
-            ``dict``, an :class:`Other`, or ``None`` for no body.
-        body: what it takes.
-        query: what may stand in its query and headers.
-        errors: the statuses of its errors, beside those that follow from its path and its body (400, 401,
+        tag: the group that shows the route.
+        responses: the successful responses by status: a type that msgspec supports, a JSON Schema as a
+            ``dict``, a :class:`NotJson`, or ``None`` for a response without a body.
+        body: the body of the request.
+        query: parameters in the query and headers.
+        errors: the statuses of its errors, besides those that follow from the path and the body (400, 401,
             403 and 404 for instances, 413, 415, 503, and those of HTTP itself).
     """
 
     def declare(view: View) -> View:
-        summary, _, description = _text(view.__doc__).partition("\n\n")
-        operation = Operation(tag, answers, body, query, frozenset(errors), summary, description)
+        summary, description = _texts(view)
+        operation = Operation(tag, responses, body, query, frozenset(errors), summary, description)
         setattr(view, _ATTRIBUTE, operation)
         return view
 
@@ -101,23 +101,23 @@ def describes(
 
 
 def operation_of(view: Callable[..., Any]) -> Operation | None:
-    """What a handler says of itself; ``None`` where it says nothing."""
-    found: Operation | None = getattr(view, _ATTRIBUTE, None)
-    return found
+    """Return the declaration of a handler; ``None`` if it has none."""
+    operation: Operation | None = getattr(view, _ATTRIBUTE, None)
+    return operation
 
 
 def undeclared(view: Callable[..., Any]) -> Operation:
-    """What can be said of a handler that says nothing."""
-    summary, _, description = _text(view.__doc__).partition("\n\n")
+    """Return a declaration for a plugin's handler that has none."""
+    summary, description = _texts(view)
     return Operation("Plugins", {}, None, (), frozenset(), summary, description)
 
 
 def json_body(name: str, *, required: bool = True, **examples: Any) -> Body:
-    """A body in JSON whose schema is a component of that name; ``_`` in the examples' names is a space."""
-    named = {title.replace("_", " "): example for title, example in examples.items()}
-    return Body({JSON: {"$ref": f"#/components/schemas/{name}"}}, named, required)
+    """Return a JSON body with the schema of a component; ``_`` in the titles of examples is a space."""
+    titled = {title.replace("_", " "): example for title, example in examples.items()}
+    return Body({JSON: {"$ref": f"#/components/schemas/{name}"}}, titled, required)
 
 
-def _text(docstring: str | None) -> str:
-    paragraphs = (docstring or "").strip().split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+def _texts(view: Callable[..., Any]) -> tuple[str, str]:
+    paragraphs = [" ".join(paragraph.split()) for paragraph in (view.__doc__ or "").strip().split("\n\n")]
+    return paragraphs[0], "\n\n".join(paragraphs[1:])

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the routes and what they say of themselves. No I/O."""
+"""Builds the OpenAPI 3.1 document from the routes and their declarations. No I/O."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ from typing import Any
 import msgspec
 
 from hookgw._version import __version__
-from hookgw.api import responses as answers
-from hookgw.api.auth import Need
+from hookgw.api import responses
+from hookgw.api.auth import RequiredKey
 from hookgw.api.openapi.components import schemas_of
-from hookgw.api.openapi.describe import JSON, Body, Operation, Other
-from hookgw.api.openapi.error_responses import ERRORS, failure_responses
-from hookgw.api.openapi.links import links_of
+from hookgw.api.openapi.describe import JSON, NotJson, Operation
+from hookgw.api.openapi.error_responses import ERRORS, error_components
 from hookgw.parsing.json_schemas import COMPONENTS
 from hookgw.parsing.schema_parts import NAME_SCHEMA
 
 INTRODUCTION = """\
 hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.
 
-Every answer carries `x-hookgw-version`. Every error has one shape: its `message` is a list of sentences that
-say what is wrong, where, and what would be right. A path that does not take a method answers 405, and says in
-`allow` which it takes. Fields that hookgw does not know are ignored, and named in `warnings`.
+Every response carries `x-hookgw-version`. Every error has one shape; its `message` is a list of sentences
+that say what is wrong, where, and what would be right. A path that does not accept a method responds with
+405, and lists the accepted methods in `allow`. hookgw ignores unknown fields and names them in `warnings`.
 """
 _VARIABLE = re.compile(r"<(?:[^:<>]+:)?([^<>]+)>")
 _DELIVERY_NAME = {"type": "string", "examples": ["dlv_17"]}
-_PATH = {
+_PATH_PARAMETERS = {
     "instance": ("instance", NAME_SCHEMA | {"examples": ["loja1"]}, "The name of the instance."),
     "label": ("label", NAME_SCHEMA | {"examples": ["crm"]}, "The label of the registration."),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
-"""What stands in paths: the name in the document, the schema, the meaning."""
-_TWINS = frozenset({"/key/create", "/key/list", "/key/delete/<key_name>"})
-"""Paths that also exist for an instance, with the same words."""
-_VERSION = {"description": "The version of hookgw.", "required": True, "schema": {"type": "string"}}
+"""For each variable in paths: its name in the document, its schema and its meaning."""
+_ALSO_PER_INSTANCE = frozenset({"/key/create", "/key/list", "/key/delete/<key_name>"})
+"""Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
+_MEANINGS: Mapping[int, str] = {200: "OK.", 201: "Created.", 202: "Accepted.", 204: "OK, without a body."}
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -45,25 +44,25 @@ class Route(msgspec.Struct, frozen=True):
 
     Attributes:
         path: with its variables as ``<name>``.
-        method: in capitals.
-        need: what key it needs.
-        operation: what it says of itself.
+        method: in upper case.
+        key: the key that it requires.
+        operation: its declaration.
     """
 
     path: str
     method: str
-    need: Need
+    key: RequiredKey
     operation: Operation
 
 
 class Names(msgspec.Struct, frozen=True):
-    """The gateway's own lists of names, which bodies may use.
+    """Names that depend on the configuration and that bodies may use.
 
     Attributes:
-        kinds: every spelling of the kinds that can be emitted and registered for.
-        operational: every spelling of those that hookgw alone raises.
+        kinds: every spelling of the kinds that clients can emit and register for.
+        operational: every spelling of the operational kinds.
         connectors: the names of connectors.
-        plugins: the names of plugins that take options of registrations.
+        plugins: the names of plugins that accept options in registrations.
     """
 
     kinds: Sequence[str]
@@ -73,18 +72,19 @@ class Names(msgspec.Struct, frozen=True):
 
 
 def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dict[str, Any]:
-    """The document, as it is put into JSON.
+    """Return the document, ready for JSON.
 
     Args:
-        routes: all of them, in the order in which they are shown.
-        names: the gateway's own.
-        base_path: what stands before every path; empty for nothing.
+        routes: all routes, in the order of the document.
+        names: the names of this gateway.
+        base_path: the prefix of every path; may be empty.
     """
     known = list(routes)
-    types = _Types(known)
+    contents = _Contents(known)
     paths: dict[str, Any] = {}
     for route in known:
-        paths.setdefault(document_path(route.path), {})[route.method.lower()] = _operation(route, types)
+        paths.setdefault(document_path(route.path), {})[route.method.lower()] = _operation(route, contents)
+    kinds = [*names.kinds, *names.operational]
     return {
         "openapi": "3.1.0",
         "info": {"title": "hookgw", "version": __version__, "description": INTRODUCTION},
@@ -93,8 +93,15 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
         "security": [{"apikey": []}, {"bearer": []}],
         "paths": paths,
         "components": {
-            "schemas": types.components | COMPONENTS | _name_schemas(names),
-            "responses": failure_responses(),
+            "schemas": {
+                **contents.components,
+                **COMPONENTS,
+                "KindName": _enum(names.kinds, "An event kind, in one of its spellings, in any case."),
+                "AnyKindName": _enum(kinds, "An event kind, including operational kinds."),
+                "ConnectorName": _enum(names.connectors, "A connector."),
+                "PluginName": _enum(names.plugins, "A plugin that accepts options in registrations."),
+            },
+            "responses": error_components(),
             "headers": {
                 "Version": {
                     "description": "The version of hookgw.",
@@ -110,139 +117,101 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
     }
 
 
+def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
+    # JSON Schema does not allow an empty enum; without names, nothing must match.
+    found: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"not": {}}
+    return found | {"description": meaning}
+
+
 def document_path(path: str) -> str:
-    """A route's path as the document writes it: ``/delivery/find/{instance}/{id}``."""
-    return _VARIABLE.sub(lambda found: "{" + _PATH.get(found[1], (found[1],))[0] + "}", path)
+    """Return a route's path as in the document: ``/delivery/find/{instance}/{id}``."""
+    return _VARIABLE.sub(lambda found: "{" + _PATH_PARAMETERS.get(found[1], (found[1],))[0] + "}", path)
 
 
-class _Types:
-    """The schemas of everything that is answered."""
+class _Contents:
+    """The schemas of all responses, built together so that they share components."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        given = [answer for route in routes for answer in route.operation.answers.values()]
-        types = list({repr(answer): answer for answer in given if not _is_described(answer)}.values())
-        schemas, self.components = schemas_of([*types, answers.Error])
-        self._schemas = {repr(answer): schema for answer, schema in zip(types, schemas, strict=False)}
+        declared = [response for route in routes for response in route.operation.responses.values()]
+        types = {repr(one): one for one in declared if not (one is None or isinstance(one, dict | NotJson))}
+        schemas, self.components = schemas_of([*types.values(), responses.Error])
+        self._schemas = dict(zip(types, schemas, strict=False))
 
-    def content(self, answer: Any) -> dict[str, Any]:
-        """What an answer has in it, by its content type."""
-        if answer is None:
+    def content(self, response: Any) -> dict[str, Any]:
+        """Return the ``content`` of a response; empty for a response without a body."""
+        if response is None:
             return {}
-        if isinstance(answer, Other):
-            return {answer.content_type: {"schema": {"type": "string", "description": answer.meaning}}}
-        schema = answer if isinstance(answer, dict) else self._schemas[repr(answer)]
+        if isinstance(response, NotJson):
+            return {response.content_type: {"schema": {"type": "string", "description": response.meaning}}}
+        schema = response if isinstance(response, dict) else self._schemas[repr(response)]
         return {JSON: {"schema": schema}}
 
 
-def _is_described(answer: Any) -> bool:
-    return answer is None or isinstance(answer, dict | Other)
-
-
-def _operation(route: Route, types: _Types) -> dict[str, Any]:
-    told = route.operation
-    made: dict[str, Any] = {
-        "operationId": _operation_id(route),
-        "tags": [told.tag],
-        "summary": told.summary or f"{route.method} {document_path(route.path)}",
-    }
-    made["description"] = f"{told.description}\n\nNeeds {route.need}.".strip()
-    parameters = [*_path_parameters(route.path), *_other_parameters(told)]
-    if parameters:
-        made["parameters"] = parameters
-    if told.body is not None:
-        made["requestBody"] = _request_body(told.body)
-    made["responses"] = _responses(route, types)
-    if route.need is Need.NOTHING:
-        made["security"] = []
-    return made
-
-
-def _operation_id(route: Route) -> str:
-    """``webhookSetLabelled``: the words of the path, which are enough as no path takes two methods."""
+def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
+    declared, path = route.operation, document_path(route.path)
+    # ``webhookSetLabelled``: the words of the path. No path has two methods, so that is unique.
     words = [word for part in route.path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
     name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
-    apart = "Labelled" if route.path.endswith("/<label>") else "Global" if route.path in _TWINS else ""
-    return name[0].lower() + name[1:] + apart
+    suffix = "Labelled" if route.path.endswith("/<label>") else ""
+    if route.path in _ALSO_PER_INSTANCE:
+        suffix = "Global"
+    operation_id = name[0].lower() + name[1:] + suffix
+    operation: dict[str, Any] = {
+        "operationId": operation_id,
+        "tags": [declared.tag],
+        "summary": declared.summary or f"{route.method} {path}",
+        "description": f"{declared.description}\n\nRequires {route.key}.".strip(),
+    }
+    parameters = []
+    for variable in _VARIABLE.findall(route.path):
+        shown, schema, meaning = _PATH_PARAMETERS.get(variable, (variable, {"type": "string"}, ""))
+        parameter = {"name": shown, "in": "path", "required": True, "schema": schema}
+        parameters.append(parameter | ({"description": meaning} if meaning else {}))
+    for one in declared.query:
+        parameter = {"name": one.name, "in": one.place, "description": one.meaning, "schema": one.schema}
+        parameters.append(parameter | ({"allowEmptyValue": True} if one.may_be_empty else {}))
+    if parameters:
+        operation["parameters"] = parameters
+    if declared.body is not None:
+        examples = {title: {"value": value} for title, value in declared.body.examples.items()}
+        content = {
+            media: {"schema": schema} | ({"examples": examples} if media == JSON and examples else {})
+            for media, schema in declared.body.schemas.items()
+        }
+        operation["requestBody"] = {"required": declared.body.required, "content": content}
+    operation["responses"] = _responses(route, contents)
+    if route.key is RequiredKey.NONE:
+        operation["security"] = []
+    return operation
 
 
-def _path_parameters(path: str) -> list[dict[str, Any]]:
-    found = []
-    for variable in _VARIABLE.findall(path):
-        name, schema, meaning = _PATH.get(variable, (variable, {"type": "string"}, ""))
-        described = {"description": meaning} if meaning else {}
-        found.append({"name": name, "in": "path", "required": True, "schema": schema, **described})
+def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for status, response in route.operation.responses.items():
+        found[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER}
+        if content := contents.content(response):
+            found[str(status)]["content"] = content
+    for status in sorted(error_statuses(route)):
+        found[str(status)] = {"$ref": f"#/components/responses/{ERRORS[status].name}"}
+    if not route.operation.responses:
+        found["default"] = {"description": "The response of the plugin."}
     return found
 
 
-def _other_parameters(told: Operation) -> list[dict[str, Any]]:
-    return [
-        {"name": one.name, "in": one.place, "description": one.meaning, "schema": one.schema}
-        | ({"allowEmptyValue": True} if one.may_be_empty else {})
-        for one in told.query
-    ]
-
-
-def _request_body(body: Body) -> dict[str, Any]:
-    examples = {title: {"value": value} for title, value in body.examples.items()}
-    content = {
-        media: {"schema": schema} | ({"examples": examples} if media == JSON and examples else {})
-        for media, schema in body.schemas.items()
-    }
-    return {"required": body.required, "content": content}
-
-
-def _responses(route: Route, types: _Types) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for status, answer in route.operation.answers.items():
-        content = types.content(answer)
-        made[str(status)] = {"description": _MEANINGS[status], "headers": _VERSION_HEADER}
-        if content:
-            made[str(status)]["content"] = content
-        if links := links_of(_operation_id(route), str(status)):
-            made[str(status)]["links"] = links
-    for status in sorted(failures_of(route)):
-        made[str(status)] = {"$ref": f"#/components/responses/{ERRORS[status].name}"}
-    if not route.operation.answers:
-        made["default"] = {"description": "What the plugin answers."}
-    return made
-
-
-_MEANINGS: Mapping[int, str] = {
-    200: "Done.",
-    201: "Made.",
-    202: "Taken.",
-    204: "Done, and nothing to say.",
-}
-
-
-def failures_of(route: Route) -> frozenset[int]:
-    """Every status of an error that a route can have."""
+def error_statuses(route: Route) -> frozenset[int]:
+    """Return the status of every error that a route can have."""
     statuses = {400, 408, 431, 500, 505, *route.operation.errors}
-    if route.need is not Need.NOTHING:
+    if route.key is not RequiredKey.NONE:
         statuses |= {401}
-        if route.operation.answers:
-            statuses |= {429, 503}  # a route of a plugin may have its own
-    if route.need in (Need.GLOBAL, Need.INSTANCE):
+        if route.operation.responses:
+            statuses |= {
+                429,
+                503,
+            }  # an undeclared route of a plugin may use these statuses for something else
+    if route.key in (RequiredKey.GLOBAL, RequiredKey.INSTANCE):
         statuses |= {403}
-    if route.need is Need.INSTANCE:
+    if route.key is RequiredKey.INSTANCE:
         statuses |= {404}
     if route.operation.body is not None:
         statuses |= {413, 415}
     return frozenset(statuses)
-
-
-def _name_schemas(names: Names) -> dict[str, Any]:
-    return {
-        "KindName": _one_of(names.kinds, "An event kind, in one of its spellings; capitals do not matter."),
-        "AnyKindName": _one_of(
-            [*names.kinds, *names.operational], "An event kind, also one that hookgw alone raises."
-        ),
-        "ConnectorName": _one_of(names.connectors, "A connector."),
-        "PluginName": _one_of(names.plugins, "A plugin that takes options of registrations."),
-    }
-
-
-def _one_of(names: Sequence[str], meaning: str) -> dict[str, Any]:
-    """A schema of a few names; where there are none, nothing fits it."""
-    found: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"not": {}}
-    return found | {"description": meaning}

@@ -1,4 +1,4 @@
-"""The errors of the interface as the document tells of them. No I/O."""
+"""The error responses of the document. No I/O."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import msgspec
 from hookgw.api.openapi.describe import JSON
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ErrorResponse(msgspec.Struct, frozen=True):
     """An error that many routes can have.
 
     Attributes:
-        name: of its component.
-        meaning: when it comes.
-        headers: those that only it has: their meanings, by name.
+        name: the name of its component.
+        meaning: when it occurs.
+        headers: the meanings of headers that only this error has, by name.
     """
 
     name: str
@@ -23,55 +23,53 @@ class Failure(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
-_WHEN = {"retry-after": "When to try again, in seconds."}
+_RETRY_AFTER = {"retry-after": "When to retry, in seconds."}
 
-ERRORS: dict[int, Failure] = {
-    400: Failure("BadRequest", "The input breaks a rule, or is no JSON."),
-    401: Failure(
+ERRORS: dict[int, ErrorResponse] = {
+    400: ErrorResponse("BadRequest", "The input breaks a rule, or is not valid JSON."),
+    401: ErrorResponse(
         "Unauthorized",
-        "There is no key, or one that nobody knows. Checked before everything else.",
+        "The key is missing or unknown. Checked before everything else.",
         {"www-authenticate": "How to send a key."},
     ),
-    403: Failure(
+    403: ErrorResponse(
         "Forbidden",
-        "The key is another instance's, or only the global key may do this, or a name is taken. "
+        "The key belongs to another instance, or the call requires a global key, or a name is taken. "
         "Checked before 404.",
     ),
-    404: Failure("NotFound", "There is no such thing. Checked before the body is looked at."),
-    408: Failure("RequestTimeout", "The head or the body did not arrive in time."),
-    409: Failure("Conflict", "The state of what is named does not allow it now."),
-    413: Failure("ContentTooLarge", "The body is over its limit, or a batch over one of the backlog's."),
-    415: Failure("UnsupportedMediaType", "The body has another content type, or none."),
-    429: Failure(
+    404: ErrorResponse("NotFound", "The resource does not exist. Checked before the body is read."),
+    408: ErrorResponse("RequestTimeout", "The head or the body did not arrive in time."),
+    409: ErrorResponse("Conflict", "The current state does not allow the call."),
+    413: ErrorResponse("ContentTooLarge", "The body exceeds its limit, or a batch a limit of the backlog."),
+    415: ErrorResponse("UnsupportedMediaType", "The content type is missing or not supported."),
+    429: ErrorResponse(
         "TooManyRequests",
-        "The key makes too many requests, or its address showed too many wrong ones.",
-        _WHEN,
+        "The key makes too many requests, or its address sent too many wrong keys.",
+        _RETRY_AFTER,
     ),
-    431: Failure("RequestHeaderFieldsTooLarge", "The head of the request is over its limit."),
-    500: Failure("InternalServerError", "A bug, or a plugin that failed; the log says more."),
-    502: Failure("BadGateway", "The messaging network refused; the message is its reason."),
-    503: Failure(
+    431: ErrorResponse("RequestHeaderFieldsTooLarge", "The head of the request exceeds its limit."),
+    500: ErrorResponse("InternalServerError", "A bug, or a plugin that failed; the log says more."),
+    502: ErrorResponse("BadGateway", "The messaging network refused; the message is its reason."),
+    503: ErrorResponse(
         "ServiceUnavailable",
-        "hookgw cannot keep what it was given just now, and kept nothing of it, or is too busy.",
-        _WHEN,
+        "hookgw cannot store anything at the moment and stored nothing of the request, or it is too busy.",
+        _RETRY_AFTER,
     ),
-    505: Failure("HTTPVersionNotSupported", "The request is of another version of HTTP."),
+    505: ErrorResponse("HTTPVersionNotSupported", "The request uses another version of HTTP."),
 }
-"""By status."""
+"""The errors, by status."""
 
 
-def failure_responses() -> dict[str, Any]:
-    """The components of the document."""
-    return {failure.name: _response(failure) for failure in ERRORS.values()}
-
-
-def _response(failure: Failure) -> dict[str, Any]:
-    own = {
-        name: {"description": meaning, "required": True, "schema": {"type": "string"}}
-        for name, meaning in failure.headers.items()
-    }
-    return {
-        "description": failure.meaning,
-        "headers": {"x-hookgw-version": {"$ref": "#/components/headers/Version"}, **own},
-        "content": {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
-    }
+def error_components() -> dict[str, Any]:
+    """Return the ``responses`` components of the document."""
+    found: dict[str, Any] = {}
+    for error in ERRORS.values():
+        headers: dict[str, Any] = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
+        for name, meaning in error.headers.items():
+            headers[name] = {"description": meaning, "required": True, "schema": {"type": "string"}}
+        found[error.name] = {
+            "description": error.meaning,
+            "headers": headers,
+            "content": {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
+        }
+    return found

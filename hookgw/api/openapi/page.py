@@ -1,4 +1,4 @@
-"""The document as a page shows it: what the template of ``/docs`` is given. No I/O."""
+"""Converts the OpenAPI document to what the template of ``/docs`` shows. No I/O."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 
 Node = Mapping[str, Any]
 _LABEL = "/{label}"
-_MARGIN = 80
-"""Characters from which an example in JSON goes over several lines."""
+_LINE = 80
+"""Characters from which a JSON example takes several lines."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A part of what a schema is in words: text, a value (``is_code``), or the name of another schema."""
+    """A part of a schema in words: text, a value (``is_code``), or the name of another schema (``link``)."""
 
     text: str
     is_code: bool = False
@@ -23,7 +23,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A row of a table: a parameter, a field of an object, an answer."""
+    """A row of a table: a parameter, a field of an object, a response."""
 
     name: str
     kind: list[Piece]
@@ -32,14 +32,14 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Example(msgspec.Struct, frozen=True):
-    """A call to copy."""
+    """A ``curl`` command to copy."""
 
     title: str
     curl: str
 
 
 class Call(msgspec.Struct, frozen=True):
-    """An operation; ``takes_label`` where its path also exists with a trailing label."""
+    """An operation. ``takes_label``: its path also exists with a trailing label."""
 
     anchor: str
     method: str
@@ -49,12 +49,12 @@ class Call(msgspec.Struct, frozen=True):
     takes_label: bool
     parameters: list[Field]
     bodies: list[Field]
-    answers: list[Field]
+    responses: list[Field]
     examples: list[Example]
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Operations under one tag."""
+    """The operations of one tag."""
 
     name: str
     calls: list[Call]
@@ -70,7 +70,10 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def groups_of(document: Node) -> list[Group]:
-    """The operations by their tags, in the document's order."""
+    """Return the operations by tag, in the order of the document.
+
+    Paths with a label are not shown: they mean the same as the path without it.
+    """
     calls: dict[str, list[Call]] = {tag["name"]: [] for tag in document["tags"]}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -80,16 +83,36 @@ def groups_of(document: Node) -> list[Group]:
 
 
 def shapes_of(document: Node) -> list[Shape]:
-    """The named schemas, by name."""
-    return [
-        Shape(name, schema.get("description", ""), list(kind_of(schema)), list(_properties(schema)))
-        for name, schema in sorted(document["components"]["schemas"].items())
-    ]
+    """Return the named schemas, sorted by name."""
+    shapes = []
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        required = schema.get("required", ())
+        fields = [
+            _field(field, inner, note="" if field in required else "optional")
+            for field, inner in schema.get("properties", {}).items()
+        ]
+        shapes.append(Shape(name, schema.get("description", ""), list(kind_of(schema)), fields))
+    return shapes
+
+
+def _field(name: str, schema: Node, meaning: str | None = None, note: str = "") -> Field:
+    return Field(
+        name, list(kind_of(schema)), schema.get("description", "") if meaning is None else meaning, note
+    )
 
 
 def _call(document: Node, path: str, method: str, operation: Node) -> Call:
+    parameters = operation.get("parameters", ())
     bodies = operation.get("requestBody", {}).get("content", {})
-    is_open = operation.get("security") == []
+    responses = []
+    for status, response in operation["responses"].items():
+        if "$ref" in response:
+            response = document["components"]["responses"][_name(response)]
+        kinds: list[Piece] = []
+        for media, content in response.get("content", {}).items():
+            kinds += kind_of(content["schema"]) if media == "application/json" else [Piece(media)]
+        headers = [name for name in response.get("headers", ()) if name != "x-hookgw-version"]
+        responses.append(Field(status, kinds, response["description"], ", ".join(headers)))
     return Call(
         anchor=operation["operationId"],
         method=method,
@@ -97,123 +120,92 @@ def _call(document: Node, path: str, method: str, operation: Node) -> Call:
         summary=operation["summary"],
         description=operation.get("description", ""),
         takes_label=path + _LABEL in document["paths"],
-        parameters=[_parameter(one) for one in operation.get("parameters", ())],
-        bodies=[
-            Field(media, list(kind_of(told["schema"])), told["schema"].get("description", ""))
-            for media, told in bodies.items()
+        parameters=[
+            _field(
+                one["name"],
+                one["schema"],
+                one.get("description", ""),
+                "" if one["in"] == "path" else one["in"],
+            )
+            for one in parameters
         ],
-        answers=[_answer(document, *one) for one in operation["responses"].items()],
-        examples=list(_examples(path, method, operation, bodies, is_open)),
+        bodies=[_field(media, content["schema"]) for media, content in bodies.items()],
+        responses=responses,
+        examples=list(_examples(path, method, operation)),
     )
 
 
-def _parameter(told: Node) -> Field:
-    note = "" if told["in"] == "path" else told["in"]
-    return Field(told["name"], list(kind_of(told["schema"])), told.get("description", ""), note)
-
-
-def _answer(document: Node, status: str, told: Node) -> Field:
-    if "$ref" in told:
-        told = document["components"]["responses"][_name(told)]
-    kinds: list[Piece] = []
-    for media, content in told.get("content", {}).items():
-        kinds += kind_of(content["schema"]) if media == "application/json" else [Piece(media)]
-    own = [name for name in told.get("headers", ()) if name != "x-hookgw-version"]
-    return Field(status, kinds, told["description"], ", ".join(own))
-
-
-def _examples(path: str, method: str, operation: Node, bodies: Node, is_open: bool) -> Iterator[Example]:
-    address = _filled(path, operation)
-    key = [] if is_open else ['-H "apikey: $KEY"']
-    start = [f'curl {"" if method == "GET" else f"-X {method} "}"$HOOKGW{address}"', *key]
-    known = {
-        (media, title): example["value"]
-        for media, told in bodies.items()
-        for title, example in told.get("examples", {}).items()
-    }
-    if not known:
-        yield Example("", " \\\n  ".join(start))
-    for (media, title), value in known.items():
-        sent = [f"-H 'content-type: {media}'", f"-d {shlex.quote(_json(value))}"]
-        yield Example(title, " \\\n  ".join([*start, *sent]))
-
-
-def _filled(path: str, operation: Node) -> str:
+def _examples(path: str, method: str, operation: Node) -> Iterator[Example]:
     for one in operation.get("parameters", ()):
         examples = one["schema"].get("examples")
         if one["in"] == "path" and examples:
             path = path.replace("{" + one["name"] + "}", str(examples[0]))
-    return path
-
-
-def _json(value: Any) -> str:
-    text = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
-    return text if len(text) < _MARGIN else msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-
-
-def _properties(schema: Node) -> Iterator[Field]:
-    required = schema.get("required", ())
-    for name, told in schema.get("properties", {}).items():
-        yield Field(
-            name, list(kind_of(told)), told.get("description", ""), "" if name in required else "optional"
-        )
+    words = [f'curl {"" if method == "GET" else f"-X {method} "}"$HOOKGW{path}"']
+    if operation.get("security") != []:
+        words.append('-H "apikey: $KEY"')
+    bodies = [
+        (media, title, example["value"])
+        for media, content in operation.get("requestBody", {}).get("content", {}).items()
+        for title, example in content.get("examples", {}).items()
+    ]
+    if not bodies:
+        yield Example("", " \\\n  ".join(words))
+    for media, title, value in bodies:
+        encoded = msgspec.json.encode(value)
+        text = msgspec.json.format(encoded, indent=0).decode()
+        if len(text) >= _LINE:
+            text = msgspec.json.format(encoded, indent=2).decode()
+        body = [f"-H 'content-type: {media}'", f"-d {shlex.quote(text)}"]
+        yield Example(title, " \\\n  ".join([*words, *body]))
 
 
 def kind_of(schema: Node) -> Iterator[Piece]:
-    """What fits a schema, in words."""
+    """Yield the words for the values that match a schema."""
     if "$ref" in schema:
         name = _name(schema)
         yield Piece(name, link=name)
     elif "anyOf" in schema and "properties" not in schema:
-        yield from _joined([kind_of(one) for one in schema["anyOf"]])
+        yield from _join(kind_of(one) for one in schema["anyOf"])
     elif "allOf" in schema:
-        yield from _joined([kind_of(one) for one in schema["allOf"]])
+        yield from _join(kind_of(one) for one in schema["allOf"])
     elif "enum" in schema or "const" in schema:
         values = schema.get("enum", [schema.get("const")])
-        yield from _joined([[Piece(_literal(value), is_code=True)] for value in values])
+        yield from _join([Piece(msgspec.json.encode(value).decode(), is_code=True)] for value in values)
     else:
-        yield from _of_types(schema)
+        types = schema.get("type", "anything" if "not" not in schema else "nothing")
+        yield from _join(
+            _kind_of_type(schema, name) for name in ([types] if isinstance(types, str) else types)
+        )
 
 
-def _of_types(schema: Node) -> Iterator[Piece]:
-    types = schema.get("type", "anything" if "not" not in schema else "nothing")
-    given = [types] if isinstance(types, str) else types
-    yield from _joined([_of_type(schema, name) for name in given])
-
-
-def _of_type(schema: Node, name: str) -> Iterator[Piece]:
+def _kind_of_type(schema: Node, name: str) -> Iterator[Piece]:
     if name == "array":
         yield Piece("list of ")
         yield from kind_of(schema.get("items", {}))
     elif name == "object" and set(schema.get("properties", ())) == {"webhook"}:
+        # The nested form of a registration, the one object whose only field is worth showing in place.
         yield Piece("object with ")
         yield Piece("webhook", is_code=True)
         yield Piece(", ")
         yield from kind_of(schema["properties"]["webhook"])
+    elif name == "string":
+        yield Piece(schema.get("format", name))
+        if "maxLength" in schema:
+            yield Piece(f" of at most {schema['maxLength']:,} characters")
+        if "pattern" in schema and "format" not in schema:
+            yield Piece(" like ")
+            yield Piece(schema["pattern"], is_code=True)
     else:
-        yield Piece(schema.get("format", name) if name == "string" else name)
-        yield from _limits(schema, name)
+        yield Piece(name)
+        if name == "integer" and "maximum" in schema:
+            yield Piece(f" from {schema['minimum']} to {schema['maximum']}")
 
 
-def _limits(schema: Node, name: str) -> Iterator[Piece]:
-    if name == "integer" and "maximum" in schema:
-        yield Piece(f" from {schema['minimum']} to {schema['maximum']}")
-    if name == "string" and "maxLength" in schema:
-        yield Piece(f" of at most {schema['maxLength']:,} characters")
-    if name == "string" and "pattern" in schema and "format" not in schema:
-        yield Piece(" like ")
-        yield Piece(schema["pattern"], is_code=True)
-
-
-def _joined(kinds: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
+def _join(kinds: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
     for index, kind in enumerate(kinds):
         if index:
             yield Piece(" or ")
         yield from kind
-
-
-def _literal(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _name(node: Node) -> str:

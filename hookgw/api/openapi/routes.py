@@ -1,4 +1,4 @@
-"""``/openapi.json`` and ``/docs``: the contract as the running gateway has it."""
+"""``/openapi.json`` and ``/docs``: the OpenAPI document of the running gateway, and its HTML page."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
-from hookgw.api.auth import need_of
-from hookgw.api.openapi.describe import JSON, Other, describes, operation_of, undeclared
+from hookgw.api.auth import required_key
+from hookgw.api.openapi.describe import JSON, NotJson, describes, operation_of, undeclared
 from hookgw.api.openapi.document import INTRODUCTION, Names, Route, build_document
 from hookgw.api.openapi.page import groups_of, shapes_of
 from hookgw.api.pages import page_headers
@@ -21,14 +21,14 @@ from hookgw.api.pages import page_headers
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
-TAG = "Operation"
-STYLE = (Path(__file__).parent / "templates" / "docs.css").read_text(encoding="utf-8")
+_TAG = "Operation"
+_STYLE = (Path(__file__).parent / "templates" / "docs.css").read_text(encoding="utf-8")
 
 
-class ContractRoutes:
-    """The handlers, over one application and its gateway.
+class OpenApiRoutes:
+    """The handlers, for one application and its gateway.
 
-    The document is made when it is first asked for, as plugins may still add routes before that, and kept.
+    The document is built on first use, because plugins may add routes until then, and cached.
     """
 
     def __init__(self, app: QuartTrio, gateway: Gateway) -> None:
@@ -37,65 +37,60 @@ class ContractRoutes:
         self._page: str | None = None
 
     def blueprint(self) -> Blueprint:
-        """The routes."""
-        blueprint = Blueprint("contract", __name__, template_folder="templates")
+        """Return the routes."""
+        blueprint = Blueprint("openapi", __name__, template_folder="templates")
         blueprint.add_url_rule("/openapi.json", view_func=self.openapi)
         blueprint.add_url_rule("/docs", view_func=self.docs)
         return blueprint
 
-    @describes(TAG, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
+    @describes(_TAG, {200: {"type": "object", "description": "An OpenAPI 3.1 document."}})
     async def openapi(self) -> Response:
-        """This document."""
+        """Return this document."""
         return Response(self._encoded, content_type=JSON)
 
-    @describes(TAG, {200: Other("text/html", "A page.")})
+    @describes(_TAG, {200: NotJson("text/html", "An HTML page.")})
     async def docs(self) -> Response:
-        """This document as a page to read."""
+        """Return this document as an HTML page."""
         if self._page is None:
-            self._page = await self._rendered()
-        return Response(self._page, headers=page_headers(STYLE), content_type="text/html; charset=utf-8")
-
-    async def _rendered(self) -> str:
-        server = self._gateway.settings.server
-        return await render_template(
-            "docs.html",
-            style=STYLE,
-            version=__version__,
-            introduction=INTRODUCTION.strip().split("\n\n"),
-            base=server.base_path,
-            address=server.public_url or f"http://127.0.0.1:8080{server.base_path}",
-            groups=groups_of(self.document),
-            shapes=shapes_of(self.document),
-        )
+            server = self._gateway.settings.server
+            self._page = await render_template(
+                "docs.html",
+                style=_STYLE,
+                version=__version__,
+                introduction=INTRODUCTION.strip().split("\n\n"),
+                base=server.base_path,
+                address=server.public_url or f"http://127.0.0.1:8080{server.base_path}",
+                groups=groups_of(self.document),
+                shapes=shapes_of(self.document),
+            )
+        return Response(self._page, headers=page_headers(_STYLE), content_type="text/html; charset=utf-8")
 
     @cached_property
     def document(self) -> dict[str, Any]:
         """The OpenAPI document."""
-        return build_document(routes_of(self._app), self._names(), self._gateway.settings.server.base_path)
+        spellings: dict[bool, list[str]] = {False: [], True: []}
+        for kind in self._gateway.catalog:
+            spellings[kind.operational] += [kind.name, kind.dotted_name, *kind.aliases]
+        # Only plugins that check their options accept any; others refuse every block of options.
+        plugins = self._gateway.hooks.plugins()
+        names = Names(
+            kinds=spellings[False],
+            operational=spellings[True],
+            connectors=self._gateway.instances.connectors,
+            plugins=[plugin.name for plugin in plugins if "hookgw_check_registration" in plugin.hooks],
+        )
+        return build_document(routes_of(self._app), names, self._gateway.settings.server.base_path)
 
     @cached_property
     def _encoded(self) -> bytes:
         return msgspec.json.encode(self.document)
 
-    def _names(self) -> Names:
-        spellings: dict[bool, list[str]] = {False: [], True: []}
-        for kind in self._gateway.catalog:
-            spellings[kind.operational] += [kind.name, kind.dotted_name, *kind.aliases]
-        checkers = [one for one in self._gateway.hooks.plugins() if "hookgw_check_registration" in one.hooks]
-        return Names(
-            kinds=spellings[False],
-            operational=spellings[True],
-            connectors=self._gateway.instances.connectors,
-            plugins=[one.name for one in checkers],
-        )
-
 
 def routes_of(app: QuartTrio) -> Iterator[Route]:
-    """Every route of an application, in the order in which they were added."""
+    """Yield every route of an application, in the order in which they were added."""
     order = {endpoint: index for index, endpoint in enumerate(app.view_functions)}
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: (order[rule.endpoint], rule.rule)):
         view = app.view_functions[rule.endpoint]
+        key = required_key(rule.rule, rule.arguments)
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
-            yield Route(
-                rule.rule, method, need_of(rule.rule, rule.arguments), operation_of(view) or undeclared(view)
-            )
+            yield Route(rule.rule, method, key, operation_of(view) or undeclared(view))

@@ -1,7 +1,8 @@
-"""The answers of the HTTP interface as types: what is written, and what ``/openapi.json`` says of it.
+"""The responses of the HTTP API as types, which are also the schemas of ``/openapi.json``.
 
-The docstrings are part of that document, ``Attributes`` for the fields. :mod:`hookgw.api.present` makes
-answers out of records. A field that may be absent can be ``UNSET``; every other one is always there.
+The docstrings are part of that document; ``Attributes`` describes the fields. :mod:`hookgw.api.present`
+converts records to these types. A field that may be absent has the type ``UnsetType``; all others are always
+present.
 """
 
 from hookgw.api.responses.common import Done, DoneMessage, Error, Health, Messages

@@ -1,4 +1,4 @@
-"""Answers that many routes give, and the types of their fields."""
+"""Responses and field types that many routes share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hookgw.models.units import DURATION_PATTERN
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T12:00:00.000Z"])]
 Length = Annotated[str, Meta(pattern=DURATION_PATTERN, examples=["15s"])]
-"""A length of time with its unit."""
+"""A duration with its unit."""
 Count = Annotated[int, Meta(ge=0)]
 
 
 class Messages(Struct, frozen=True):
-    """What is wrong.
+    """The reasons for an error.
 
     Attributes:
         message: sentences that say what is wrong, where, and what would be right.
@@ -25,11 +25,11 @@ class Messages(Struct, frozen=True):
 
 
 class Error(Struct, frozen=True):
-    """Any error, whatever raised it.
+    """Any error.
 
     Attributes:
-        status: the status of the answer.
-        error: its phrase.
+        status: the status of the response.
+        error: the phrase of the status.
         response: the reasons.
     """
 
@@ -39,7 +39,7 @@ class Error(Struct, frozen=True):
 
 
 class DoneMessage(Struct, frozen=True):
-    """What was done.
+    """The result of a call that deletes or ends something.
 
     Attributes:
         message: a sentence.
@@ -49,12 +49,12 @@ class DoneMessage(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """The answer of calls that delete or end something.
+    """The response of a call that deletes or ends something.
 
     Attributes:
-        status: that it is done.
-        error: that it is none.
-        response: what was done.
+        status: always `SUCCESS`.
+        error: always `false`.
+        response: the result.
     """
 
     status: Literal["SUCCESS"]
@@ -63,10 +63,10 @@ class Done(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """How the process is.
+    """The health of the process.
 
     Attributes:
-        status: a word for it.
+        status: `ok` if the process is alive, `ready` if the store accepts writes and the lanes run.
     """
 
     status: Literal["ok", "ready"]

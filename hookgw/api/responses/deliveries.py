@@ -1,4 +1,4 @@
-"""Answers about deliveries and lanes."""
+"""Responses about deliveries and lanes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Attempt(Struct, frozen=True, kw_only=True):
     """One HTTP request of a delivery.
 
     Attributes:
-        number: 1 and up.
+        number: counts from 1.
         at: when it began.
         duration: in milliseconds.
-        outcome: what came of it.
-        status: of the answer; ``null`` where there was none.
-        error: why it is no delivery.
-        answer: the start of the answer's body, at most 4 KiB.
+        outcome: its outcome.
+        status: the status of the receiver's response; ``null`` without a response.
+        error: why the attempt failed.
+        answer: the start of the response's body, at most 4 KiB.
     """
 
     number: int
@@ -33,20 +33,20 @@ class Attempt(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What every answer about a delivery says of it.
+    """The fields that every response about a delivery has.
 
     Attributes:
-        id: its name.
-        state: where it stands.
+        id: the delivery's id.
+        state: its state.
         reason: why it is dead or dropped.
-        kind: of the event.
+        kind: the event's kind.
         event_id: the event's id.
-        registration_id: where it goes.
-        label: of the registration; ``null`` where it was deleted.
-        url: of the registration; ``null`` where it was deleted.
-        accepted_at: when its event was accepted.
-        finished_at: when it stopped being pending.
-        next_attempt_at: not before this time.
+        registration_id: the id of the registration.
+        label: the registration's label; ``null`` if it was deleted.
+        url: the registration's URL; ``null`` if it was deleted.
+        accepted_at: when the event was accepted.
+        finished_at: when the delivery finished; ``null`` while it is pending.
+        next_attempt_at: the earliest time of the next attempt; ``null`` if it is due or finished.
     """
 
     id: str
@@ -66,8 +66,8 @@ class Delivery(Summary, frozen=True, kw_only=True, rename="camel"):
     """One event on its way to one registration.
 
     Attributes:
-        attempts: how many it has had.
-        last_attempt: the newest.
+        attempts: the number of attempts so far.
+        last_attempt: the newest attempt.
     """
 
     attempts: int
@@ -75,13 +75,13 @@ class Delivery(Summary, frozen=True, kw_only=True, rename="camel"):
 
 
 class Report(Summary, frozen=True, kw_only=True, rename="camel"):
-    """Everything that is known of a delivery.
+    """A delivery with its event, its registration and every attempt.
 
     Attributes:
-        attempts: every attempt, the first one first.
-        last_attempt: the newest.
+        attempts: every attempt, oldest first.
+        last_attempt: the newest attempt.
         event: the event with its payload.
-        registration: what is stored of it now; ``null`` where it was deleted.
+        registration: the registration as it is now; ``null`` if it was deleted.
     """
 
     attempts: list[Attempt]
@@ -91,11 +91,11 @@ class Report(Summary, frozen=True, kw_only=True, rename="camel"):
 
 
 class DeliveryPage(Struct, frozen=True, kw_only=True):
-    """Deliveries, the newest first.
+    """A page of deliveries, the newest first.
 
     Attributes:
-        deliveries: of this page.
-        cursor: of the next page; ``null`` on the last one.
+        deliveries: the deliveries on this page.
+        cursor: selects the next page; ``null`` on the last page.
     """
 
     deliveries: list[Delivery]
@@ -103,11 +103,11 @@ class DeliveryPage(Struct, frozen=True, kw_only=True):
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
-    """What was sent again.
+    """The result of a replay.
 
     Attributes:
-        replayed: how many deliveries.
-        warnings: what was ignored of the request.
+        replayed: the number of deliveries that are sent again.
+        warnings: fields of the request that were ignored.
     """
 
     replayed: Count
@@ -119,17 +119,19 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         lane: the lane's key.
-        registration: the id of the registration that it belongs to.
-        instance: the registration's instance; `*` for one of the configuration, `null` if it was deleted.
+        registration: the id of its registration.
+        instance: the registration's instance; `*` for a webhook of the configuration, `null` if the
+            registration was deleted.
         label: the registration's label; `null` if it was deleted.
-        partition: a number, or with ordering `instance` an instance's name; `null` for the only lane.
+        partition: a number, or with ordering `instance` an instance's name; `null` for a registration's
+            only lane.
         url: the registration's URL, without user and password; `null` if it was deleted.
-        state: what it is doing.
-        backlog: how many deliveries are pending in it.
-        head_age: of the oldest of them, in seconds.
-        waiting_until: when it tries again.
-        last_outcome: of its last attempt.
-        last_error: why that was no delivery.
+        state: its state.
+        backlog: the number of pending deliveries.
+        head_age: the age of the oldest pending delivery, in seconds.
+        waiting_until: the time of the next attempt, while the lane waits.
+        last_outcome: the outcome of its last attempt.
+        last_error: why that attempt failed.
     """
 
     lane: str

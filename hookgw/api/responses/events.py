@@ -1,4 +1,4 @@
-"""Answers about events and their kinds."""
+"""Responses about events and their kinds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class Kind(Struct, frozen=True, kw_only=True):
     """An event kind of the catalog.
 
     Attributes:
-        name: as deliveries carry it.
-        dotted: its other spelling.
-        aliases: further names that are taken for it.
-        meaning: when it is raised.
-        schema: JSON Schema of ``data``.
-        example: of ``data``.
-        plugin: what added it; ``null`` for the built-in ones.
-        operational: whether hookgw alone raises it, for those who operate it.
+        name: the name in deliveries.
+        dotted: the dotted spelling.
+        aliases: further names that hookgw accepts for it.
+        meaning: when the event is raised.
+        schema: the JSON Schema of ``data``.
+        example: an example of ``data``.
+        plugin: the plugin that provides the kind; ``null`` for built-in kinds.
+        operational: whether it is an operational event, which only hookgw raises.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Kind(Struct, frozen=True, kw_only=True):
 
 
 class Emitted(Struct, frozen=True, kw_only=True):
-    """What became of events that were handed in.
+    """The result of an emit.
 
     Attributes:
-        accepted: how many are new, and on disk now.
-        duplicates: how many were known by their ids already.
-        ids: of all of them, in their order.
-        warnings: what was ignored or is odd.
+        accepted: the number of new events, which are on disk now.
+        duplicates: the number of events whose ids were known.
+        ids: the ids of all events, in the order of the request.
+        warnings: fields that were ignored, and payloads that violate their schema.
     """
 
     accepted: Count
@@ -57,9 +57,9 @@ class Event(Struct, frozen=True, kw_only=True):
         event: its kind.
         instance: the instance's name.
         data: the payload.
-        date_time: when it happened.
-        sender: the account, where it is known.
-        server_url: the gateway that saw it first, where it is known.
+        date_time: when the event happened.
+        sender: the account, if known.
+        server_url: the URL of the gateway that raised it, if known.
     """
 
     id: str

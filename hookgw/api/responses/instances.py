@@ -1,4 +1,4 @@
-"""Answers about instances and their connections."""
+"""Responses about instances and their connections."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hookgw.models.connectors import ConnectionState
 
 
 class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
-    """An instance, in the names that clients of such gateways read.
+    """An instance, with the field names that existing clients read.
 
     Attributes:
         instance_name: its name.
         instance_id: a UUID.
-        integration: the connector's name; ``null`` where events come by HTTP alone.
-        status: of its connection.
-        created_at: when it was made.
+        integration: the connector's name; ``null`` if events come only over HTTP.
+        status: the state of its connection.
+        created_at: when it was created.
     """
 
     instance_name: str
@@ -33,8 +33,8 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     Attributes:
         id: a UUID.
         name: its name.
-        connection_status: of its connection.
-        instance: the same in the older form.
+        connection_status: the state of its connection.
+        instance: the same instance, for older clients.
     """
 
     id: str
@@ -44,13 +44,13 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CreatedInstance(Struct, kw_only=True):
-    """An instance that was just made.
+    """A new instance.
 
     Attributes:
-        instance: itself.
+        instance: the instance.
         hash: its key, which is shown only here.
-        webhook: its registration, where one was asked for.
-        warnings: what was ignored of the request, where no registration says it.
+        webhook: its registration, if the request had one.
+        warnings: fields of the request that were ignored, if there is no `webhook` that lists them.
     """
 
     instance: Instance
@@ -64,7 +64,7 @@ class NamedState(Struct, frozen=True, rename="camel"):
 
     Attributes:
         instance_name: the instance's name.
-        state: what the connection is doing.
+        state: the state of the connection.
     """
 
     instance_name: str
@@ -72,13 +72,13 @@ class NamedState(Struct, frozen=True, rename="camel"):
 
 
 class Connection(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The state of a connection, with a QR code where there is one to scan.
+    """The state of a connection, with a QR code if there is one to scan.
 
     Attributes:
         instance: the state.
         code: the text in the QR code.
-        base64: its picture, as a ``data:image/png;base64,…`` URL.
-        pairing_code: what can be typed in its place.
+        base64: the image, as a ``data:image/png;base64,…`` URL.
+        pairing_code: a code to type instead of scanning.
     """
 
     instance: NamedState

@@ -1,4 +1,4 @@
-"""Answers about keys."""
+"""Responses about keys."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from hookgw.api.responses.common import Time
 
 
 class Key(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is kept of a key; nobody can show the key itself again.
+    """The stored data of a key. hookgw stores only a hash of the key and cannot show the key again.
 
     Attributes:
-        name: among the keys of its instance, or among the global ones.
-        instance: whose it is; ``null`` for a global key.
-        state: whether it opens anything.
-        created_at: when it was made; ``null`` where that is not known.
-        expires_at: when it stops opening anything; ``null`` for never.
-        origin: the key from which it descends; ``null`` where a global key made it for an instance.
-        current: whether this call was made with it.
+        name: unique among the keys of the instance, or among the global keys.
+        instance: the instance's name; ``null`` for a global key.
+        state: whether the key is valid.
+        created_at: when the key was created; ``null`` if unknown.
+        expires_at: when the key expires; ``null`` for never.
+        origin: the first key of the chain in which each key created the next; ``null`` if a global key
+            created this one for an instance.
+        current: whether this call used the key.
     """
 
     name: str
@@ -32,11 +33,11 @@ class Key(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CreatedKey(Key, frozen=True, kw_only=True, rename="camel"):
-    """A key that was just made.
+    """A new key.
 
     Attributes:
         key: the key itself, which is shown only here.
-        warnings: what was ignored of the request.
+        warnings: fields of the request that were ignored.
     """
 
     key: str

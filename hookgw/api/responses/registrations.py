@@ -1,4 +1,4 @@
-"""Answers about registrations."""
+"""Responses about registrations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Whpk = Annotated[str, Meta(pattern="^whpk_", examples=["whpk_1SiA4o9hyqTCpIqC5V9
 
 
 class Secret(Struct, frozen=True, rename="camel"):
-    """What verifies the deliveries, as Standard Webhooks writes it.
+    """What verifies deliveries, in the format of Standard Webhooks.
 
     Attributes:
         secret: the newest signing secret, with signatures v1.
-        public_key: the newest public key, with v1a: the private key is never shown.
+        public_key: the newest public key, with signatures v1a. hookgw never shows the private key.
     """
 
     secret: (
@@ -29,22 +29,22 @@ class Secret(Struct, frozen=True, rename="camel"):
 
 
 class PublicKey(Struct, frozen=True, rename="camel"):
-    """What verifies signatures v1a, as Standard Webhooks writes it.
+    """What verifies signatures v1a, in the format of Standard Webhooks.
 
     Attributes:
-        public_key: the newest one.
+        public_key: the newest public key.
     """
 
     public_key: Whpk
 
 
 class Retry(Struct, frozen=True, rename="camel"):
-    """A registration's own retry rules. ``null`` where the gateway's setting holds.
+    """A registration's own retry rules; ``null`` for the gateway's setting.
 
     Attributes:
-        schedule: the waits after failures.
-        max_age: how long an unreachable receiver is waited for.
-        disable_after: how long it may fail before it is disabled.
+        schedule: the waits after failed attempts.
+        max_age: how long a delivery waits for an unreachable receiver.
+        disable_after: how long the registration may fail before hookgw disables it.
     """
 
     schedule: list[Length] | None
@@ -56,27 +56,27 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     """A stored registration.
 
     Attributes:
-        id: stays through every change.
+        id: never changes.
         instance: the instance's name.
-        label: its name within the instance.
+        label: unique within the instance.
         url: where deliveries go.
-        enabled: whether it hears anything.
-        events: the kinds that it hears, all of them spelled out.
-        webhook_by_events: the kind is added to the URL's path.
-        webhook_base64: connectors put media into the event.
+        enabled: whether it receives events.
+        events: the kinds that it receives, spelled out.
+        webhook_by_events: whether the kind is added to the URL's path.
+        webhook_base64: whether connectors put media into the event.
         headers: sent with every delivery; values are masked.
         signature: how deliveries are signed.
-        ordering: how much order it wants.
-        concurrency: how many deliveries go on at once, without order.
-        timeout: of a whole attempt; ``null`` where the gateway's setting holds.
+        ordering: which deliveries keep their order.
+        concurrency: how many deliveries may be in progress at once, with an ordering other than `url`.
+        timeout: of a whole attempt; ``null`` for the gateway's setting.
         retry: its own retry rules.
-        plugins: options of plugins, an object for each.
+        plugins: options of plugins, one object per plugin.
         created_at: when it was first set.
         updated_at: when it was last set.
         instance_id: the instance's id.
-        state: whether it is at work.
+        state: whether it is active.
         state_reason: why it is disabled.
-        warnings: what was ignored of the request, and what else deserves a look.
+        warnings: fields of the request that were ignored, and problems with the URL.
     """
 
     id: str

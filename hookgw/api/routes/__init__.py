@@ -1,1 +1,1 @@
-"""The endpoints."""
+"""The routes of the HTTP API, one module per resource."""

@@ -1,4 +1,4 @@
-"""``POST /event/emit/<instance>``: what it takes and answers, whoever reads the request."""
+"""The endpoint behind ``POST /event/emit/<instance>``, shared by the ordinary route and the fast path."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ import trio
 from msgspec import UNSET
 from msgspec.json import Encoder
 
-from hookgw.api.request_body import LINES, Headers, content_type, read_body
+from hookgw.api.request_body import NDJSON, Headers, content_type, read_body
 from hookgw.api.responses import Emitted
 from hookgw.api.server.errors import JSON
-from hookgw.parsing import Batch, EmitLimits, parse_events
+from hookgw.parsing import EmitLimits, parse_events
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
-EMITTED = 202
-"""The status of the answer once events are on disk."""
+EMIT_STATUS = 202
 
 _encode = Encoder().encode
-_LONG_BODY = 256 * 1024
-"""Bytes from which a body is read in a thread, so that other requests go on meanwhile."""
+_LARGE_BODY = 256 * 1024
+"""Bytes from which a body is parsed in a thread, because parsing it would block other requests."""
 
 
-class Emitter:
-    """Takes events over HTTP on behalf of one gateway."""
+class EmitEndpoint:
+    """Accepts events over HTTP."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -38,26 +37,43 @@ class Emitter:
             max_single=server.max_body,
             max_events=server.max_batch_events,
         )
+        # One thread: parsing holds the interpreter lock, so more threads would only use more memory.
         self._threads = trio.CapacityLimiter(1)
 
     async def emit(self, instance: str, headers: Headers, chunks: AsyncIterable[bytes]) -> bytes:
-        """Accept the events in a request; returns once they are on disk.
+        """Accept the events in a request; return once they are on disk.
 
         Args:
-            instance: whose events they are; the caller's key has been checked.
-            headers, chunks: the request's headers and the parts of its body as they arrive.
+            instance: the instance's name; the caller may access it.
+            headers, chunks: the request's headers, and the parts of its body as they arrive.
 
         Returns:
-            The body of the answer, whose status is :data:`EMITTED`.
+            The body of the response, for status :data:`EMIT_STATUS`.
 
         Raises:
-            HookgwError: the answer is an error.
+            HookgwError: the response is an error.
         """
-        self._gateway.instances.get(instance)
-        lines = content_type(headers, JSON, LINES) == LINES
+        gateway = self._gateway
+        gateway.instances.get(instance)  # 404 comes before any error of the body
+        lines = content_type(headers, JSON, NDJSON) == NDJSON
         body = await read_body(headers, chunks, self._limit)
-        batch = await self._parse(body, instance, lines, headers.get("idempotency-key"))
-        receipt = await self._gateway.events.accept(batch.events, single=batch.is_single)
+        parse = partial(
+            parse_events,
+            body,
+            instance,
+            gateway.catalog,
+            now=gateway.clock.wall(),
+            lines=lines,
+            key=headers.get("idempotency-key"),
+            limits=self._limits,
+        )
+        if len(body) < _LARGE_BODY:
+            batch = parse()
+        else:
+            batch = await trio.to_thread.run_sync(parse, limiter=self._threads)
+        # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
+        # the client's retry with the same ids is a duplicate.
+        receipt = await gateway.events.accept(batch.events, single=batch.is_single)
         accepted = sum(receipt.fresh)
         emitted = Emitted(
             accepted=accepted,
@@ -66,18 +82,3 @@ class Emitter:
             warnings=[*batch.warnings, *receipt.warnings] or UNSET,
         )
         return _encode(emitted)
-
-    async def _parse(self, body: bytes, instance: str, lines: bool, key: str | None) -> Batch:
-        parse = partial(
-            parse_events,
-            body,
-            instance,
-            self._gateway.catalog,
-            now=self._gateway.clock.wall(),
-            lines=lines,
-            key=key,
-            limits=self._limits,
-        )
-        if len(body) < _LONG_BODY:
-            return parse()
-        return await trio.to_thread.run_sync(parse, limiter=self._threads)

@@ -1,4 +1,4 @@
-"""``/event``: what producers hand in, and the catalog of kinds."""
+"""``/event``: events from producers, and the catalog of kinds."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
-from hookgw.api import responses as answers
+from hookgw.api import responses
 from hookgw.api.openapi.describe import Body, Parameter, describes
 from hookgw.api.present import present_kind
-from hookgw.api.request_body import LINES, json_response
-from hookgw.api.routes.emit import EMITTED, Emitter
+from hookgw.api.request_body import NDJSON, json_response
+from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
 from hookgw.parsing.json_schemas import EMIT_LINES
 from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
@@ -21,39 +21,38 @@ if TYPE_CHECKING:
 EMIT_PATH = "/event/emit/"
 EMIT_RULE = f"{EMIT_PATH}<instance>"
 
-
-ONE = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
-EMIT_BODY = Body(
-    {JSON: {"$ref": "#/components/schemas/EmitRequest"}, LINES: EMIT_LINES},
-    {"one event": ONE, "a batch": [ONE | {"id": "msg_1"}, ONE | {"id": "msg_2"}]},
+_EVENT = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
+_EMIT_BODY = Body(
+    {JSON: {"$ref": "#/components/schemas/EmitRequest"}, NDJSON: EMIT_LINES},
+    {"one event": _EVENT, "a batch": [_EVENT | {"id": "msg_1"}, _EVENT | {"id": "msg_2"}]},
 )
-EMIT_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SCHEMA, "header")
+_IDEMPOTENCY_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SCHEMA, "header")
 
 
 class EventRoutes:
-    """The handlers, over one gateway."""
+    """The handlers of ``/event``."""
 
-    def __init__(self, gateway: Gateway, emitting: Emitter) -> None:
+    def __init__(self, gateway: Gateway, endpoint: EmitEndpoint) -> None:
         self._gateway = gateway
-        self._emitting = emitting
+        self._endpoint = endpoint
 
     def blueprint(self) -> Blueprint:
-        """The routes."""
+        """Return the routes."""
         blueprint = Blueprint("events", __name__)
         blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
 
-    @describes("Events", {202: answers.Emitted}, body=EMIT_BODY, query=(EMIT_KEY,))
+    @describes("Events", {202: responses.Emitted}, body=_EMIT_BODY, query=(_IDEMPOTENCY_KEY,))
     async def emit(self, instance: str) -> Response:
-        """Accept events; the answer comes once they are on disk.
+        """Accept events; the response comes once they are on disk.
 
-        A batch is taken whole or not at all.
+        A batch is accepted whole or not at all.
         """
-        body = await self._emitting.emit(instance, request.headers, request.body)
-        return Response(body, EMITTED, content_type=JSON)
+        body = await self._endpoint.emit(instance, request.headers, request.body)
+        return Response(body, EMIT_STATUS, content_type=JSON)
 
-    @describes("Events", {200: list[answers.Kind]})
+    @describes("Events", {200: list[responses.Kind]})
     async def kinds(self) -> Response:
-        """The catalog of event kinds."""
+        """List the catalog of event kinds."""
         return json_response([present_kind(kind) for kind in self._gateway.catalog])

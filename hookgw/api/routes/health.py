@@ -1,4 +1,4 @@
-"""``/healthz``, ``/readyz``, ``/metrics`` and ``/operations``: for those who run hookgw."""
+"""``/healthz``, ``/readyz``, ``/metrics`` and ``/operations``: for operators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import trio
 from quart import Blueprint, Response
 
-from hookgw.api import responses as answers
-from hookgw.api.openapi.describe import Other, describes
+from hookgw.api import responses
+from hookgw.api.openapi.describe import NotJson, describes
 from hookgw.api.present import present_secret
 from hookgw.api.request_body import json_response
 from hookgw.models.errors import NotFound, Unavailable
@@ -16,18 +16,19 @@ from hookgw.models.errors import NotFound, Unavailable
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
-TAG = "Operation"
-READY_PATIENCE = 5.0
+_TAG = "Operation"
+READY_TIMEOUT = 5.0
+"""Seconds that the store may take for a test write."""
 
 
 class HealthRoutes:
-    """The handlers, over one gateway."""
+    """The handlers for operators."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     def blueprint(self) -> Blueprint:
-        """The routes."""
+        """Return the routes."""
         blueprint = Blueprint("operation", __name__)
         blueprint.add_url_rule("/healthz", view_func=self.healthz)
         blueprint.add_url_rule("/readyz", view_func=self.readyz)
@@ -35,28 +36,29 @@ class HealthRoutes:
         blueprint.add_url_rule("/operations/secret", view_func=self.operations_secret)
         return blueprint
 
-    @describes(TAG, {200: answers.Health})
+    @describes(_TAG, {200: responses.Health})
     async def healthz(self) -> Response:
-        """The process lives."""
-        return json_response(answers.Health("ok"))
+        """Report that the process is alive."""
+        return json_response(responses.Health("ok"))
 
-    @describes(TAG, {200: answers.Health}, errors=(503,))
+    @describes(_TAG, {200: responses.Health}, errors=(503,))
     async def readyz(self) -> Response:
-        """The store writes and the lanes run."""
-        with trio.move_on_after(READY_PATIENCE):
+        """Report whether the store accepts writes and the lanes run."""
+        # A disk that hangs does not raise; without a timeout the probe would hang with it.
+        with trio.move_on_after(READY_TIMEOUT):
             await self._gateway.ready()
-            return json_response(answers.Health("ready"))
-        raise Unavailable(f"The store did not write within {READY_PATIENCE:.0f} seconds.")
+            return json_response(responses.Health("ready"))
+        raise Unavailable(f"The store did not write within {READY_TIMEOUT:.0f} seconds.")
 
-    @describes(TAG, {200: Other("text/plain", "In the exposition format of Prometheus.")})
+    @describes(_TAG, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
     async def metrics(self) -> Response:
-        """The figures, for Prometheus."""
+        """Return metrics for Prometheus."""
         body, content_type = self._gateway.metrics.render()
         return Response(body, content_type=content_type)
 
-    @describes(TAG, {200: answers.Secret}, errors=(404,))
+    @describes(_TAG, {200: responses.Secret}, errors=(404,))
     async def operations_secret(self) -> Response:
-        """What signs operational events."""
+        """Return the secret that signs operational events."""
         registration = self._gateway.operational.registration
         if registration is None:
             raise NotFound("operations.url is not set in the configuration; set it first.")

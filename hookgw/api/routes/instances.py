@@ -1,13 +1,13 @@
-"""``/instance``: instances, their connections and keys."""
+"""``/instance``: instances and their connections."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response, request
 
-from hookgw.api import responses as answers
-from hookgw.api.auth import principal_here
+from hookgw.api import responses
+from hookgw.api.auth import current_principal
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
     present_connection,
@@ -17,17 +17,15 @@ from hookgw.api.present import (
     present_registration,
 )
 from hookgw.api.request_body import json_response, read_json
-from hookgw.models.instances import Instance
 from hookgw.parsing import parse_creation
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
-
-TAG = "Instances"
-CREATE_BODY = json_body(
+_TAG = "Instances"
+_CREATE_BODY = json_body(
     "CreateRequest",
-    by_HTTP_alone={"instanceName": "loja1"},
+    events_over_HTTP_only={"instanceName": "loja1"},
     with_a_registration={
         "instanceName": "loja1",
         "integration": "WHATSAPP-BAILEYS",
@@ -35,18 +33,19 @@ CREATE_BODY = json_body(
     },
     older={"instanceName": "loja1", "webhook": "https://crm.example/hook", "webhook_by_events": False},
 )
-NAME_QUERY = Parameter("instanceName", "Only the instance of this name.", {"type": "string"})
+_NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})
 
 
 class InstanceRoutes:
-    """The handlers, over one gateway."""
+    """The handlers of ``/instance``."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._instances = gateway.instances
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """The routes."""
+        """Return the routes."""
         blueprint = Blueprint("instances", __name__, url_prefix="/instance")
         blueprint.add_url_rule("/create", view_func=self.create, methods=["POST"])
         blueprint.add_url_rule("/fetchInstances", view_func=self.fetch_instances)
@@ -56,64 +55,59 @@ class InstanceRoutes:
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
 
-    @describes(TAG, {201: answers.CreatedInstance}, body=CREATE_BODY)
+    @describes(_TAG, {201: responses.CreatedInstance}, body=_CREATE_BODY)
     async def create(self) -> Response:
-        """Create an instance, and a registration with it.
+        """Create an instance, optionally with a registration.
 
-        The instance's key is shown only now. Where the registration is refused, no instance is made.
+        The instance's key is shown only in this response. A refused registration creates no instance.
         """
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
-        instance, key, _ = await self._gateway.instances.create(
+        instance, key, registration = await self._instances.create(
             asked.name,
             integration=asked.integration,
             token=asked.token,
             options=asked.options,
             webhook=asked.webhook,
         )
-        made = answers.CreatedInstance(instance=self._present(instance), hash=key)
-        stored = self._gateway.registrations.find(instance.name)
-        if asked.webhook is not None and stored is not None:
-            warnings = [*asked.warnings, *await self._gateway.registrations.warnings(stored)]
-            made.webhook = present_registration(stored, instance.id, self._gateway.catalog, warnings)
+        state = self._instances.connection_state(instance.name)
+        created = responses.CreatedInstance(instance=present_instance(instance, state), hash=key)
+        if registration is not None:
+            warnings = [*asked.warnings, *await self._gateway.registrations.warnings(registration)]
+            created.webhook = present_registration(registration, instance.id, self._gateway.catalog, warnings)
         elif asked.warnings:
-            made.warnings = asked.warnings
-        return json_response(made, 201)
+            created.warnings = asked.warnings
+        return json_response(created, 201)
 
-    @describes(TAG, {200: list[answers.ListedInstance]}, query=(NAME_QUERY,))
+    @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY,))
     async def fetch_instances(self) -> Response:
-        """The instances that the key may see."""
-        may, name = principal_here().may, request.args.get("instanceName")
-        seen = (one for one in self._gateway.instances.all() if may(one.name) and name in (None, one.name))
-        return json_response([present_listed_instance(one, self._state(one.name)) for one in seen])
+        """List the instances that the key may access."""
+        principal, name = current_principal(), request.args.get("instanceName")
+        listed = [
+            present_listed_instance(instance, self._instances.connection_state(instance.name))
+            for instance in self._instances.all()
+            if principal.may(instance.name) and name in (None, instance.name)
+        ]
+        return json_response(listed)
 
-    @describes(TAG, {200: answers.Connection})
+    @describes(_TAG, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:
-        """What the connection is doing."""
-        return json_response(present_connection(instance, self._state(instance)))
+        """Return the state of the connection."""
+        return json_response(present_connection(instance, self._instances.connection_state(instance)))
 
-    @describes(TAG, {200: answers.Connection}, errors=(409,))
+    @describes(_TAG, {200: responses.Connection}, errors=(409,))
     async def connect(self, instance: str) -> Response:
-        """Start the connector; a QR code where there is one."""
-        self._gateway.instances.get(instance)
-        code = await self._gateway.instances.connect(instance)
-        return json_response(present_connection(instance, self._state(instance), code))
+        """Start the connector; return a QR code if there is one."""
+        code = await self._instances.connect(instance)
+        return json_response(present_connection(instance, self._instances.connection_state(instance), code))
 
-    @describes(TAG, {200: answers.Done}, errors=(409,))
+    @describes(_TAG, {200: responses.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:
         """End the connection."""
-        self._gateway.instances.get(instance)
-        await self._gateway.instances.logout(instance)
+        await self._instances.logout(instance)
         return json_response(present_done("Instance logged out"))
 
-    @describes(TAG, {200: answers.Done})
+    @describes(_TAG, {200: responses.Done})
     async def delete(self, instance: str) -> Response:
-        """Delete the instance with its registrations; what is pending becomes dead letters."""
-        self._gateway.instances.get(instance)
-        await self._gateway.instances.delete(instance)
+        """Delete the instance with its registrations; pending deliveries become dead letters."""
+        await self._instances.delete(instance)
         return json_response(present_done("Instance deleted"))
-
-    def _state(self, instance: str) -> Any:
-        return self._gateway.instances.connection_state(instance)
-
-    def _present(self, instance: Instance) -> answers.Instance:
-        return present_instance(instance, self._state(instance.name))

@@ -1,4 +1,4 @@
-"""``/key``: the keys of an instance, and the global ones."""
+"""``/key``: the keys of an instance, and the global keys."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from quart import Blueprint, Response
 
-from hookgw.api import responses as answers
-from hookgw.api.auth import holder_here
+from hookgw.api import responses
+from hookgw.api.auth import current_holder
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_done, present_key
 from hookgw.api.request_body import json_response, read_json
@@ -18,90 +18,91 @@ from hookgw.parsing import parse_key_request
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
-TAG = "Keys"
-CREATE_BODY = json_body(
-    "KeyRequest", for_good={"name": "crm"}, for_ninety_days={"name": "n8n", "expiresIn": "90d"}
+_TAG = "Keys"
+_CREATE_BODY = json_body(
+    "KeyRequest", without_expiry={"name": "crm"}, for_ninety_days={"name": "n8n", "expiresIn": "90d"}
 )
 
 
 class KeyRoutes:
-    """The handlers, over one gateway."""
+    """The handlers of ``/key``."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
-        """The routes."""
+        """Return the routes."""
         blueprint = Blueprint("keys", __name__, url_prefix="/key")
         routes = (
             ("POST", "/create/<instance>", self.create),
-            ("GET", "/list/<instance>", self.show),
+            ("GET", "/list/<instance>", self.list_keys),
             ("DELETE", "/delete/<instance>/<key_name>", self.delete),
             ("POST", "/create", self.create_global),
-            ("GET", "/list", self.show_global),
+            ("GET", "/list", self.list_global_keys),
             ("DELETE", "/delete/<key_name>", self.delete_global),
         )
         for method, path, view in routes:
             blueprint.add_url_rule(path, view_func=view, methods=[method])
         return blueprint
 
-    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409,))
+    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
     async def create(self, instance: str) -> Response:
-        """Make a key of an instance; it is shown only now.
+        """Create a key of an instance; it is shown only in this response.
 
-        A key that expires makes none that outlives it.
+        A key that expires cannot create a key that outlives it.
         """
         self._gateway.instances.get(instance)
         return await self._create(instance)
 
-    @describes(TAG, {201: answers.CreatedKey}, body=CREATE_BODY, errors=(409,))
+    @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
     async def create_global(self) -> Response:
-        """Make a global key; it is shown only now."""
+        """Create a global key; it is shown only in this response."""
         return await self._create(None)
 
-    async def _create(self, scope: str | None) -> Response:
-        now = self._gateway.clock.steady()
+    async def _create(self, instance: str | None) -> Response:
+        now, holder = self._gateway.clock.steady(), current_holder()
         asked, warnings = parse_key_request(await read_json(self._limit), now=now)
         name = check_name(asked.name, "name")
         stored, key = await self._gateway.keys.create(
-            scope, name, expires_at=asked.expires_at, maker=holder_here()
+            instance, name, expires_at=asked.expires_at, maker=holder
         )
-        shown = msgspec.structs.asdict(present_key(stored, scope, current=holder_here().key, now=now))
-        made = answers.CreatedKey(key=key, warnings=warnings or msgspec.UNSET, **shown)
-        return json_response(made, 201)
+        fields = msgspec.structs.asdict(present_key(stored, instance, current=holder.key, now=now))
+        created = responses.CreatedKey(key=key, warnings=warnings or msgspec.UNSET, **fields)
+        return json_response(created, 201)
 
-    @describes(TAG, {200: list[answers.Key]})
-    async def show(self, instance: str) -> Response:
-        """The keys of an instance, the oldest first."""
-        return self._show(instance)
+    @describes(_TAG, {200: list[responses.Key]})
+    async def list_keys(self, instance: str) -> Response:
+        """List the keys of an instance, the oldest first."""
+        return self._list(instance)
 
-    @describes(TAG, {200: list[answers.Key]})
-    async def show_global(self) -> Response:
-        """The global keys, the oldest first."""
-        return self._show(None)
+    @describes(_TAG, {200: list[responses.Key]})
+    async def list_global_keys(self) -> Response:
+        """List the global keys, the oldest first."""
+        return self._list(None)
 
-    def _show(self, scope: str | None) -> Response:
-        now, current = self._gateway.clock.steady(), holder_here().key
-        keys = self._gateway.keys.list(scope)
-        return json_response([present_key(key, scope, current=current, now=now) for key in keys])
+    def _list(self, instance: str | None) -> Response:
+        now, current = self._gateway.clock.steady(), current_holder().key
+        keys = self._gateway.keys.list(instance)
+        return json_response([present_key(key, instance, current=current, now=now) for key in keys])
 
-    @describes(TAG, {200: answers.Done}, errors=(409,))
+    @describes(_TAG, {200: responses.Done}, errors=(409,))
     async def delete(self, instance: str, key_name: str) -> Response:
-        """Revoke a key of an instance: it opens nothing from now on.
+        """Revoke a key of an instance. It is invalid at once.
 
-        A key that expires revokes none that outlives it, and the last key of an instance takes a global one.
+        A key that expires cannot revoke a key that outlives it. Only a global key can revoke the last key.
         """
-        check_name(key_name, "The name of the key")
-        await self._gateway.keys.revoke(instance, key_name, by=holder_here())
-        return json_response(present_done("Key deleted"))
+        return await self._delete(instance, key_name)
 
-    @describes(TAG, {200: answers.Done}, errors=(404, 409))
+    @describes(_TAG, {200: responses.Done}, errors=(404, 409))
     async def delete_global(self, key_name: str) -> Response:
-        """Revoke a global key: it opens nothing from now on.
+        """Revoke a global key. It is invalid at once.
 
-        One that never expires remains, so that nobody is locked out.
+        At least one global key without expiry must remain, so that the operator is not locked out.
         """
+        return await self._delete(None, key_name)
+
+    async def _delete(self, instance: str | None, key_name: str) -> Response:
         check_name(key_name, "The name of the key")
-        await self._gateway.keys.revoke(None, key_name, by=holder_here())
+        await self._gateway.keys.revoke(instance, key_name, by=current_holder())
         return json_response(present_done("Key deleted"))

@@ -1,1 +1,1 @@
-"""The server under the application: listeners, framing, limits, TLS."""
+"""The HTTP server: listeners, request framing, limits, timeouts and TLS around hypercorn."""

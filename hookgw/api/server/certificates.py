@@ -1,7 +1,4 @@
-"""The certificate that connections are secured with, renewed while the server runs.
-
-``cryptography`` is imported with the first certificate.
-"""
+"""The server's TLS certificate, reloaded while the server runs."""
 
 from __future__ import annotations
 
@@ -24,25 +21,25 @@ if TYPE_CHECKING:
 logger = structlog.get_logger("hookgw.api")
 
 LOOK_EVERY = 60.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 WARN_BEFORE = 14 * DAY
-"""Seconds before its end from which a certificate is warned of, once a day."""
+"""Seconds before expiry from which hookgw logs a warning, once a day."""
 
 Seen = tuple[tuple[int, int, int] | None, ...]
-"""What tells a file from another: its time of change, size and inode; ``None`` for one that is gone."""
+"""Identifies a version of each file: modification time, size and inode; ``None`` for a missing file."""
 
 
 class Certificates:
-    """The certificate and key in force.
+    """The current certificate and key.
 
     Args:
-        settings: which files they are in.
+        settings: the paths of the files.
 
     Attributes:
-        context: for new connections: another object after each renewal.
+        context: for new connections. Each renewal replaces this object.
 
     Raises:
-        StartError: a file is missing or wrong.
+        StartError: a file is missing or invalid.
     """
 
     def __init__(self, settings: TlsSettings) -> None:
@@ -53,7 +50,7 @@ class Certificates:
         self._tell_of_end()
 
     async def watch(self) -> None:
-        """Renew them whenever the files have changed, until cancelled."""
+        """Reload the files whenever they change, until cancelled."""
         tell_at = trio.current_time() + DAY
         while True:
             await trio.sleep(LOOK_EVERY)
@@ -64,15 +61,16 @@ class Certificates:
                 self._tell_of_end()
 
     async def renew(self) -> None:
-        """Read the files again: new connections get what is in them, open ones stay as they are.
+        """Reload the files. New connections use the new certificate; open connections keep theirs.
 
-        Where something is wrong with them, that is logged, and what was in force stays so.
+        If the files are invalid, log an error and keep the current certificate.
         """
+        # Look before loading: a change between the two is found by the next check, not lost.
         self._seen = await trio.to_thread.run_sync(_look, self._settings)
         try:
             self.context, self._end = await trio.to_thread.run_sync(_load, self._settings)
         except StartError as error:
-            logger.error("certificate not renewed", reason=str(error))  # noqa: TRY400 -- it has a reader
+            logger.error("certificate not renewed", reason=str(error))  # noqa: TRY400 -- the message says enough
         else:
             logger.info("certificate renewed", file=self._settings.certificate)
             self._tell_of_end()
@@ -80,8 +78,8 @@ class Certificates:
     def _tell_of_end(self) -> None:
         left = self._end - time.time()
         if left < WARN_BEFORE:
-            said = "certificate runs out soon" if left > 0 else "certificate has run out"
-            logger.warning(said, file=self._settings.certificate, end=rfc3339(self._end))
+            message = "certificate expires soon" if left > 0 else "certificate has expired"
+            logger.warning(message, file=self._settings.certificate, end=rfc3339(self._end))
 
 
 def _load(settings: TlsSettings) -> tuple[ssl.SSLContext, float]:
@@ -89,19 +87,19 @@ def _load(settings: TlsSettings) -> tuple[ssl.SSLContext, float]:
 
 
 def end_of(settings: TlsSettings) -> float:
-    """When the certificate runs out, in seconds since the epoch: hookgw's own, the first in its file.
+    """Return when hookgw's own certificate (the first in its file) expires, in seconds since the epoch.
 
     Raises:
-        StartError: as :func:`load_context`.
+        StartError: see :func:`load_context`.
     """
     return _certificates(Path(settings.certificate or ""))[0].not_valid_after_utc.timestamp()
 
 
 def load_context(settings: TlsSettings) -> ssl.SSLContext:
-    """What is needed to answer TLS handshakes: TLS 1.2 and up, HTTP/1.1. It reads files.
+    """Return a TLS server context (TLS 1.2 and later, HTTP/1.1) from the certificate and key files.
 
     Raises:
-        StartError: a file cannot be read, or there is no certificate or key in it; it is named.
+        StartError: a file cannot be read, or holds no certificate or key. The message names the file.
     """
     certificate, key = Path(settings.certificate or ""), Path(settings.key or "")
     password = settings.key_password or ""
@@ -109,40 +107,45 @@ def load_context(settings: TlsSettings) -> ssl.SSLContext:
     _check_key(key, password)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols(["http/1.1"])
+    context.options |= ssl.OP_NO_RENEGOTIATION  # in TLS 1.2 a client could make the server compute for free
+    context.set_alpn_protocols(["http/1.1"])  # not h2: a burst of resets crashes hypercorn
     try:
         context.load_cert_chain(certificate, key, password)
     except ssl.SSLError as error:
         raise StartError(
-            f"server.tls: the key in {key} does not fit the certificate in {certificate} ({error.reason})."
+            f"server.tls: the key in {key} does not match the certificate in {certificate} ({error.reason})."
         ) from error
     return context
 
 
 def _certificates(file: Path) -> list[Certificate]:
+    # Imported here: servers without TLS start faster without it.
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
         return load_pem_x509_certificates(_read("certificate", file))
     except ValueError as error:
-        raise StartError(f"server.tls.certificate: there is no certificate in PEM in {file}.") from error
+        raise StartError(f"server.tls.certificate: {file} contains no PEM certificate.") from error
 
 
 def _check_key(file: Path, password: str) -> None:
-    """A key that is in the clear is taken with a password too, as OpenSSL does."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     content = _read("key", file)
-    is_sealed = b"ENCRYPTED" in content
+    is_encrypted = b"ENCRYPTED" in content
     try:
-        load_pem_private_key(content, password.encode() if is_sealed and password else None)
+        # OpenSSL ignores a password for an unencrypted key; ``cryptography`` would raise TypeError.
+        load_pem_private_key(content, password.encode() if is_encrypted and password else None)
     except TypeError as error:
-        raise StartError(f"server.tls.key: {file} is encrypted: give server.tls.key_password.") from error
+        raise StartError(f"server.tls.key: {file} is encrypted. Set server.tls.key_password.") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        wrong = " that server.tls.key_password opens" if is_sealed else ""
-        raise StartError(f"server.tls.key: there is no private key in PEM in {file}{wrong}.") from error
+        reason = (
+            "cannot be decrypted with server.tls.key_password"
+            if is_encrypted
+            else "contains no PEM private key"
+        )
+        raise StartError(f"server.tls.key: {file} {reason}.") from error
 
 
 def _read(name: str, file: Path) -> bytes:

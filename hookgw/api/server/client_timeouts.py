@@ -1,8 +1,7 @@
-"""How long clients may take: for a head, a body, the reading of an answer, and between two requests.
+"""Client timeouts: for a request's head and body, for reading a response, and between two requests.
 
-A scope with a deadline around each read and write would cost more than all the rest. Here a wait is an
-entry in a table in the order of beginning, with one patience for all of a table, and one task for each
-table looks at its front.
+A cancel scope around each read and write would cost more than the rest of the request. Here each kind of wait
+has one table, ordered by start, with one timeout for all entries, and one task that watches its first entry.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from hookgw.config.settings import ServerSettings
 
 
 class TimedConnection(Protocol):
-    """A connection as its timeouts see it."""
+    """The part of a connection that timeouts and connection limits use."""
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
 
-    def give_up(self, refusal: Refused) -> None:
-        """Answer with an error, then close it."""
+    def time_out(self, refusal: Refused) -> None:
+        """Respond with an error, then close the connection."""
 
-    def lag(self) -> tuple[int, float] | None:
-        """The rank of what it waits for, and since when; ``None`` while it works."""
+    def eviction_rank(self) -> tuple[int, float] | None:
+        """Return the rank of the current wait and its start; ``None`` while hookgw works on a request."""
 
 
 class Wait:
-    """The connections that wait for one thing from their clients, the one that has waited longest first.
+    """The connections that wait for the same thing from their clients, the longest wait first.
 
     Args:
-        rank: how readily such a connection is given up for another; the lowest first.
-        timeout: how long one may wait, in seconds.
-        expire: called with each one whose time is up; it waits no more then.
+        rank: the order in which waiting connections are closed to make room; lowest first.
+        timeout: in seconds.
+        expire: called with each connection that timed out, after its removal from the table.
     """
 
     def __init__(self, rank: int, timeout: float, expire: Callable[[TimedConnection], None]) -> None:
@@ -45,78 +44,84 @@ class Wait:
         self._deadlines: dict[TimedConnection, float] = {}
 
     def begin(self, connection: TimedConnection) -> None:
-        """Begin to count, anew where it is counted already."""
+        """Start the timeout of a connection, or restart it."""
+        # Remove first: an updated key would keep its old place, and the table must stay in order of start.
         self._deadlines.pop(connection, None)
         self._deadlines[connection] = trio.current_time() + self._timeout
 
     def end(self, connection: TimedConnection) -> None:
-        """What was waited for has come, or the connection ended."""
+        """Stop the timeout of a connection."""
         self._deadlines.pop(connection, None)
 
     def first(self) -> TimedConnection | None:
-        """The one that has waited longest."""
+        """Return the connection that has waited longest."""
         return next(iter(self._deadlines), None)
 
     def since(self, connection: TimedConnection) -> float | None:
-        """Since when it waits, on Trio's clock; ``None`` where it does not."""
+        """Return the start of a connection's wait on Trio's clock; ``None`` if it does not wait."""
         deadline = self._deadlines.get(connection)
         return None if deadline is None else deadline - self._timeout
 
     def abort_all(self) -> None:
-        """Close them all at once."""
+        """Close all of them at once."""
         for connection in tuple(self._deadlines):
             connection.abort()
 
     async def watch(self) -> None:
-        """Look at the front, until cancelled."""
+        """Expire connections in order, until cancelled."""
         while True:
             now = trio.current_time()
             while self._deadlines:
                 connection, deadline = next(iter(self._deadlines.items()))
                 if deadline > now:
                     break
-                self.end(connection)
+                self.end(connection)  # first: _expire may start another wait of the same connection
                 self._expire(connection)
+            # The next deadline is the first entry's. A table that is empty cannot expire anything sooner than
+            # its own timeout from now, so nothing has to wake this task when a wait starts.
             await trio.sleep_until(next(iter(self._deadlines.values()), now + self._timeout))
 
 
 class ClientTimeouts:
-    """What the connections of one server wait for.
+    """The waits of one server's connections.
 
     Attributes:
-        heads: a request, on a new connection or one where it has begun.
-        idles: the next request.
-        bodies: the rest of a body.
-        writes: that the client reads its answer.
+        heads: for a request's head: on a new connection, or once a head has begun.
+        idles: for the next request.
+        bodies: for the rest of a body.
+        writes: for the client to read a response.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         no_head = f"The head did not arrive within {settings.header_timeout} (server.header_timeout)."
         no_body = f"The body did not arrive within {settings.body_timeout} (server.body_timeout)."
-        self.heads = Wait(0, settings.header_timeout, lambda one: one.give_up(Refused(408, no_head)))
+        # The ranks: a connection without a request is the cheapest to lose, then one whose request arrives
+        # slowly, then one whose response is read slowly.
+        self.heads = Wait(0, settings.header_timeout, lambda one: one.time_out(Refused(408, no_head)))
         self.idles = Wait(0, settings.keep_alive_timeout, lambda one: one.abort())
-        self.bodies = Wait(1, settings.body_timeout, lambda one: one.give_up(Refused(408, no_body)))
+        self.bodies = Wait(1, settings.body_timeout, lambda one: one.time_out(Refused(408, no_body)))
         self.writes = Wait(2, settings.write_timeout, lambda one: one.abort())
         self._is_closing = False
 
     @property
     def all(self) -> tuple[Wait, ...]:
-        """The tables."""
+        """All tables, in the order in which their connections are closed to make room."""
         return (self.heads, self.idles, self.bodies, self.writes)
 
     @property
     def is_closing(self) -> bool:
-        """Whether nobody is waited for any more who has no request under way."""
+        """Whether connections without an active request are closed."""
         return self._is_closing
 
     def close(self) -> None:
-        """Close the connections without a request, and from now on each one as it becomes so."""
+        """Close the connections without an active request, now and from now on."""
         self._is_closing = True
+        # A connection with a response in progress closes itself at the end of the response.
         self.heads.abort_all()
         self.idles.abort_all()
 
     async def watch(self) -> None:
-        """Give up whose time is up, until cancelled."""
+        """Expire connections of every table, until cancelled."""
         async with trio.open_nursery() as nursery:
             for wait in self.all:
                 nursery.start_soon(wait.watch)

@@ -1,7 +1,7 @@
-"""How many connections there may be, in all and from one address, and which one goes for another.
+"""Limits on connections, in total and per client address.
 
-Who opens connections and lets them wait must not keep others out. So where there is no room, the connection
-that has waited longest for its client makes some, before a new one is refused.
+Idle clients must not lock others out: at a limit, hookgw closes the connection that has waited longest for
+its client before it refuses a new one.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from hookgw.config.settings import ServerSettings
 
 logger = structlog.get_logger("hookgw.api")
 
-_AT_WORK = 1.0
-"""Seconds that a body, or an answer, may stay under way before its connection can go for another."""
+_TRANSFER_GRACE = 1.0
+"""Seconds that a body or a response may take before its connection can be closed to make room."""
 
-_QUIET = 60.0
-"""Seconds between two lines of log about it."""
+_LOG_INTERVAL = 60.0
+"""Seconds between two log lines about refused connections."""
 
 
-def _most_by_files() -> int:
-    """The connections that leave the other half of the files that may be open to lanes and the store."""
+def _file_limit() -> int:
+    # Each connection is an open file. Half of the process's limit stays free for lanes and the store.
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // 2)
 
@@ -36,18 +36,18 @@ class ConnectionLimits:
     """The connections of one server.
 
     Args:
-        settings: the limits, and the proxies that the limit for one address is not for.
-        waits: what the connections wait for.
+        settings: the limits, and the proxies to which the limit per address does not apply.
+        timeouts: the waits of the connections.
     """
 
-    def __init__(self, settings: ServerSettings, waits: ClientTimeouts) -> None:
-        self._limit = min(settings.max_connections, _most_by_files())
+    def __init__(self, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
+        self._limit = min(settings.max_connections, _file_limit())
         self._limit_of_one = settings.max_connections_per_address
         self._proxies = TrustedProxies(settings.trusted_proxies)
-        self._waits = waits
+        self._timeouts = timeouts
         self._taken: dict[TimedConnection, str | None] = {}
-        self._of_source: dict[str, set[TimedConnection]] = {}
-        self._tell_from = 0.0
+        self._by_source: dict[str, set[TimedConnection]] = {}
+        self._warn_from = 0.0
         self._crowded_out = 0
 
     def __iter__(self) -> Iterator[TimedConnection]:
@@ -57,67 +57,69 @@ class ConnectionLimits:
         return len(self._taken)
 
     def count(self) -> tuple[int, int]:
-        """How many connections there are, and how many were closed so far for want of room."""
+        """Return how many connections there are, and how many a limit has closed or refused so far."""
         return len(self._taken), self._crowded_out
 
-    def take(self, connection: TimedConnection, peer: str | None) -> bool:
-        """Seat a connection, at another's expense where there is no room.
+    def admit(self, connection: TimedConnection, peer: str | None) -> bool:
+        """Register a connection, and close another one if that is needed to make room.
 
         Args:
-            connection: the new one.
-            peer: its client's address; ``None`` on a Unix socket, for which the limit of one address is not.
+            connection: the new connection.
+            peer: the client's address; ``None`` on a Unix socket, which has no limit per address.
 
         Returns:
-            whether there was a seat.
+            Whether the connection was registered. If not, the caller closes it.
         """
+        # Behind a proxy all clients have the proxy's address. An IPv6 client owns a whole /64.
         source = None if peer is None or self._proxies.trusts(peer) else rate_limit_key(peer)
         if not (self._has_room_for(source) and self._has_room()):
             self._crowded_out += 1
-            self._tell(peer)
+            self._warn(peer)
             return False
         self._taken[connection] = source
         if source is not None:
-            self._of_source.setdefault(source, set()).add(connection)
+            self._by_source.setdefault(source, set()).add(connection)
         return True
 
-    def leave(self, connection: TimedConnection) -> None:
-        """It ended. It may have been made to leave before."""
+    def remove(self, connection: TimedConnection) -> None:
+        """Unregister a connection that ended, or was closed to make room. A second call has no effect."""
         source = self._taken.pop(connection, None)
         if source is not None:
-            neighbours = self._of_source[source]
+            neighbours = self._by_source[source]
             neighbours.discard(connection)
             if not neighbours:
-                del self._of_source[source]
+                del self._by_source[source]
 
     def _has_room_for(self, source: str | None) -> bool:
-        neighbours = self._of_source.get(source, ()) if source is not None else ()
+        neighbours = self._by_source.get(source, ()) if source is not None else ()
         return len(neighbours) < self._limit_of_one or self._make_room(neighbours)
 
     def _has_room(self) -> bool:
         if len(self._taken) < self._limit:
             return True
-        return self._make_room(first for wait in self._waits.all if (first := wait.first()) is not None)
+        # Only the longest wait of each table: a look at every connection would make a flood expensive.
+        return self._make_room(first for wait in self._timeouts.all if (first := wait.first()) is not None)
 
     def _make_room(self, candidates: Iterable[TimedConnection]) -> bool:
-        """Close the one of them that can best be done without, if there is one."""
+        """Close the connection with the lowest rank and the longest wait, if any waits."""
         now = trio.current_time()
         worst: tuple[int, float] | None = None
         chosen = None
         for connection in candidates:
-            lag = connection.lag()
-            if lag is None or (lag[0] and lag[1] > now - _AT_WORK):
+            eviction_rank = connection.eviction_rank()
+            if eviction_rank is None or (eviction_rank[0] and eviction_rank[1] > now - _TRANSFER_GRACE):
                 continue
-            if worst is None or lag < worst:
-                worst, chosen = lag, connection
+            if worst is None or eviction_rank < worst:
+                worst, chosen = eviction_rank, connection
         if chosen is None:
             return False
         self._crowded_out += 1
-        self.leave(chosen)
+        self.remove(chosen)  # now, not when its task ends: the new connection needs the room at once
         chosen.abort()
         return True
 
-    def _tell(self, peer: str | None) -> None:
+    def _warn(self, peer: str | None) -> None:
         now = trio.current_time()
-        if now >= self._tell_from:
-            self._tell_from = now + _QUIET
-            logger.warning("no room for a connection", client=peer, connections=len(self._taken))
+        if now >= self._warn_from:  # a flood of connections must not become a flood of log lines
+            self._warn_from = now + _LOG_INTERVAL
+            logger.warning("connection refused, limit reached", client=peer, connections=len(self._taken))

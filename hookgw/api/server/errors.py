@@ -1,7 +1,6 @@
-"""Errors as answers: one shape, whatever raised them.
+"""Error responses. All have one shape, whatever raised the error.
 
-``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``, where ``message`` is a list of
-sentences.
+``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``; ``message`` is a list of sentences.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from hookgw.models.errors import HookgwError, TooManyRequests, Unauthorized, Una
 logger = structlog.get_logger("hookgw.api")
 
 JSON = "application/json"
-_PHRASES = {413: "Content Too Large"}
-"""As RFC 9110 has them, where an older Python says it in other words."""
-_BUG = "Something went wrong inside hookgw; its log says what."
+_PHRASES = {413: "Content Too Large"}  # RFC 9110; before 3.13, Python has the former phrase
+_BUG = "An internal error occurred; see hookgw's log."
+VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
 def error_body(status: int, messages: Sequence[str]) -> bytes:
-    """The body of an error's answer."""
+    """Return the body of an error response."""
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
     return msgspec.json.encode(Error(status, phrase, Messages(list(messages))))
 
@@ -38,53 +37,54 @@ def error_body(status: int, messages: Sequence[str]) -> bytes:
 def error_response(
     status: int, messages: Sequence[str], headers: Mapping[str, str] | None = None
 ) -> Response:
-    """An error's answer."""
+    """Return an error response for Quart."""
     return Response(error_body(status, messages), status, dict(headers or {}), content_type=JSON)
 
 
-class Answer(NamedTuple):
-    """An answer in JSON, before it is written in anybody's terms."""
+class JsonResponse(NamedTuple):
+    """A JSON response, independent of Quart and ASGI."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = {}
 
 
-def answer_to(error: Exception, method: str, path: str) -> Answer:
-    """The answer to what a route raised. What has no reader is logged and not shown."""
+def response_to(error: Exception, method: str, path: str) -> JsonResponse:
+    """Return the response to an exception that a route raised. A bug is logged and becomes a 500."""
     if not isinstance(error, HookgwError):
+        # The client does not see the exception: it may hold data of other tenants.
         _log(error, method, path)
-        return Answer(500, error_body(500, [_BUG]))
+        return JsonResponse(500, error_body(500, [_BUG]))
     headers = {}
-    if isinstance(error, Unauthorized):
+    if isinstance(error, Unauthorized):  # RFC 9110, section 15.5.2 requires the challenge
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, Unavailable | TooManyRequests):
-        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
-    return Answer(error.status, error_body(error.status, error.messages), headers)
+    return JsonResponse(error.status, error_body(error.status, error.messages), headers)
 
 
 def install_error_handlers(app: QuartTrio) -> None:
-    """Give every error that a route raises, or the routing itself, the one shape."""
-    app.register_error_handler(HookgwError, _of_route)
-    app.register_error_handler(HTTPException, _of_werkzeug)
-    app.register_error_handler(Exception, _of_route)
+    """Give the errors that routes, or the routing itself, raise the one shape."""
+    app.register_error_handler(HookgwError, _handle_route_error)
+    app.register_error_handler(HTTPException, _handle_routing_error)
+    app.register_error_handler(Exception, _handle_route_error)
 
 
-async def _of_route(error: Exception) -> Response:
-    status, body, headers = answer_to(error, request.method, request.path)
+async def _handle_route_error(error: Exception) -> Response:
+    status, body, headers = response_to(error, request.method, request.path)
     return Response(body, status, dict(headers), content_type=JSON)
 
 
-async def _of_werkzeug(error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 -- what it is registered for
+async def _handle_routing_error(error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
     status = error.code or 500
     if isinstance(error, NotFound):
-        return error_response(status, [f"There is nothing at {request.path}."])
+        return error_response(status, [f"No such route: {request.path}."])
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted(error.valid_methods or ()))
-        message = f"{request.path} takes {allowed}, not {request.method}."
+        message = f"{request.path} accepts {allowed}, not {request.method}."
         return error_response(status, [message], {"allow": allowed})
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return error_response(status, [_BUG])
@@ -94,6 +94,3 @@ async def _of_werkzeug(error: Exception) -> Response:
 
 def _log(error: Exception, method: str, path: str) -> None:
     logger.error("request failed", method=method, path=path, exc_info=error)
-
-
-VERSION_HEADER = (b"x-hookgw-version", __version__.encode())

@@ -1,10 +1,9 @@
-"""One HTTP exchange, between the server and the application: what must hold whatever a route does.
+"""One request and its response, between hypercorn and the application: the rules that hold for every route.
 
-Every answer carries the version. The end of an answer is sent also where the request's task is
-cancelled by it: otherwise the server would never count the connection as idle. A body is
-read up to a limit, and where it goes on beyond an answer, that is read off and dropped for a while, and
-the connection closed: were it closed at once, the client could lose the answer to a reset (RFC 9112,
-section 9.6).
+Every response carries the version. The end of a response is sent even if it cancels the request's task;
+otherwise hypercorn would never mark the connection as idle. A body is read up to a limit. If it continues
+beyond the response, the rest is read and dropped for a while, and then the connection is closed: closed at
+once, the client could lose the response to a reset (RFC 9112, section 9.6).
 """
 
 from __future__ import annotations
@@ -15,31 +14,31 @@ from typing import Any
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
-from hookgw.api.server.errors import JSON, VERSION_HEADER, answer_to
+from hookgw.api.server.errors import JSON, VERSION_HEADER, response_to
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests
 from hookgw.models.units import Size
 
-PART = "hookgw.part"
-"""Where the part stands in the request's scope that it takes of what its instance may take at a time."""
+QUOTA_LEASE = "hookgw.quota_lease"
+"""The key in the request's scope for its share of the instance's request quota."""
 LINGER = 5.0
-"""How long what is left of a body is read off, in seconds."""
+"""Seconds for which the rest of a body is read and dropped."""
 
-PATIENCE = 30.0
-"""How long the server may take over the end of an answer, in seconds."""
+END_TIMEOUT = 30.0
+"""Seconds that sending the end of a response may take."""
 
 _CLOSE = (b"connection", b"close")
 
 
 class Gone(Exception):
-    """The client went away: ends the application's tasks."""
+    """The client disconnected; ends the application's tasks."""
 
 
-class Underway:
-    """The requests that are worked on: those whose body is there, and whose answer is not finished.
+class ActiveRequests:
+    """Counts the requests in progress: from the end of the body to the end of the response.
 
     Args:
-        limit: how many are enough.
+        limit: the number at which :attr:`is_full` becomes true.
     """
 
     def __init__(self, limit: int) -> None:
@@ -48,26 +47,26 @@ class Underway:
 
     @property
     def is_full(self) -> bool:
-        """Whether these are enough."""
+        """Whether the limit is reached."""
         return self._count >= self._limit
 
     def enter(self) -> None:
-        """One more."""
+        """Count one more request."""
         self._count += 1
 
     def leave(self) -> None:
-        """One less."""
+        """Count one request less."""
         self._count -= 1
 
 
 class RequestResponse:
-    """One request and its answer.
+    """One request and its response.
 
     Args:
-        scope, receive, send: the server's side (ASGI).
-        limit: bytes of body after which reading raises.
-        answered: called with the answer's status.
-        underway: where it counts once its body is there.
+        scope, receive, send: hypercorn's side (ASGI).
+        limit: the most bytes of a body; reading more raises.
+        report_status: called with the status of the response.
+        active: counts the request once its body is complete.
     """
 
     def __init__(
@@ -76,99 +75,101 @@ class RequestResponse:
         receive: ASGIReceiveCallable,
         send: ASGISendCallable,
         limit: int,
-        answered: Callable[[HTTPScope, int], None],
-        underway: Underway,
+        report_status: Callable[[HTTPScope, int], None],
+        active: ActiveRequests,
     ) -> None:
         self.scope = scope
         self._receive = receive
         self._send = send
         self._limit = limit
-        self._answered = answered
-        self._underway = underway
+        self._report_status = report_status
+        self._active = active
         self._is_counted = False
         self._length = _announced_length(scope)
         self._received = 0
         self._is_started = False
         self._is_ending = False
-        self._is_answered = False
-        self._drops = False
+        self._is_finished = False
+        self._discards = False
         self._refusal: HookgwError | None = None
-        self._read = trio.Event()
+        self._body_read = trio.Event()
 
     async def run(self, application: Callable[[], Awaitable[None]]) -> None:
-        """Let an application answer, through :meth:`receive` and :meth:`send`, or :meth:`answer`.
+        """Run an application, which responds through :meth:`receive` and :meth:`send`, or :meth:`respond`.
 
-        Returns early where the client goes away.
+        Returns early if the client disconnects.
         """
         try:
             await application()
         except* Gone:
-            pass
+            pass  # the client disconnected (a half-close counts): there is nobody to respond to
         except* (TooLarge, TooManyRequests):
+            # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
             await self._refuse(self._refusal or self._too_large())
         finally:
             if self._is_counted:
-                self._underway.leave()
-            if (part := self._part) is not None:
-                part.leave()
+                self._active.leave()
+            if (lease := self._lease) is not None:
+                lease.leave()
 
     async def receive(self) -> Any:
-        """The next part of the body."""
+        """Return the next message: a part of the body, or the end of a finished exchange."""
         while True:
             message = await self._receive()
             if message["type"] != "http.request":
-                if not self._is_answered:
+                if not self._is_finished:
                     raise Gone
-                return message
+                return message  # "http.disconnect": a finished exchange ends quietly
             self._received += len(message.get("body", b""))
             if not message.get("more_body", False) or self._received == self._length:
-                self._read.set()
+                self._body_read.set()
                 self._count()
-            elif self._drops:
-                continue
-            if not self._is_started:
+            elif self._discards:
+                continue  # the application gets none of a body that it no longer wants
+            if not self._is_started:  # once a response has started, its status cannot become 413
                 self._check_size()
             return message
 
     @property
-    def _part(self) -> QuotaLease | None:
-        """There is one from the moment at which the key is known to be an instance's."""
+    def _lease(self) -> QuotaLease | None:
+        # Authentication adds it to the scope if the key belongs to an instance.
         scope: Any = self.scope
-        part: QuotaLease | None = scope.get(PART)
-        return part
+        lease: QuotaLease | None = scope.get(QUOTA_LEASE)
+        return lease
 
     def _check_size(self) -> None:
         try:
             if self._received > self._limit:
                 raise self._too_large()
-            if self._received and (part := self._part) is not None:
-                part.hold(self._received)
+            if self._received and (lease := self._lease) is not None:
+                lease.hold(self._received)
         except HookgwError as refusal:
-            self._refusal = refusal
+            self._refusal = refusal  # run() sees only a group around it
             raise
 
     def _count(self) -> None:
+        # Counted from the end of the body, so that slow uploads do not use up server.max_requests.
         if not self._is_counted:
             self._is_counted = True
-            self._underway.enter()
+            self._active.enter()
 
     def _too_large(self) -> TooLarge:
         return TooLarge(f"The body may have at most {Size(self._limit)}.")
 
     def chunks(self) -> Chunks:
-        """The body, for an application that uses :meth:`answer`."""
+        """Return the parts of the body, for an application that uses :meth:`respond`."""
         return Chunks(self)
 
     @property
     def is_read(self) -> bool:
         """Whether all of the body has been received."""
-        return self._read.is_set()
+        return self._body_read.is_set()
 
-    async def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Give a whole answer in JSON, also where some of the request's body was not read.
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Send a complete JSON response, even if some of the request's body was not read.
 
         Args:
-            status, headers, body: of the answer; its type and length are added.
+            status, headers, body: of the response. Its content type and length are added.
         """
         start = {
             "type": "http.response.start",
@@ -176,20 +177,21 @@ class RequestResponse:
             "headers": [*_encoded(headers), *_content_headers(body)],
         }
         end: Any = {"type": "http.response.body", "body": body, "more_body": False}
-        if not self._goes_on():
-            # Nobody cancels this task meanwhile, and each write has a deadline: no scope.
+        if not self._has_more_body():
+            # No cancel scope: nothing cancels this task here, and each write has a deadline of its own.
             await self._send(await self._start(start))
-            self._is_answered = True
+            self._is_finished = True
             await self._send(end)
             return
+        # hypercorn queues a few messages of the body only. Somebody must read them, or _drain waits in vain.
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._pump)
+            nursery.start_soon(self._discard_body)
             await self.send(start)
             await self.send(end)
             nursery.cancel_scope.cancel()
 
     async def send(self, message: Any) -> None:
-        """The next part of the answer."""
+        """Send the next part of the response."""
         if message["type"] == "http.response.start":
             await self._send(await self._start(message))
         elif message.get("more_body"):
@@ -198,72 +200,72 @@ class RequestResponse:
             await self._end(message)
 
     async def _end(self, message: Any) -> None:
-        """The last part. After it the connection serves the next request, which must not be cancelled."""
+        # After the last part, the connection serves the next request; a cancellation must not leave it half
+        # written.
         self._is_ending = True
-        if self._goes_on():
-            going_on: Any = {**message, "more_body": True}
-            await self._send(going_on)
-            await self._read_off()
+        if self._has_more_body():
+            # The client gets the whole response now; only its end waits until the body was read.
+            unfinished: Any = {**message, "more_body": True}
+            await self._send(unfinished)
+            await self._drain()
             message = {**message, "body": b""}
-        self._is_answered = True
-        with trio.move_on_after(PATIENCE, shield=True):
+        self._is_finished = True
+        with trio.move_on_after(END_TIMEOUT, shield=True):
             await self._send(message)
 
     async def _start(self, message: Any) -> Any:
         self._is_started = True
-        self._answered(self.scope, message["status"])
+        self._report_status(self.scope, message["status"])
         headers = [*message["headers"], VERSION_HEADER]
-        if self._goes_on():
-            self._drops = self._received > self._limit
-            if self._is_short():
-                await self._read_off()
-            if not self._read.is_set():
+        if self._has_more_body():
+            self._discards = self._received > self._limit
+            if self._fits_limit():
+                await self._drain()
+            if not self._body_read.is_set():  # the next request cannot follow bytes that nobody reads
                 headers.append(_CLOSE)
         return {**message, "headers": headers}
 
-    def _goes_on(self) -> bool:
-        """Whether there is more of the request's body to come."""
-        return not self._read.is_set() and self._declares_body()
+    def _has_more_body(self) -> bool:
+        return not self._body_read.is_set() and self._declares_body()
 
     def _declares_body(self) -> bool:
         if self._length is not None:
             return True
         return any(name.lower() == b"transfer-encoding" for name, _ in self.scope["headers"])
 
-    def _is_short(self) -> bool:
-        """Whether the body says of itself that it is within the limit: then the connection can live on."""
+    def _fits_limit(self) -> bool:
+        # An announced length within the limit: reading the rest is cheap, and the connection stays open.
         return self._length is not None and self._length <= self._limit
 
-    async def _read_off(self) -> None:
-        """Drop the rest of the body. Whoever reads the body reads on, and is given none of it."""
-        self._drops = True
+    async def _drain(self) -> None:
+        self._discards = True
         with trio.move_on_after(LINGER):
-            await self._read.wait()
+            await self._body_read.wait()
 
     async def _refuse(self, error: HookgwError) -> None:
-        """Answer in the application's place, or end the answer that it had just given itself."""
+        # Respond instead of the application, or finish the response that it had started to end.
         body = b""
         if not self._is_started:
-            status, body, more = answer_to(error, self.scope["method"], self.scope["path"])
+            status, body, more = response_to(error, self.scope["method"], self.scope["path"])
             self._is_started = True
-            self._answered(self.scope, status)
-            headers = [*_encoded(more), *answer_headers(body), _CLOSE]
+            self._report_status(self.scope, status)
+            headers = [*_encoded(more), *response_headers(body), _CLOSE]
             await self._send({"type": "http.response.start", "status": status, "headers": headers})
         elif not self._is_ending:
-            return
+            return  # a response that broke off in the middle: only closing the connection tells the client
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._pump)
+            nursery.start_soon(self._discard_body)
             await self._end({"type": "http.response.body", "body": body, "more_body": False})
             nursery.cancel_scope.cancel()
 
-    async def _pump(self) -> None:
-        self._drops = True
+    async def _discard_body(self) -> None:
+        self._discards = True
         while (await self.receive())["type"] == "http.request":
             pass
 
 
 class Chunks:
-    """The parts of a request's body as they arrive; an iterator that ends with the body."""
+    """Iterates over the parts of a request's body as they arrive."""
 
     def __init__(self, exchange: RequestResponse) -> None:
         self._exchange = exchange
@@ -280,7 +282,7 @@ class Chunks:
 
 
 def _announced_length(scope: HTTPScope) -> int | None:
-    """The ``content-length``, which the server has checked; ``None`` where the body comes in chunks."""
+    """Return the ``content-length``, which the request filter has checked; ``None`` for a chunked body."""
     length = None
     for name, value in scope["headers"]:
         lower = name.lower()
@@ -291,8 +293,8 @@ def _announced_length(scope: HTTPScope) -> int | None:
     return length
 
 
-def answer_headers(body: bytes) -> list[tuple[bytes, bytes]]:
-    """The headers of an answer in JSON."""
+def response_headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a JSON response."""
     return [*_content_headers(body), VERSION_HEADER]
 
 

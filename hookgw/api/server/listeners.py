@@ -1,4 +1,4 @@
-"""Sockets to listen on: TCP, Unix, or handed over by whoever started the process."""
+"""Listening sockets: TCP, Unix, or inherited from the parent process (socket activation)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _BACKLOG = 1024
 async def open_listeners(addresses: Sequence[str]) -> AsyncIterator[list[trio.SocketListener]]:
     """Listen on every address for the length of a block.
 
+    At the end of the block the sockets are closed. The files of Unix sockets are removed, unless another
+    process has replaced them.
+
     Args:
-        addresses: each ``host:port``, ``[ipv6]:port`` (port 0 for any free one), ``unix:/path`` or
-            ``fd://number`` (a listening socket that the process was started with).
+        addresses: each ``host:port``, ``[ipv6]:port`` (port 0 for any free port), ``unix:/path`` or
+            ``fd://number`` (an inherited listening socket).
 
     Raises:
-        StartError: an address cannot be listened on; it is named. None of the others is left open.
-
-    Resource handling: at the end of the block the sockets are closed and the files of Unix sockets,
-    where they are still the ones that were made here, removed.
+        StartError: hookgw cannot listen on an address, which the message names. No socket stays open.
     """
     async with contextlib.AsyncExitStack() as stack:
         listeners: list[trio.SocketListener] = []
@@ -44,7 +44,7 @@ async def open_listeners(addresses: Sequence[str]) -> AsyncIterator[list[trio.So
 
 
 def url_of(listener: trio.SocketListener, base_path: str = "", scheme: str = "http") -> str:
-    """Where the listener can be reached; the port is the real one. A Unix socket has no scheme of HTTP."""
+    """Return the URL of a listener, with its actual port; ``unix:/path`` for a Unix socket."""
     name = listener.socket.getsockname()
     if listener.socket.family == socket.AF_UNIX:
         return f"unix:{name}"
@@ -63,23 +63,24 @@ async def _listen(address: str) -> list[trio.SocketListener]:
     except OSError as error:
         raise StartError(f"server.bind: cannot listen on {address}: {_reason(error)}.") from error
     except ValueError as error:
-        raise StartError(f"server.bind: {address} is no address to listen on: {error}.") from error
+        raise StartError(f"server.bind: {address} is not a valid address: {error}.") from error
 
 
 def _port(text: str) -> int:
     port = int(text)
-    if not 0 <= port <= 65535:  # the resolver would take it modulo 65536
-        raise ValueError("a port is from 0 to 65535")
+    if not 0 <= port <= 65535:  # the resolver would use it modulo 65536
+        raise ValueError("a port must be from 0 to 65535")
     return port
 
 
 def _reason(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "another process listens there already"
+        return "another process is listening there"
     return error.strerror or str(error)
 
 
 async def _listen_on_path(path: Path) -> trio.SocketListener:
+    # A killed process leaves its socket file behind, and bind would refuse it.
     await _remove_stale(path)
     unix = trio.socket.socket(socket.AF_UNIX)
     try:
@@ -92,11 +93,12 @@ async def _listen_on_path(path: Path) -> trio.SocketListener:
 
 
 async def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that is gone.
+    """Remove the socket file of a process that has ended.
 
     Raises:
-        OSError: a process still listens there. (What is no socket is left for ``bind`` to refuse.)
+        OSError: a process still listens there.
     """
+    # bind refuses any other kind of file.
     if not await trio.Path(path).is_socket():
         return
     try:
@@ -113,7 +115,7 @@ def _take_over(number: int) -> trio.SocketListener:
     try:
         return trio.SocketListener(trio.socket.from_stdlib_socket(taken))
     except BaseException:
-        taken.detach()
+        taken.detach()  # the descriptor is the parent's: closing it is not ours to do
         raise
 
 
@@ -122,6 +124,7 @@ def _identity(path: Path) -> tuple[Path, int]:
 
 
 def _remove(path: Path, inode: int) -> None:
+    # A new process may have replaced the file during our shutdown; the inode tells them apart.
     with contextlib.suppress(FileNotFoundError):
         found = path.stat()
         if stat.S_ISSOCK(found.st_mode) and found.st_ino == inode:

@@ -1,10 +1,10 @@
-"""What stands in front of the HTTP server: it passes whole heads that are right, and nothing else. No I/O.
+"""The request filter in front of hypercorn: passes complete, valid request heads and their bodies. No I/O.
 
-The server's own reading is lenient in places, and its code for HTTP/2 and WebSocket is fragile. So each
-byte goes through here first: a :class:`RequestFilter` follows the framing of a connection, lets each
-request's head pass when it is whole and right, and the body behind it as it arrives. After a wrong byte
-nothing passes any more. In its place the server gets bytes that it refuses itself, so that the refusal is
-answered in its turn, behind the answers to the requests before it.
+hypercorn's parser is lenient in places, and its code for HTTP/2 and WebSocket is fragile. So each byte goes
+through here first: a :class:`RequestFilter` follows the framing of a connection, passes each request's head
+once it is complete and valid, and then its body as it arrives. After an invalid byte nothing passes any more.
+Instead, hypercorn gets bytes that it refuses itself, so that the error response comes in its turn, after the
+responses to earlier requests.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from hookgw.api.server.request_head import CHUNKED, Refused, check_begun, check_
 from hookgw.models.units import Size
 
 POISON = b"\0\r\n\r\n"
-"""What no server takes for a head, a chunk, or trailers."""
+"""Bytes that no server accepts as a head, a chunk, or trailers."""
 
 _END_OF_HEAD = b"\r\n\r\n"
 _END_OF_LINE = b"\r\n"
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t -~\x80-\xff]*)?\r\n")
 _LONGEST_CHUNK_LINE = 256
 _BAD_CHUNK = (
-    "Each chunk must begin with a line of its size in plain hexadecimal digits and end with CR LF "
-    f"(RFC 9112, section 7.1), of at most {_LONGEST_CHUNK_LINE} bytes."
+    "Each chunk must begin with a line of its size in plain hexadecimal digits, and end with CR LF "
+    f"(RFC 9112, section 7.1). The line may have at most {_LONGEST_CHUNK_LINE} bytes."
 )
 _WAIT = b""
 
 Step = Callable[[bytes, int], tuple[bytes, int]]
-"""Reads on from a position; gives what may pass and the next position, or nothing and the same one."""
+"""Reads from a position; returns the bytes to pass and the next position (the same one to wait for more)."""
 
 
 class RequestFilter:
-    """The framing of one connection.
+    """Follows the framing of one connection.
 
     Args:
-        max_head: bytes that a head, or trailers, may have.
+        max_head: the most bytes of a head, or of trailers.
     """
 
     def __init__(self, max_head: int) -> None:
@@ -50,31 +50,28 @@ class RequestFilter:
         self._known_size = -1
         self._is_poisoned = False
         self.is_between = True
-        """Whether nothing has begun that is not whole."""
+        """Whether no request is incomplete."""
         self.refusal: Refused | None = None
-        """Why nothing passes any more."""
+        """Why nothing passes any more; ``None`` while requests pass."""
 
     @property
     def is_within_head(self) -> bool:
-        """Whether a head has begun and is not whole."""
+        """Whether a head has begun and is incomplete."""
         return self._step == self._read_head and bool(self._held)
 
     @property
     def is_within_body(self) -> bool:
-        """Whether a request has begun whose body is not whole."""
+        """Whether the body of a request is incomplete."""
         return self._step != self._read_head
 
     def feed(self, data: bytes) -> bytes:
-        """What may pass now that this has come.
-
-        A request of one piece with the same head as the last one, which is what comes thousands of times a
-        second, is only compared.
-        """
+        """Return the bytes that may pass, now that ``data`` arrived."""
+        # The fast path of a busy producer: a request with the same head as the last one is only compared.
         if len(data) == self._known_size and self.is_between and data.startswith(self._known):
             self._has_skipped = False
             return data
         if self.refusal is not None:
-            return b""
+            return b""  # after an error, the end of the request is unknown, so nothing can be a new request
         passed = self._walk(self._held + data)
         self.is_between = self._step == self._read_head and not self._held
         return b"".join(passed)
@@ -103,10 +100,8 @@ class RequestFilter:
         self._held = b""
 
     def end(self) -> bytes:
-        """What may pass at the end of what comes; it is the end for the server where that is nothing.
-
-        A refusal within a body needs nothing more: the server refuses a body that is cut off.
-        """
+        """Return the bytes that may pass at the end of the stream; ``b""`` is the end for hypercorn too."""
+        # After a refusal within a body nothing more is needed: hypercorn refuses a body that is cut off.
         if self.refusal is None or self._is_poisoned or self.is_within_body:
             return b""
         self._is_poisoned = True
@@ -131,12 +126,11 @@ class RequestFilter:
             return passed, end
         if length:
             self._rest, self._step, self._after = length, self._read_part, self._read_head
-        if passed is given:
+        if passed is given:  # a head without an upgrade; a body of another length does not match the size
             self._known, self._known_size = given, len(given) + length
         return passed, end
 
     def _read_part(self, data: bytes, at: int) -> tuple[bytes, int]:
-        """Some bytes that are announced: of a body, or of a chunk."""
         part = data[at : at + self._rest]
         self._rest -= len(part)
         if not self._rest:
@@ -146,7 +140,7 @@ class RequestFilter:
     def _read_chunk_line(self, data: bytes, at: int) -> tuple[bytes, int]:
         end = data.find(_END_OF_LINE, at, at + _LONGEST_CHUNK_LINE) + 2
         if end < 2 and len(data) - at < _LONGEST_CHUNK_LINE:
-            return _WAIT, at
+            return _WAIT, at  # chunk extensions are ignored, but must not grow without a limit
         line = _CHUNK_LINE.fullmatch(data, at, end) if end > 1 else None
         if line is None:
             raise Refused(400, _BAD_CHUNK)
@@ -160,7 +154,7 @@ class RequestFilter:
     def _read_chunk_end(self, data: bytes, at: int) -> tuple[bytes, int]:
         end = data[at : at + 2]
         if not _END_OF_LINE.startswith(end):
-            raise Refused(400, _BAD_CHUNK)  # not every version of the server's reader looks
+            raise Refused(400, _BAD_CHUNK)  # not every version of h11 checks it
         if end != _END_OF_LINE:
             return _WAIT, at
         self._step = self._read_chunk_line

@@ -1,7 +1,7 @@
-"""Serving the application with hypercorn, contained: no connection can end the process.
+"""The server: accepts connections and runs hypercorn on each, so that no connection can end the process.
 
-hypercorn's connections are used as they are; its loop around them is not, because there one connection
-that raises (a byte after a WebSocket handshake, a burst of HTTP/2 resets) ends the whole server.
+hookgw uses hypercorn's handling of a connection, but not hypercorn's accept loop: there, one connection that
+raises (a byte after a WebSocket handshake, a burst of HTTP/2 resets) ends the whole server.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from collections.abc import Callable
 
 import structlog
 import trio
+
+# Undocumented, pinned in pyproject.toml: TCPServer calls the application through ASGIWrapper and reads the
+# state of the worker from WorkerContext; ASGIFramework is the type of an application.
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
@@ -24,7 +27,7 @@ from hookgw.api.server.connection_limits import ConnectionLimits
 from hookgw.api.server.hypercorn_adapter import ContainedServer
 from hookgw.api.server.listeners import open_listeners, url_of
 from hookgw.api.server.request_framing import RequestFilter
-from hookgw.api.server.tls_connection import SecuredConnection
+from hookgw.api.server.tls_connection import TlsConnection
 from hookgw.config.settings import ServerSettings
 
 logger = structlog.get_logger("hookgw.api")
@@ -38,21 +41,21 @@ async def serve(
     *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer HTTP requests until cancelled.
+    """Serve HTTP requests until cancelled.
 
-    ``started()`` is called with the URLs that are listened on, once they are; the ports in them are the
-    real ones. When cancelled, it stops listening, closes idle connections, lets open requests end for
-    at most ``shutdown_grace``, and returns by raising ``Cancelled``.
+    Once the server listens, it calls ``started()`` with its URLs, with the actual ports. When cancelled, it
+    stops listening, closes idle connections, waits at most ``shutdown_grace`` for open requests, and then
+    raises ``Cancelled``.
 
     Args:
         app: the application (ASGI). Its lifespan is not used.
-        settings: where to listen, and how long to wait for what.
-        certificates: what TLS is spoken with on ports; ``None``: plain HTTP. It is spoken on Unix
-            sockets in any case. Who calls keeps them renewed.
-        watch: called with ``ConnectionLimits.count``, for whoever wants to know.
+        settings: the addresses, limits and timeouts.
+        certificates: for TLS on TCP ports; ``None`` for plain HTTP. Unix sockets always speak plain HTTP. The
+            caller runs ``certificates.watch()``.
+        watch: called once with ``ConnectionLimits.count``, for metrics.
 
     Raises:
-        StartError: an address cannot be listened on.
+        StartError: hookgw cannot listen on an address.
     """
     async with open_listeners(settings.bind) as listeners, trio.open_nursery() as nursery:
         server = _Server(app, settings, certificates)
@@ -67,7 +70,7 @@ async def serve(
 
 
 class _Server:
-    """The connections of one ``serve``."""
+    """The connections of one call of :func:`serve`."""
 
     def __init__(
         self, app: ASGIFramework, settings: ServerSettings, certificates: Certificates | None
@@ -77,73 +80,75 @@ class _Server:
         self._certificates = certificates
         self._config = _hypercorn_config()
         self._context = WorkerContext(None)
-        self._waits = ClientTimeouts(settings)
-        self._seats = ConnectionLimits(settings, self._waits)
+        self._timeouts = ClientTimeouts(settings)
+        self._limits = ConnectionLimits(settings, self._timeouts)
         self._stopping = trio.Event()
         self._emptied = trio.Event()
 
     async def handle(self, stream: trio.SocketStream) -> None:
-        """Serve one connection to its end. What it raises is logged and ends it alone."""
+        """Serve one connection to its end. An exception is logged and ends only this connection."""
         try:
             await self._serve(stream)
         except* OSError:
-            pass  # the client went away; who accepted the stream closes it
+            pass  # the client disconnected; serve_listeners closes the stream
         except* Exception as group:
             logger.warning("connection failed", exc_info=group)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         connection = self._connection(stream)
         try:
-            if not self._seats.take(connection, _peer_of(stream.socket)):
+            # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
+            if not self._limits.admit(connection, _peer_of(stream.socket)):
                 connection.abort()
-            elif not isinstance(connection, SecuredConnection) or await connection.shake():
+            elif not isinstance(connection, TlsConnection) or await connection.handshake():
                 await ContainedServer(self._app, self._config, self._context, connection).run()
         finally:
             connection.leave()
-            self._seats.leave(connection)
-            if not self._seats:
+            self._limits.remove(connection)
+            if not self._limits:
                 self._emptied.set()
 
     def _connection(self, stream: trio.SocketStream) -> Connection:
-        gate = RequestFilter(self._settings.max_header)
+        request_filter = RequestFilter(self._settings.max_header)
         if self._certificates is None or stream.socket.family == socket.AF_UNIX:
-            return Connection(stream, stream.socket, gate, self._waits)
-        return SecuredConnection(stream, self._certificates.context, gate, self._waits)
+            return Connection(stream, stream.socket, request_filter, self._timeouts)
+        return TlsConnection(stream, self._certificates.context, request_filter, self._timeouts)
 
     async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the nursery of the connections, which outlives the cancellation of the server by the grace."""
+        """Hold the connections' nursery, which outlives the server's cancellation by ``shutdown_grace``."""
         async with trio.open_nursery() as connections:
-            connections.cancel_scope.shield = True
-            connections.start_soon(self._waits.watch)
+            connections.cancel_scope.shield = True  # open requests may finish after the listeners are gone
+            connections.start_soon(self._timeouts.watch)
             task_status.started(connections)
             await self._stopping.wait()
+            # Undocumented attribute: makes hypercorn close a connection after its current response.
             await self._context.terminated.set()
-            self._waits.close()
+            self._timeouts.close()
             await self._wait_empty()
-            for connection in self._seats:
+            for connection in self._limits:
                 connection.abort()
             connections.cancel_scope.cancel()
 
     async def _wait_empty(self) -> None:
         with trio.move_on_after(self._settings.shutdown_grace):
-            while self._seats:
+            while self._limits:
                 self._emptied = trio.Event()
                 await self._emptied.wait()
 
     def count(self) -> tuple[int, int]:
         """See :meth:`hookgw.api.server.connection_limits.ConnectionLimits.count`."""
-        return self._seats.count()
+        return self._limits.count()
 
     def stop(self) -> None:
-        """Begin to end."""
+        """Start the shutdown."""
         self._stopping.set()
 
 
 def _peer_of(sock: trio.socket.SocketType) -> str | None:
-    """The client's address; ``None`` on a Unix socket.
+    """Return the client's address; ``None`` on a Unix socket.
 
     Raises:
-        OSError: the client is gone already.
+        OSError: the client has disconnected.
     """
     if sock.family == socket.AF_UNIX:
         return None
@@ -155,5 +160,5 @@ def _hypercorn_config() -> Config:
     config = Config()
     config.include_server_header = False
     config.accesslog = None
-    config.errorlog = logging.getLogger("hookgw.http")  # its default brings a handler of its own
+    config.errorlog = logging.getLogger("hookgw.http")  # the default adds a handler and propagates too
     return config

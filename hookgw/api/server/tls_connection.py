@@ -11,34 +11,39 @@ from hookgw.api.server.connection import Connection
 from hookgw.api.server.request_framing import RequestFilter
 
 _NO_CLEAR_TEXT = b"strict-transport-security: max-age=31536000\r\n"
-_FAREWELL = 2.0
-"""Seconds for telling the client that the connection ends."""
+_CLOSE_TIMEOUT = 2.0
+"""Seconds for sending TLS's close notification."""
 
 
-class SecuredConnection(Connection):
-    """A connection whose bytes are TLS on the wire.
+class TlsConnection(Connection):
+    """A connection over TLS.
 
     Args:
-        stream: the client's; closed by :meth:`aclose`.
-        context: with the certificate.
-        gate, waits: as of every connection. The first wait is also the handshake's.
+        stream: the client's stream; closed by :meth:`aclose`.
+        context: the TLS context with the certificate.
+        request_filter, timeouts: see :class:`Connection`. The first timeout also covers the handshake.
     """
 
     def __init__(
-        self, stream: trio.SocketStream, context: ssl.SSLContext, gate: RequestFilter, waits: ClientTimeouts
+        self,
+        stream: trio.SocketStream,
+        context: ssl.SSLContext,
+        request_filter: RequestFilter,
+        timeouts: ClientTimeouts,
     ) -> None:
+        # https_compatible: most clients close without TLS's close notification.
         secured = trio.SSLStream(stream, context, server_side=True, https_compatible=True)
-        super().__init__(secured, stream.socket, gate, waits, _NO_CLEAR_TEXT)
+        super().__init__(secured, stream.socket, request_filter, timeouts, _NO_CLEAR_TEXT)
         self._secured = secured
         self._reading = trio.CancelScope()
         self.transport_stream = stream
-        """Where the server looks for the socket of a stream with TLS."""
+        """hypercorn takes the socket of a TLS stream from here."""
 
-    async def shake(self) -> bool:
-        """Take the client's handshake.
+    async def handshake(self) -> bool:
+        """Perform the TLS handshake.
 
         Returns:
-            whether there was one.
+            Whether it succeeded.
         """
         try:
             await self._secured.do_handshake()
@@ -47,25 +52,26 @@ class SecuredConnection(Connection):
         return True
 
     async def do_handshake(self) -> None:
-        """What the server calls; :meth:`shake` has done it."""
+        """Do nothing: hypercorn calls this method, but :meth:`handshake` is done by then."""
 
     def selected_alpn_protocol(self) -> str:
-        """The only one that is offered."""
+        """Return the only protocol that the context offers."""
         return "http/1.1"
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Read what passes the gate."""
+        """Return the next bytes that pass the request filter; ``b""`` at the end."""
         if not self._reading.cancel_called:
             self._reading = trio.CancelScope()
             with self._reading:
                 return await super().receive_some(max_bytes)
-        return self._gate.end()
+        return self._filter.end()
 
     def stop_reading(self) -> None:
-        """Let whoever reads come to the end. (After an end on the wire, TLS could not write any more.)"""
+        """Make the pending read return the end of the stream."""
+        # Shutting down the socket for reading, as without TLS, would keep TLS from writing the response.
         self._reading.cancel()
 
     async def aclose(self) -> None:
-        """Close, with a farewell where the client takes it."""
-        with trio.move_on_after(_FAREWELL):  # closing a stream that is cancelled still closes it
+        """Close, with TLS's close notification if the client still reads."""
+        with trio.move_on_after(_CLOSE_TIMEOUT):  # a cancelled aclose still closes the stream
             await super().aclose()

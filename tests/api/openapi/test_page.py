@@ -16,7 +16,7 @@ import trio
 
 from hookgw.api.app import Application
 from hookgw.api.openapi.page import Example, Piece, groups_of, kind_of
-from hookgw.api.openapi.routes import ContractRoutes
+from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.registrations import RegistrationChange
@@ -88,7 +88,7 @@ async def test_its_links_lead_somewhere(page: httpx.Response) -> None:
 async def test_it_shows_every_operation_and_schema(
     page: httpx.Response, app: Application, gateway: Gateway
 ) -> None:
-    document = ContractRoutes(app, gateway).document
+    document = OpenApiRoutes(app, gateway).document
     for path in document["paths"]:
         assert path in page.text
     for name in document["components"]["schemas"]:
@@ -118,7 +118,7 @@ async def test_every_example_works(
     app: Application, nursery: trio.Nursery, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
     """A message needs a connection, operational events a URL, a public key ed25519: else they are refused."""
-    document = ContractRoutes(app, gateway).document
+    document = OpenApiRoutes(app, gateway).document
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"messageSendText": 409, "instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}
     refused |= {"deliveryFind": 404, "deliveryResend": 404, "webhookPublicKey": 409}

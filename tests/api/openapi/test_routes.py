@@ -16,8 +16,7 @@ import trio
 from hookgw.api.app import Application, create_app
 from hookgw.api.openapi.describe import describes, operation_of
 from hookgw.api.openapi.document import document_path
-from hookgw.api.openapi.links import LEADS
-from hookgw.api.openapi.routes import ContractRoutes, routes_of
+from hookgw.api.openapi.routes import OpenApiRoutes, routes_of
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
 from tests.api.conftest import open_client
@@ -28,7 +27,7 @@ METHODS = {"get", "post", "delete", "put", "patch"}
 
 @pytest.fixture
 def document(app: Application, gateway: Gateway) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(msgspec.json.encode(ContractRoutes(app, gateway).document))
+    found: dict[str, Any] = json.loads(msgspec.json.encode(OpenApiRoutes(app, gateway).document))
     return found
 
 
@@ -101,7 +100,7 @@ async def test_every_field_of_an_answer_has_a_meaning(document: dict[str, Any]) 
 
 async def test_every_example_is_taken(app: Application, client: httpx.AsyncClient, gateway: Gateway) -> None:
     """The client checks that each fits its schema, too."""
-    document = ContractRoutes(app, gateway).document
+    document = OpenApiRoutes(app, gateway).document
     for path, method, operation in operations(document):
         for media, content in operation.get("requestBody", {}).get("content", {}).items():
             for title, example in content.get("examples", {}).items():
@@ -167,7 +166,7 @@ async def test_routes_of_plugins_are_there(gateway: Gateway, monkeypatch: pytest
             return ""
 
     monkeypatch.setattr(gateway.hooks, "routes", add)
-    paths = ContractRoutes(create_app(gateway), gateway).document["paths"]
+    paths = OpenApiRoutes(create_app(gateway), gateway).document["paths"]
     ping = paths["/public/ping/{number}"]["post"]
     assert (ping["tags"], ping["summary"], ping["security"]) == (["Ping"], "Ping.", [])
     assert ping["responses"]["200"]["content"]["application/json"]["schema"] == {
@@ -199,22 +198,3 @@ async def test_drift_would_be_noticed(app: Application, client: httpx.AsyncClien
     answer.status_code = 418
     with pytest.raises(AssertionError, match="healthz does not declare 418"):
         await contract.check(answer)
-
-
-async def test_links_name_what_is_there(document: dict[str, Any]) -> None:
-    known = {
-        operation["operationId"]: {
-            one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"
-        }
-        for _, _, operation in operations(document)
-    }
-    sources = {
-        operation["operationId"]
-        for _, _, operation in operations(document)
-        for answer in operation["responses"].values()
-        for link in answer.get("links", {}).values()
-        if known[link["operationId"]] == link["parameters"].keys()
-    }
-    told = {source for source, *_ in LEADS}
-    assert sources == told
-    assert {target for *_, targets in LEADS for target in targets} <= known.keys()

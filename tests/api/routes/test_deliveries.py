@@ -128,9 +128,41 @@ async def test_deliveries_of_another_instance_are_not_found(
 
 async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver) -> None:
     await emit_to(client, gateway, hookgw_receiver, 1)
+    registration = gateway.registrations.get("loja1")
     (lane,) = (await client.get("/lane/list")).json()
-    assert list(lane) == ["lane", "state", "backlog", "headAge", "waitingUntil", "lastOutcome", "lastError"]
-    assert (lane["lane"], lane["backlog"], lane["lastOutcome"]) == (hookgw_receiver.url, 0, "delivered")
+    assert lane == {
+        "lane": f"{registration.id}:0",
+        "registration": registration.id,
+        "instance": "loja1",
+        "label": "default",
+        "partition": None,
+        "url": hookgw_receiver.url,
+        "state": "idle",
+        "backlog": 0,
+        "headAge": None,
+        "waitingUntil": None,
+        "lastOutcome": "delivered",
+        "lastError": None,
+    }
+
+
+async def test_the_lane_of_each_instance_names_it(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await client.post("/webhook/set/loja1", json={"url": hookgw_receiver.url, "ordering": "instance"})
+    await client.post("/event/emit/loja1", json=one())
+    await hookgw_receiver.wait_for(1)
+    (lane,) = (await client.get("/lane/list")).json()
+    assert (lane["label"], lane["partition"]) == ("default", "loja1")
+
+
+async def test_a_lane_outlives_its_registration(
+    client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
+) -> None:
+    await emit_to(client, gateway, hookgw_receiver, 1)
+    await client.delete("/webhook/delete/loja1")
+    for lane in (await client.get("/lane/list")).json():
+        assert (lane["instance"], lane["label"], lane["url"]) == (None, None, None)
 
 
 class TestSendingAgain:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import trio
 
-from hookgw.api.routes import emit as emitting
+from hookgw.api.routes import emit
 from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.operational_kinds import OPERATIONAL_NAMES
@@ -83,7 +83,7 @@ async def test_a_batch_is_taken_whole_or_not_at_all(client: httpx.AsyncClient) -
 async def test_a_long_body_is_read_in_a_thread(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emitting, "_LONG_BODY", 10)
+    monkeypatch.setattr(emit, "_LARGE_BODY", 10)
     assert (await client.post(EMIT, json=[one(), one()])).json()["accepted"] == 2
     assert (await client.post(EMIT, json=[one(), 5])).status_code == 400
 
@@ -161,4 +161,4 @@ class TestAtALimit:
         response = await client.post(EMIT, json=one())
         assert response.status_code == 503
         assert int(response.headers["retry-after"]) > 0
-        assert "limits.deliveries (2)" in response.text
+        assert "limits.deliveries: 2" in response.text

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from hookgw.api.app import Application
-from hookgw.api.routes import health as operation
+from hookgw.api.routes import health
 from hookgw.config.settings import OperationsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.errors import StorageUnavailable
@@ -49,7 +49,7 @@ async def test_it_is_not_ready_where_the_disk_hangs(
     client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway.store, "check", trio.sleep_forever)
-    monkeypatch.setattr(operation, "READY_PATIENCE", 0)
+    monkeypatch.setattr(health, "READY_TIMEOUT", 0)
     response = await client.get("/readyz")
     assert response.status_code == 503
     assert shape_of(response)
@@ -63,7 +63,7 @@ async def test_the_secret_of_operational_events_needs_the_global_key(stranger: h
 async def test_without_a_url_there_is_no_secret_of_operational_events(client: httpx.AsyncClient) -> None:
     response = await client.get("/operations/secret", headers={"apikey": KEY})
     assert response.status_code == 404
-    assert shape_of(response) == ["There is no operations.url in the configuration; set it first."]
+    assert shape_of(response) == ["operations.url is not set in the configuration; set it first."]
 
 
 async def test_an_instance_key_does_not_see_the_secret_of_operational_events(
@@ -84,6 +84,7 @@ class TestWithOperations:
         self, client: httpx.AsyncClient, gateway: Gateway
     ) -> None:
         response = await client.get("/operations/secret", headers={"apikey": KEY})
-        assert response.status_code == 200
-        assert response.json() == {"secret": gateway.operational.registration.secrets[0].value}
+        registration = gateway.operational.registration
+        assert registration is not None
+        assert (response.status_code, response.json()) == (200, {"secret": registration.secrets[0].value})
         assert response.json()["secret"].startswith("whsec_")

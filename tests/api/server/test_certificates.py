@@ -55,9 +55,9 @@ def test_an_encrypted_key(tmp_path: Path) -> None:
     encrypt(tls, b"open sesame")
     load_context(msgspec.structs.replace(tls, key_password="open sesame"))
     for password, said in (
-        (None, "key.pem is encrypted: give server.tls.key_password."),
+        (None, "key.pem is encrypted. Set server.tls.key_password."),
         ("", "key.pem is encrypted"),
-        ("wrong", "no private key in PEM in .*key.pem that server.tls.key_password opens."),
+        ("wrong", "key.pem cannot be decrypted with server.tls.key_password."),
     ):
         with pytest.raises(StartError, match=said):
             load_context(msgspec.structs.replace(tls, key_password=password))
@@ -69,7 +69,7 @@ def test_a_file_that_is_missing_or_holds_something_else_is_named(name: str, tmp_
     file = Path(getattr(tls, name))
     for content in (b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"):
         file.write_bytes(content)
-        with pytest.raises(StartError, match=f"server.tls.{name}: there is no .* in PEM in {file}"):
+        with pytest.raises(StartError, match=f"server.tls.{name}: {file} contains no PEM"):
             load_context(tls)
     file.unlink()
     with pytest.raises(StartError, match=f"server.tls.{name}: {file} cannot be read: No such file"):
@@ -81,7 +81,7 @@ def test_a_file_that_is_missing_or_holds_something_else_is_named(name: str, tmp_
 def test_a_key_of_another_certificate(tmp_path: Path) -> None:
     tls = write(tmp_path)
     Path(tls.key or "").write_bytes(AUTHORITY.issue_cert("other").private_key_pem.bytes())
-    with pytest.raises(StartError, match=r"the key in .*key.pem does not fit the certificate in .*ate.pem"):
+    with pytest.raises(StartError, match=r"the key in .*key.pem does not match the certificate in .*ate.pem"):
         load_context(tls)
 
 
@@ -151,8 +151,8 @@ async def test_a_file_in_the_place_of_another_is_a_change(tmp_path: Path) -> Non
     ("days", "said"),
     [
         (14.1, []),
-        (13.9, ["certificate runs out soon"]),
-        (-1, ["certificate has run out"]),
+        (13.9, ["certificate expires soon"]),
+        (-1, ["certificate has expired"]),
     ],
 )
 def test_a_certificate_that_runs_out_soon_is_warned_of(tmp_path: Path, days: float, said: list[str]) -> None:
@@ -184,7 +184,7 @@ async def test_that_is_said_once_a_day(
 async def test_that_is_said_of_the_one_in_force(tmp_path: Path) -> None:
     certificates = Certificates(write(tmp_path, days=10))
     for days, said in (
-        (9, ["certificate renewed", "certificate runs out soon"]),
+        (9, ["certificate renewed", "certificate expires soon"]),
         (30, ["certificate renewed"]),
     ):
         write(tmp_path, days=days)

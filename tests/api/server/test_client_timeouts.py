@@ -22,7 +22,7 @@ class Client:
     def abort(self) -> None:
         self.fate = "aborted"
 
-    def give_up(self, refusal: Refused) -> None:
+    def time_out(self, refusal: Refused) -> None:
         self.fate = f"{refusal.status} {refusal.message}"
 
 
@@ -93,7 +93,7 @@ async def test_a_connection_that_waits_again_starts_anew(
 async def test_each_wait_has_its_setting(
     table: str, seconds: float, fate: str, mock_clock: MockClock, nursery: trio.Nursery
 ) -> None:
-    waits = ClientTimeouts(
+    timeouts = ClientTimeouts(
         ServerSettings(
             header_timeout=Duration(3),
             body_timeout=Duration(7),
@@ -102,8 +102,8 @@ async def test_each_wait_has_its_setting(
         )
     )
     (client,) = clients(1)
-    getattr(waits, table).begin(client)
-    nursery.start_soon(waits.watch)
+    getattr(timeouts, table).begin(client)
+    nursery.start_soon(timeouts.watch)
     mock_clock.jump(seconds - 0.5)
     await wait_all_tasks_blocked()
     assert fates(client) == [""]
@@ -115,13 +115,13 @@ async def test_each_wait_has_its_setting(
 
 def test_at_the_end_those_without_a_request_are_closed() -> None:
     async def main() -> None:
-        waits = ClientTimeouts(ServerSettings())
+        timeouts = ClientTimeouts(ServerSettings())
         every = clients(4)
-        for wait, client in zip(waits.all, every, strict=True):
+        for wait, client in zip(timeouts.all, every, strict=True):
             wait.begin(client)
-        assert not waits.is_closing
-        waits.close()
-        assert waits.is_closing
+        assert not timeouts.is_closing
+        timeouts.close()
+        assert timeouts.is_closing
         assert fates(*every) == ["aborted", "aborted", "", ""]
 
     trio.run(main)

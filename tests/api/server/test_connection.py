@@ -86,16 +86,16 @@ async def test_a_body_that_looks_like_an_answer_stays_as_it_is(
 
 async def test_what_is_closed_is_not_waited_for() -> None:
     """Its task ends later; until then nobody must find it again, who looks for a connection to close."""
-    waits = ClientTimeouts(ServerSettings())
+    timeouts = ClientTimeouts(ServerSettings())
     own, other = socket.socketpair()
     with other:
         sock = trio.socket.from_stdlib_socket(own)
-        connection = Connection(trio.SocketStream(sock), sock, RequestFilter(1000), waits)
-        waits.writes.begin(connection)
-        assert waits.heads.first() is connection
+        connection = Connection(trio.SocketStream(sock), sock, RequestFilter(1000), timeouts)
+        timeouts.writes.begin(connection)
+        assert timeouts.heads.first() is connection
         connection.abort()
-        assert [wait.first() for wait in waits.all] == [None] * 4
-        assert connection.lag() is None
+        assert [wait.first() for wait in timeouts.all] == [None] * 4
+        assert connection.eviction_rank() is None
         assert other.recv(1) == b""
 
 
@@ -121,10 +121,10 @@ async def test_who_goes_on_sending_after_the_deadline_is_not_read_any_more() -> 
         sock = trio.socket.from_stdlib_socket(own)
         flood = Flood()
         stream = trio.StapledStream(trio.SocketStream(sock), flood)
-        gate = RequestFilter(1000)
-        connection = Connection(stream, sock, gate, ClientTimeouts(ServerSettings()))
-        gate.feed(b"GET /")
-        connection.give_up(Refused(408, "Too late."))
+        request_filter = RequestFilter(1000)
+        connection = Connection(stream, sock, request_filter, ClientTimeouts(ServerSettings()))
+        request_filter.feed(b"GET /")
+        connection.time_out(Refused(408, "Too late."))
         assert await connection.receive_some() == POISON
         assert await connection.receive_some() == b""
         sock.close()

@@ -14,16 +14,16 @@ from hookgw.config.settings import ServerSettings
 
 
 class Client:
-    """Stands for a connection that waits for something, or for nothing."""
+    """Stands for a connection that timeouts for something, or for nothing."""
 
-    def __init__(self, waits: ClientTimeouts, table: str = "", peer: str | None = "192.0.2.1") -> None:
-        self.wait: Wait | None = getattr(waits, table) if table else None
+    def __init__(self, timeouts: ClientTimeouts, table: str = "", peer: str | None = "192.0.2.1") -> None:
+        self.wait: Wait | None = getattr(timeouts, table) if table else None
         self.peer = peer
         self.is_closed = False
         if self.wait is not None:
             self.wait.begin(cast("Connection", self))
 
-    def lag(self) -> tuple[int, float] | None:
+    def eviction_rank(self) -> tuple[int, float] | None:
         if self.wait is None:
             return None
         since = self.wait.since(cast("Connection", self))
@@ -42,22 +42,22 @@ class Hall:
         settings = ServerSettings(
             max_connections=most, max_connections_per_address=of_one, trusted_proxies=proxies
         )
-        self.waits = ClientTimeouts(settings)
-        self.seats = ConnectionLimits(settings, self.waits)
+        self.timeouts = ClientTimeouts(settings)
+        self.limits = ConnectionLimits(settings, self.timeouts)
 
-    def take(self, client: Client) -> bool:
-        return self.seats.take(cast("Connection", client), client.peer)
+    def admit(self, client: Client) -> bool:
+        return self.limits.admit(cast("Connection", client), client.peer)
 
     def leave(self, client: Client) -> None:
-        self.seats.leave(cast("Connection", client))
+        self.limits.remove(cast("Connection", client))
 
     def seated(self, *tables: str, peer: str | None = "192.0.2.1") -> list[Client]:
-        clients = [Client(self.waits, table, peer) for table in tables]
-        assert all(self.take(client) for client in clients)
+        clients = [Client(self.timeouts, table, peer) for table in tables]
+        assert all(self.admit(client) for client in clients)
         return clients
 
     def comes(self, peer: str | None = "192.0.2.1") -> bool:
-        return self.take(Client(self.waits, peer=peer))
+        return self.admit(Client(self.timeouts, peer=peer))
 
 
 async def test_there_is_room_up_to_the_limit(mock_clock: MockClock) -> None:
@@ -65,12 +65,12 @@ async def test_there_is_room_up_to_the_limit(mock_clock: MockClock) -> None:
     first, *_ = hall.seated("", "", "")
     assert not hall.comes()
     assert not hall.comes("192.0.2.2")
-    assert hall.seats.count() == (3, 2)
+    assert hall.limits.count() == (3, 2)
     hall.leave(first)
     hall.leave(first)
-    assert len(hall.seats) == 2
+    assert len(hall.limits) == 2
     assert hall.comes()
-    assert len(list(hall.seats)) == 3
+    assert len(list(hall.limits)) == 3
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_who_has_waited_longest_goes_first(
         mock_clock.jump(2)
     assert hall.comes()
     assert [client.is_closed for client in clients] == [number == closed for number in range(3)]
-    assert hall.seats.count() == (3, 1)
+    assert hall.limits.count() == (3, 1)
 
 
 @pytest.mark.parametrize("table", ["bodies", "writes"])
@@ -150,7 +150,7 @@ async def test_it_is_told_once_a_minute(mock_clock: MockClock) -> None:
             mock_clock.jump(seconds)
             assert not hall.comes("192.0.2.7")
     assert [(log["event"], log["client"], log["connections"]) for log in logs] == [
-        ("no room for a connection", "192.0.2.7", 1)
+        ("connection refused, limit reached", "192.0.2.7", 1)
     ] * 2
 
 
@@ -166,4 +166,4 @@ async def test_an_address_that_has_left_is_forgotten() -> None:
     hall = Hall()
     for client in hall.seated("", ""):
         hall.leave(client)
-    assert hall.seats._of_source == {}
+    assert hall.limits._by_source == {}

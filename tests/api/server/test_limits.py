@@ -27,7 +27,7 @@ def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
     """By the short way of emits, or by the route."""
     app = create_app(gateway)
     if request.param == "long":
-        app.shorten(None)
+        app.use_fast_emit(None)
     return app
 
 

@@ -34,7 +34,9 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
         address = f"127.0.0.1:{taken.socket.getsockname()[1]}"
         with socket.create_server(("127.0.0.1", 0)) as free:
             other = f"127.0.0.1:{free.getsockname()[1]}"
-        with pytest.raises(StartError, match=f"cannot listen on {address}: another process listens there"):
+        with pytest.raises(
+            StartError, match=f"cannot listen on {address}: another process is listening there"
+        ):
             async with open_listeners([other, address]):
                 pass
         async with open_listeners([other]):
@@ -69,7 +71,7 @@ async def test_the_socket_of_a_dead_process_is_replaced(socket_folder: Path) -> 
 async def test_the_socket_of_a_living_process_is_left_alone(socket_folder: Path) -> None:
     address = f"unix:{socket_folder / 'hookgw.sock'}"
     async with open_listeners([address]):
-        with pytest.raises(StartError, match="another process listens there"):
+        with pytest.raises(StartError, match="another process is listening there"):
             async with open_listeners([address]):
                 pass
         await (await trio.open_unix_socket(socket_folder / "hookgw.sock")).aclose()

@@ -16,12 +16,12 @@ CHUNKS = b"POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
 BODY = b"5\r\nhello\r\n00A;x=y\r\n" + b"\r\n" * 5 + b"\r\n0\r\n"
 
 
-def gate() -> RequestFilter:
+def request_filter() -> RequestFilter:
     return RequestFilter(MAX_HEAD)
 
 
 def feed(*pieces: bytes) -> tuple[bytes, RequestFilter]:
-    one = gate()
+    one = request_filter()
     return b"".join(one.feed(piece) for piece in pieces), one
 
 
@@ -49,7 +49,7 @@ def test_requests_pass_however_they_are_cut(stream: bytes) -> None:
 
 
 def test_a_request_of_one_piece_like_the_last_one_passes_as_it_is() -> None:
-    one = gate()
+    one = request_filter()
     other = POST.replace(b"hello", b"world")
     for data in (POST, other, POST + GET, GET, GET, other):
         assert one.feed(data) == data
@@ -59,7 +59,7 @@ def test_a_request_of_one_piece_like_the_last_one_passes_as_it_is() -> None:
 
 
 def test_what_looks_like_the_last_request_is_none_within_a_body() -> None:
-    one = gate()
+    one = request_filter()
     hidden = GET.replace(b"\r\n\r\n", b"\r\nupgrade: websocket\r\n\r\n")
     one.feed(GET)
     head = b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (len(GET) * 2)
@@ -71,7 +71,7 @@ def test_what_looks_like_the_last_request_is_none_within_a_body() -> None:
 
 
 def test_a_head_passes_once_it_is_whole() -> None:
-    one = gate()
+    one = request_filter()
     assert one.feed(GET[:-1]) == b""
     assert (one.is_within_head, one.is_within_body) == (True, False)
     assert one.feed(GET[-1:]) == GET
@@ -191,7 +191,7 @@ def test_a_refusal_from_outside_within_a_body_needs_no_more_than_the_end() -> No
 
 
 def test_a_blank_line_is_skipped_before_each_request_that_is_the_same() -> None:
-    gate = RequestFilter(1000)
+    request_filter = RequestFilter(1000)
     request = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
     for given, passed in (
         (request, request),
@@ -199,5 +199,5 @@ def test_a_blank_line_is_skipped_before_each_request_that_is_the_same() -> None:
         (request, request),
         (b"\r\n" + request, request),
     ):
-        assert gate.feed(given) == passed
-    assert gate.refusal is None
+        assert request_filter.feed(given) == passed
+    assert request_filter.refusal is None

@@ -1,4 +1,4 @@
-"""The gate against a parser of its own kind: whatever comes, both see the same requests, and no more."""
+"""Compares the request filter with an independent parser: both see the same requests, whatever comes."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ streams = st.builds(
 
 def passed(data: bytes, cuts: list[int]) -> tuple[bytes, int | None]:
     """What passes of it in these pieces, and the status of a refusal."""
-    gate = RequestFilter(1000)
+    request_filter = RequestFilter(1000)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    out = b"".join(gate.feed(data[a:b]) for a, b in pairwise(edges))
-    return out, gate.refusal.status if gate.refusal else None
+    out = b"".join(request_filter.feed(data[a:b]) for a, b in pairwise(edges))
+    return out, request_filter.refusal.status if request_filter.refusal else None
 
 
 @settings(max_examples=300, deadline=None)

@@ -145,7 +145,7 @@ async def test_http2_in_clear_text_is_refused(server: Running) -> None:
         client.reset_stream(stream_id)
     status, _, body = await refused(server, client.data_to_send())
     assert status == 505
-    assert json.loads(body)["response"]["message"] == ["Only HTTP/1.1 and HTTP/1.0 are spoken here."]
+    assert json.loads(body)["response"]["message"] == ["hookgw speaks only HTTP/1.1 and HTTP/1.0."]
     await assert_answers(server)
 
 
