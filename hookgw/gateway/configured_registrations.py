@@ -151,8 +151,8 @@ async def _follow(registration: Registration, key: str, store: Store) -> Registr
     if last is not None:
         former = msgspec.structs.replace(registration, ordering=last.ordering, concurrency=last.concurrency)
         generation = last.generation + (former.partitioning != registration.partitioning)
-    now = _LastStart(registration.url, registration.ordering, registration.concurrency, generation)
-    if last is not None and last.url != registration.url:
+    now = _LastStart(registration.address, registration.ordering, registration.concurrency, generation)
+    if last is not None and last.url != registration.address:
         await store.make_due(registration.id)
     if now != last:
         await store.put_value(key, msgspec.to_builtins(now))

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from hookgw.store.sqlite.pending_changes import REPLAY_STEP
-from hookgw.testing import Receiver, answer, open_receiver
+from hookgw.testing import Receiver, answer, hang, open_receiver
 from tests.crash.target import Target
 from tests.store.sqlite.support import peek
 from tests.support.gateway_process import KEY, write_config
@@ -258,6 +258,25 @@ async def test_during_a_repartition_that_is_killed_again(tmp_path: Path) -> None
         await stage.start()
         await stage.drained()
         assert set(stage.receiver.ids[seen:]) == set(ids(batch(1000)))
+
+
+async def test_right_after_a_change_of_the_url(tmp_path: Path) -> None:
+    """What is pending goes to the new URL at the next start, at once and in order."""
+    async with staged(tmp_path) as stage, open_receiver() as other:
+        stage.receiver.default = answer(503, headers={"retry-after": "1000"})
+        await stage.start()
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", batch(3))
+        await stage.receiver.wait_for(1)
+        other.default = hang()  # the new receiver hears nothing whole before the kill
+        await stage.call("POST", "/webhook/set/shop", {"url": other.url})
+        await stage.target.kill()
+        other.default = answer()
+        seen = len(other.requests)
+        await stage.start()
+        await stage.drained()
+        assert other.ids[seen:] == ids(batch(3))
+        assert stage.receiver.ids == ["e0"]
 
 
 async def test_during_parking(tmp_path: Path) -> None:
