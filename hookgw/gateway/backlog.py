@@ -80,6 +80,7 @@ class Backlog:
     """
 
     def __init__(self, limits: LimitsSettings, threshold: int, on_crossed: Crossed) -> None:
+        # Infinity for "no limit", so that the checks for every event need no special case.
         self._most = limits.deliveries or math.inf
         self._most_bytes = limits.bytes or math.inf
         self._most_of_one = limits.registration_deliveries or math.inf
@@ -151,9 +152,10 @@ class Backlog:
         tally.size += size
         self.count += count
         self.size += size
+        # Down here, up in `watch`: an append that fails must not report a backlog that never was.
         if tally.is_high and tally.count <= self._normal:
             self._cross(registration, tally)
-        if not tally.count:
+        if not tally.count:  # or registrations that come and go would add up
             del self._tallies[registration]
 
     def watch(self, registrations: Iterable[str]) -> None:

@@ -150,8 +150,10 @@ class InstanceService:
             raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")
         key = token or new_key()
         async with self._registry.changing(name):
+            # Within the lock: two requests may create the same name at once.
             if self._registry.find_instance(name) is not None:
                 raise Forbidden(f"The name {name!r} is taken by another instance.")
+            # Claimed, so that no other instance gets the same chosen token during the write.
             with self._keyring.claiming(key) as key_hash:
                 now = self._clock.wall()
                 instance = Instance(
@@ -180,6 +182,8 @@ class InstanceService:
             instance = self._registry.instance(name)
             await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
             await self._connectors.stop(name)
+            # Registrations before the instance: a kill in between leaves an instance that can be deleted
+            # again, never a registration without an instance.
             for registration in self._registry.of_instance(name):
                 await self._registry.remove(registration)
                 await self._pending.park(registration, "The instance was deleted.")
@@ -198,6 +202,7 @@ class InstanceService:
             instance = self._with_connector(name)
             await self._set_connected(instance, True)
             session = self._connectors.start(instance)
+        # Outside of the lock: a slow network must not block changes of the instance.
         return await self._connectors.wait_for_code(session)
 
     @completes
@@ -242,7 +247,7 @@ class InstanceService:
         async with self._registry.changing(name):
             instance = self._registry.find_instance(name)
             if instance is None or self._connectors.is_running(name):
-                return
+                return  # deleted, or connected again, while this waited for the lock
             try:
                 await self._set_connected(instance, False)
             except StorageUnavailable as error:

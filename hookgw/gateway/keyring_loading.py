@@ -70,6 +70,7 @@ async def open_keyring(
         await store.put_value(_SALT, salt)
     rates = RateLimits(settings.instance_key_rate, settings.global_key_rate, clock.steady)
     keyring = Keyring(salt.encode(), clock.steady, rates)
+    # Instances first: if an instance's chosen token equals a global key, the global key wins.
     for instance in instances:
         keyring.add_instance(instance.name, instance.keys)
     configured = None

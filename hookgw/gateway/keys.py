@@ -75,6 +75,7 @@ class KeyService:
         async with self._registry.changing(scope or GLOBAL_INSTANCE):
             self._check_held(maker)
             now, stored = self._clock.steady(), self._stored(scope)
+            # Expired keys are removed here and nowhere else, so that `list` can show that one has expired.
             kept = tuple(key for key in stored if not key.is_expired(now))
             if scope is None and name == CONFIGURED_KEY:
                 raise Conflict(f"{name!r} is reserved for auth.global_key; choose another name.")
@@ -93,6 +94,7 @@ class KeyService:
             if made.is_expired(now):
                 raise Invalid(f"The key would have expired already: it is {rfc3339(now)} now.")
             _check_lifetime(made, maker.key, "cannot create a key")
+            # On disk before it opens anything: a key that worked must not be gone after a crash.
             await self._put(scope, (*kept, made))
             self._keyring.remove(scope, (key for key in stored if key.is_expired(now)))
             if scope is None:
@@ -134,6 +136,7 @@ class KeyService:
             lasts = self._global.configured is not None or any(key.expires_at is None for key in remaining)
             if scope is None and not lasts:
                 raise Conflict("This is the last global key that never expires: create another one first.")
+            # Here, too: a revoked key must not open anything after a crash.
             await self._put(scope, remaining)
             self._keyring.remove(scope, [revoked])
         logger.info("key revoked", instance=scope, name=name, by=by.key.name)

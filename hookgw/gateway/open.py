@@ -169,6 +169,7 @@ async def open_gateway(
         startable = [
             (found.lane, found.count) for found in waiting if registration_of(found.lane) not in stale
         ]
+        # Before anything appends. Until the dispatcher runs, it ignores commits: pending_lanes was read.
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size)
         metrics.watch_lanes(dispatcher.lanes, clock.steady)
@@ -192,6 +193,8 @@ async def open_gateway(
             metrics=metrics,
         )
         async with trio.open_nursery() as nursery:
+            # In this order: a lane needs deadlines, a re-partition needs lanes to pause, and connectors and
+            # plugins raise events, which need all of it.
             await nursery.start(outbound.run)
             await nursery.start(dispatcher.run, lane_services, startable)
             await nursery.start(pending.run, stale)

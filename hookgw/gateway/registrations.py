@@ -103,6 +103,7 @@ class RegistrationService:
         """
         stored = None
         if create and self._settings.instances.auto_create and self._instances.find(instance) is None:
+            # One commit for both: a crash in between would leave an instance that nobody asked for.
             with suppress(Forbidden):  # another request created it at the same moment
                 stored = (await self._instances.create(instance, webhook=change, label=label)).registration
         if stored is None:
@@ -118,6 +119,7 @@ class RegistrationService:
                 raise Invalid(
                     f"An instance has at most {MOST_REGISTRATIONS} registrations; delete one first."
                 )
+            # The same time for every field of the change; the wall clock, because clients see it.
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
             self._hooks.check_registration(new)
             if old is None:
@@ -152,6 +154,8 @@ class RegistrationService:
         """
         async with self._registry.changing(instance):
             registration = self.get(instance, label)
+            # Removed first: nothing is appended to it after the park. A kill in between leaves deliveries
+            # without a registration; their lane makes them dead letters at the next start.
             await self._registry.remove(registration)
             await self._pending.park(registration, "The registration was deleted.")
 

@@ -26,6 +26,7 @@ class Registry:
         self._registrations: dict[str, Registration] = {}
         self._of_instance: dict[str, dict[str, Registration]] = {}
         self._everywhere: tuple[Registration, ...] = ()
+        # A lock exists only while it is held or awaited: ten thousand instances must not mean as many locks.
         self._locks: dict[str, trio.Lock] = {}
 
     async def load(self, everywhere: Sequence[Registration], operations: Registration | None) -> None:
@@ -77,9 +78,10 @@ class Registry:
         # Removed from memory first, so that no event is accepted for it during the write.
         del self._instances[instance.name]
         try:
+            # A space cannot be in an instance's name, and the id makes it unique for good.
             retired_as = f"{instance.name} {instance.id}"
             await _complete(self._store.remove_instance(instance.name, retired_as=retired_as))
-        except BaseException:
+        except BaseException:  # the disk refused: the instance still exists
             self._instances[instance.name] = instance
             raise
 
@@ -130,6 +132,7 @@ class Registry:
                 :meth:`hookgw.store.protocol.Records.put_registration`.
         """
         if registration.instance == GLOBAL_INSTANCE:
+            # Its record is the configuration: what hookgw changes (a 410) lasts until the next start.
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
@@ -147,7 +150,7 @@ class Registry:
         self._registrations.pop(registration.id, None)
         labels = self._of_instance.get(registration.instance, {})
         labels.pop(registration.label, None)
-        if not labels:
+        if not labels:  # most events are for instances with registrations: `wanting` looks here first
             self._of_instance.pop(registration.instance, None)
 
 

@@ -30,6 +30,7 @@ class Replays:
         self._registry = registry
         self._store = store
         self._nursery: trio.Nursery | None = None
+        # One at a time for each instance: two at once would mix their orders.
         self._replays: dict[str, _Progress] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -101,6 +102,7 @@ class Replays:
         if self._nursery is None:
             raise Unavailable("The gateway is not running.")
         progress = self._replays[instance] = _Progress()
+        # A task of the gateway: a client that goes away does not stop a replay half-way.
         self._nursery.start_soon(self._carry_out, instance, replay, progress)
         await progress.ended.wait()
         if progress.error is not None:
@@ -109,7 +111,7 @@ class Replays:
 
     async def _carry_out(self, instance: str, replay: Replay, progress: _Progress) -> None:
         """Replay to the end, and say in the log what came of it, as the one who asked may be gone."""
-        progress.error = Unavailable(_CLOSING)
+        progress.error = Unavailable(_CLOSING)  # unless it ends otherwise than by cancellation
         query = ReplayQuery(
             instance=instance, state=replay.state, since=replay.since, until=replay.until, kinds=replay.kinds
         )

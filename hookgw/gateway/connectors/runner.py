@@ -133,6 +133,7 @@ class Connectors:
         session = self._sessions.pop(name, None)
         if session is not None:
             session.scope.cancel()
+            # A connector that ignores cancellation must not block the instance for ever.
             with trio.move_on_after(_STOP_TIMEOUT):
                 await session.ended.wait()
             await self._close(session)
@@ -172,6 +173,7 @@ class Connectors:
         finally:
             session.ended.set()
             session.announce()
+        # Not after `stop`, which has removed the session and reports the closed connection itself.
         if self._sessions.get(session.instance) is session:
             del self._sessions[session.instance]
             await self._close(session)

@@ -78,6 +78,7 @@ class OutgoingMessage:
 
     def _refusal(self, error: BaseException) -> HookgwError:
         """Return the error that the caller gets for a connector's failure."""
+        # A connector's own nursery wraps what it raises.
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         if isinstance(error, Invalid | NetworkRefused):

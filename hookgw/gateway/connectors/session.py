@@ -80,6 +80,7 @@ class ConnectorSession:
             sender=self.sender,
         )
         while True:
+            # The same event with the same id: if it was stored after all, the repeat is a duplicate.
             try:
                 await self._accept([event])
             except Unavailable as error:
@@ -102,7 +103,7 @@ class ConnectorSession:
         wuid = more.get("wuid")
         if isinstance(wuid, str):
             self.sender = wuid
-        if state is not ConnectionState.CONNECTING:
+        if state is not ConnectionState.CONNECTING:  # a code is of no use once the connection is open
             self.qr_code = None
         if state is self.state:
             return
@@ -121,5 +122,6 @@ class ConnectorSession:
 
     def announce(self) -> None:
         """Wake the tasks that wait for a change."""
+        # A new event each time: a waiter of the next change must not wake for this one.
         self.changed.set()
         self.changed = trio.Event()

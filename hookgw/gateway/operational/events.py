@@ -67,6 +67,7 @@ class OperationalEvents:
         self._hooks = hooks
         self._metrics = metrics
         self._clock = clock
+        # Both are pure; time and queues are handled here.
         self._lanes = LaneHealth()
         self._dead = DeadLetterDigest()
         self._held_back = trio.Event()
@@ -199,6 +200,7 @@ class OperationalEvents:
     def _raise(
         self, event_kind: str, registration_id: str, registration: Registration | None, /, **more: Any
     ) -> None:
+        # Logged in any case: an operator without plugins and without a URL reads it there.
         logger.info("operational event", event_kind=event_kind, registration=registration_id, **more)
         if registration_id == OPERATIONS_ID:
             return
@@ -239,12 +241,14 @@ class OperationalEvents:
         rule = lane_rule(registration)
         appends = [Append(event, ((registration.id, rule.lane(event)),)) for event in events]
         while True:
+            # Retried as a batch: a part of it on disk would be a duplicate, which append reports.
             try:
                 await append(appends)
             except StorageUnavailable as error:
                 if self._closing.is_set():
                     logger.warning("operational events lost", count=len(events), reason=str(error))
                     return
+                # Ends early at shutdown, which then tries once more.
                 with trio.move_on_after(error.retry_after):
                     await self._closing.wait()
             else:

@@ -38,6 +38,7 @@ class LaneHealth:
             The failures that this attempt ended, if they had been reported.
         """
         if attempt.outcome is Outcome.DELIVERED:
+            # The check first: this is called for every delivery, and lanes rarely fail.
             ended = self._failing.pop(lane, None) if self._failing else None
             return ended if ended is not None and ended.is_reported else None
         if attempt.outcome in _FAILURES:

@@ -47,9 +47,10 @@ class EventQueue:
         """Send queued events in batches, until cancelled."""
         while True:
             await self._arrived.wait()
-            self._arrived = trio.Event()
+            self._arrived = trio.Event()  # before the loop, so that an event put during it is not missed
             while self._waiting:
                 batch = list(islice(self._waiting, BATCH))
+                # Removed only after they are sent: a cancelled send leaves them, and `is_empty` is false.
                 await send(batch)
                 for _ in batch:
                     self._waiting.popleft()
