@@ -20,13 +20,15 @@ from tests.store.conformance.engines import ENGINES, Engine
 from tests.store.support import AT, attempt, event, pending
 
 REGISTRATIONS = st.sampled_from(["reg_1", "reg_2"])
+# What is there before the first step, so that most steps find something to change.
+FIRST = ("append", [(number, ["reg_1", "reg_2"][: 1 + number % 2]) for number in range(8)])
 NUMBERS = st.integers(0, 30)
 """Which of the deliveries ever appended, counted round."""
 
 STEPS = st.one_of(
     st.tuples(
         st.just("append"),
-        st.lists(st.tuples(st.integers(0, 12), st.lists(REGISTRATIONS, max_size=3)), max_size=6),
+        st.lists(st.tuples(st.integers(6, 16), st.lists(REGISTRATIONS, max_size=3)), max_size=6),
     ),
     st.tuples(
         st.just("settle"),
@@ -239,6 +241,7 @@ def show(delivery: Delivery) -> object:
 
 async def run(engine: Engine, steps: list[Any]) -> None:
     model = Model()
+    steps = [FIRST, *steps]
     while steps:
         async with engine.open() as store:
             store.subscribe(model)
@@ -253,7 +256,7 @@ async def run(engine: Engine, steps: list[Any]) -> None:
 @pytest.mark.parametrize("engine_name", ENGINES)
 def test_a_store_is_what_a_dictionary_would_be(engine_name: str) -> None:
     @settings(max_examples=50, deadline=None)
-    @given(st.lists(STEPS, max_size=20))
+    @given(st.lists(STEPS, min_size=5, max_size=20))
     def check(steps: list[Any]) -> None:
         with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as monkeypatch:
             engine: Engine = ENGINES[engine_name](Path(folder), monkeypatch)
