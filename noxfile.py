@@ -1,6 +1,6 @@
-"""What is checked before a change goes in. Plain ``nox`` runs what CI does: all that takes minutes at most.
+"""The checks that every change must pass. Plain ``nox`` runs what CI runs: eight minutes on two cores.
 
-``nox -l`` lists the sessions. What follows ``--`` goes to pytest: ``nox -s tests-3.12 -- -k lane``.
+``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests-3.12 -- -k lane``.
 """
 
 from __future__ import annotations
@@ -16,28 +16,34 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2025.2.9"
-nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", "tests"]
 nox.options.reuse_venv = "yes"
 nox.options.download_python = "never"
 nox.options.error_on_missing_interpreters = False
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
+# Each Python runs the tests once: the lowest in ``minimums``, the others in ``tests``.
+OTHERS = [f"tests-{version}" for version in PYTHONS[1:]]
+nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", *OTHERS]
 NOT_ASKED = [
     "ASYNC9",  # optional: a checkpoint on every path of every function
     "ASYNC114",  # would have every startable function listed by name
     "ASYNC124",  # a fake or a hook is async because its caller awaits it
     "ASYNC127",  # httpx is what plugins and transports share
 ]
-ON_ALL_CORES = ("-n", "auto")
+# Some tests take a hundred times as long as others, so a worker that is done takes tests from another.
+ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
+# Random examples of the HTTP interface, which do not depend on the Python: only the run that measures
+# coverage tries the usual 60.
+FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
 SLOW = ("tests/e2e", "tests/crash", "tests/soak", "tests/bench")
 
 
 def show_every_python() -> None:
-    """Put every Python of this machine within nox's reach.
+    """Let nox find every Python of this machine.
 
-    pyenv's ``python3.12`` only works where that version is switched on, and the Python that runs nox
-    need not be on the path. Without this, versions that are there would be passed over.
+    pyenv's ``python3.12`` fails where pyenv has not switched that version on, and the Python that runs nox
+    may be missing from PATH. Without this, nox would skip installed versions.
     """
     os.environ["PATH"] += os.pathsep + str(Path(sys.base_prefix, "bin"))
     if shutil.which("pyenv") is None:
@@ -49,7 +55,7 @@ def show_every_python() -> None:
 
 
 def pyenv(*arguments: str) -> list[str]:
-    """The versions that a command of pyenv names; none where it fails."""
+    """Return the versions in the output of a pyenv command, or nothing if the command fails."""
     answer = subprocess.run(["pyenv", *arguments], capture_output=True, text=True, check=False)
     return re.findall(r"[^\s:]+", answer.stdout) if answer.returncode == 0 else []
 
@@ -58,7 +64,7 @@ show_every_python()
 
 
 def install(session: nox.Session, group: str, *options: str) -> None:
-    """Install hookgw, so that changes take effect at once, and the tools of a dependency group."""
+    """Install hookgw (editable) and a dependency group."""
     session.install("--quiet", "-e", ".", *nox.project.dependency_groups(PROJECT, group), *options)
 
 
@@ -75,30 +81,39 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check the types of everything (mypy, strict)."""
+    """Check all types (mypy, strict)."""
     install(session, "types")
     session.run("mypy")
 
 
+def run_tests(session: nox.Session, *command: str, env: dict[str, str] | None = None) -> None:
+    """Run all tests but the slow ones: on all cores, or as the session's arguments for pytest say."""
+    ignored = [f"--ignore={folder}" for folder in SLOW]
+    session.run(*command, *ignored, *(session.posargs or ON_ALL_CORES), env=env)
+
+
 @nox.session(python=PYTHONS[0])
 def minimums(session: nox.Session) -> None:
-    """Run the tests with the lowest versions that pyproject.toml allows, on the lowest Python."""
+    """Run the tests on the lowest Python, with the lowest versions that pyproject.toml allows."""
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     install(session, "test", "-c", str(constraints))
-    ignored = [f"--ignore={folder}" for folder in SLOW]
-    session.run("pytest", "-q", *ignored, *(session.posargs or ON_ALL_CORES))
+    run_tests(session, "pytest", "-q", env=FEW_EXAMPLES)
 
 
 @nox.session
 def e2e(session: nox.Session) -> None:
-    """Drive the server as a process of its own, over HTTP and the command line alone."""
+    """Test the server as a separate process, over HTTP and the command line only."""
     install(session, "test")
-    session.run("pytest", "tests/e2e", *session.posargs)
+    session.run("pytest", "tests/e2e", *(session.posargs or ON_ALL_CORES))
 
 
 def take_option(session: nox.Session, name: str, variable: str) -> tuple[dict[str, str], list[str]]:
-    """An option of a session as the variable that its tests read, and what is left for pytest."""
+    """Take an option out of the session's arguments.
+
+    Returns:
+        The environment variable that hands its value to the tests, and the remaining arguments, for pytest.
+    """
     parser = argparse.ArgumentParser(session.name)
     parser.add_argument(f"--{name}", dest="value", help=f"sets {variable}")
     known, rest = parser.parse_known_args(session.posargs)
@@ -107,38 +122,39 @@ def take_option(session: nox.Session, name: str, variable: str) -> tuple[dict[st
 
 @nox.session
 def crash(session: nox.Session) -> None:
-    """Kill the server 20 times at random moments under load, and account for every event.
+    """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 
-    ``nox -s crash -- --rounds 100`` kills it more often. Chosen moments come first.
+    ``nox -s crash -- --rounds 100`` kills it more often. With arguments, the tests run one after the other,
+    and the figures of the account are printed.
     """
     install(session, "test")
     env, rest = take_option(session, "rounds", "HOOKGW_CRASH_ROUNDS")
-    session.run("pytest", "tests/crash", "-s", *rest, env=env)
+    session.run("pytest", "tests/crash", *(("-s", *rest) if session.posargs else ON_ALL_CORES), env=env)
 
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Run the tests on every supported Python that is here.
+    """Run the tests on every supported Python that is installed, with the newest versions of everything.
 
-    On the lowest, nine branches in ten must be covered: measuring that costs half as much again.
+    The newest Python measures coverage, in the workers and in the processes that tests start. That takes
+    almost twice the time, so only one run does it.
     """
     install(session, "test")
-    command = ["pytest", *(f"--ignore={folder}" for folder in SLOW), *session.posargs]
-    if session.python != PYTHONS[0] or session.posargs:
-        session.run(*command, *(() if session.posargs else ON_ALL_CORES))
+    if session.posargs or session.python != PYTHONS[-1]:
+        run_tests(session, "pytest", env=None if session.posargs else FEW_EXAMPLES)
         return
-    data = {"COVERAGE_FILE": str(Path(session.create_tmp(), "coverage"))}
+    data = {"COVERAGE_FILE": str(Path(session.create_tmp(), "coverage").resolve())}
     session.run("coverage", "erase", env=data)
-    session.run("coverage", "run", "-m", *command, env=data)
+    run_tests(session, "coverage", "run", "-m", "pytest", env=data)
     session.run("coverage", "combine", "--quiet", env=data)
     session.run("coverage", "report", env=data)
 
 
 @nox.session(default=False)
 def soak(session: nox.Session) -> None:
-    """Random faults, kills, resends and replays under constant load, then an account of every event.
+    """Cause random faults, kills, resends and replays under constant load; account for every event.
 
-    ``nox -s soak -- --minutes 10``; one minute by default.
+    It takes one minute; ``nox -s soak -- --minutes 10`` takes ten.
     """
     install(session, "test")
     env, rest = take_option(session, "minutes", "HOOKGW_SOAK_MINUTES")
@@ -147,9 +163,10 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def security(session: nox.Session) -> None:
-    """Try hostile input by the family on a running gateway: a table, and 1 where anything surprises.
+    """Send families of hostile input to a running gateway and print a table of what it did.
 
-    ``nox -s security -- --write`` puts the table into docs/security.md.
+    The exit code is 1 if anything differs from what is expected. ``nox -s security -- --write`` updates the
+    table in docs/security.md.
     """
     install(session, "test")
     session.run("python", "-m", "tests.security", *session.posargs)
@@ -157,9 +174,9 @@ def security(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def properties(session: nox.Session) -> None:
-    """Try the properties of the HTTP interface for longer than every run of the tests does.
+    """Test the properties of the HTTP interface with 600 random examples instead of 60: some minutes.
 
-    ``nox -s properties -- --examples 600`` (the default) takes minutes: ten times what the tests try.
+    ``nox -s properties -- --examples 6000`` tries more.
     """
     install(session, "test")
     env, rest = take_option(session, "examples", "HOOKGW_EXAMPLES")
@@ -168,10 +185,10 @@ def properties(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def fuzz(session: nox.Session) -> None:
-    """Look for input that breaks a promise, guided by coverage: three and a half minutes for all targets.
+    """Fuzz all parsers of untrusted input, guided by coverage: three and a half minutes for all targets.
 
-    ``nox -s fuzz -- --seconds 60 url host`` takes a minute for each of these two; ``--keep`` adds what
-    reaches something new to the corpus, which every run of the tests tries.
+    ``nox -s fuzz -- --seconds 60 url host`` fuzzes these two for a minute each. ``--keep`` adds input that
+    reaches new code to the corpus, which every run of the tests tries.
     """
     install(session, "fuzz")
     session.run("python", "-m", "tests.fuzz", *session.posargs)
@@ -179,10 +196,10 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def contract(session: nox.Session) -> None:
-    """Try a running gateway against its own ``/openapi.json`` (schemathesis): about two minutes.
+    """Test a running gateway against its own ``/openapi.json`` with schemathesis: about two minutes.
 
-    ``nox -s contract -- --seed 7 --max-examples 200`` tries other requests, and more of them; what follows
-    ``--`` goes to ``schemathesis run``.
+    Arguments go to ``schemathesis run``: ``nox -s contract -- --seed 7 --max-examples 200`` sends other
+    requests, and more of them.
     """
     install(session, "contract")
     session.run("python", "-m", "tests.contract", *session.posargs)
@@ -190,6 +207,6 @@ def contract(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Measure the speed, each figure beside its reference in the same run."""
+    """Measure the speed, and print each figure beside a reference from the same run."""
     install(session, "test")
     session.run("python", "-m", "tests.bench", *session.posargs)

@@ -1,14 +1,23 @@
-"""What holds for all tests: none of them asks a name server, and sockets have short paths."""
+"""Set up all tests: no name servers, short paths of sockets, nothing slow that every gateway would repeat."""
 
 from __future__ import annotations
 
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+from hookgw.plugins import discovery
+
+# A busy machine makes any test slow, so Hypothesis must not fail one for its time.
+settings.register_profile("hookgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hookgw")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,6 +33,25 @@ def _no_name_servers() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", getaddrinfo)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _distributions_read_once() -> Iterator[None]:
+    """Look for plugins among the installed distributions once for each ``sys.path``.
+
+    Hundreds of tests open a gateway, and each would read the files of every distribution again (10 ms).
+    """
+    found: dict[tuple[str, ...], metadata.EntryPoints] = {}
+
+    def known(group: str) -> metadata.EntryPoints:
+        path = (group, *sys.path)
+        if path not in found:
+            found[path] = metadata.entry_points(group=group)
+        return found[path]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(discovery, "entry_points", known)
         yield
 
 

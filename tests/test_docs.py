@@ -1,4 +1,4 @@
-"""The written word is held to the code: the example file, the reference, and the command for the tests."""
+"""The documentation matches the code: the example file, the reference, links, named tests and named paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEST_COMMAND = "python3 -m venv .venv && .venv/bin/pip install nox && .venv/bin/
 
 
 def sections(kind: type[Section] = Settings, path: str = "") -> dict[str, str]:
-    """The paths of the sections, by the names of their classes."""
+    """Return the paths of the sections, by class name."""
     found = {kind.__name__: path}
     for field in msgspec.structs.fields(kind):
         if isinstance(field.type, type) and issubclass(field.type, Section):
@@ -33,7 +33,7 @@ def sections(kind: type[Section] = Settings, path: str = "") -> dict[str, str]:
 
 
 def meanings() -> dict[str, str]:
-    """What the string under each key in settings.py says, by the path of the key."""
+    """Return the docstring of each key in settings.py, by the path of the key."""
     found, paths = {}, sections()
     for node in ast.parse(inspect.getsource(hookgw.config.settings)).body:
         if isinstance(node, ast.ClassDef) and node.name in paths:
@@ -48,14 +48,13 @@ MEANINGS = meanings()
 
 
 def shown(default: object) -> str:
-    """A default as the reference writes it."""
+    """Return a default in the notation of the reference."""
     if isinstance(default, tuple):
         return f"[{', '.join(map(shown, default))}]"
     return {"": '""', "None": "null", "True": "true", "False": "false"}.get(str(default), str(default))
 
 
 keys = pytest.mark.parametrize("key", KEYS, ids=lambda key: key.path)
-"""Runs a test once for every key."""
 
 
 def test_every_key_has_a_meaning() -> None:
@@ -89,20 +88,19 @@ def test_the_reference_has_every_key_with_its_default_and_meaning(key: KeyInfo) 
     assert REFERENCE.read_text().splitlines().count(row) == 1
 
 
-def test_the_reference_has_no_key_that_is_none() -> None:
+def test_the_reference_has_only_existing_keys() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \| `[^|]*` \|", REFERENCE.read_text(), re.MULTILINE)
     assert set(rows) == {key.path for key in KEYS}
 
 
 def test_every_override_in_the_reference_works() -> None:
-    """All variables that the table names are taken together."""
     found = re.findall(r"^\| `(HOOKGW_\w+)=(.+?)` \|", REFERENCE.read_text(), re.MULTILINE)
     assert len(found) >= 5
     for name, text in found:
         load_settings(None, {name: text.strip("'")})
 
 
-def test_the_reference_tells_how_a_variable_is_named() -> None:
+def test_the_reference_names_the_variables_of_some_keys() -> None:
     text = REFERENCE.read_text()
     for path in ("server.bind", "log.level", "auth.global_key", "global_webhooks"):
         assert variable_of(path) in text
@@ -117,19 +115,19 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md")
 
 
 @pytest.mark.parametrize("name", [*PAGES, "plugins/README.md"])
-def test_links_between_the_pages_lead_somewhere(name: str) -> None:
+def test_links_between_pages_lead_to_a_file(name: str) -> None:
     page = ROOT / name
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
 def anchor(heading: str) -> str:
-    """What a heading is called in links, by GitHub's rule."""
+    """Return the anchor of a heading, by GitHub's rule."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 @pytest.mark.parametrize("name", [*PAGES, "plugins/README.md"])
-def test_links_into_pages_name_a_heading(name: str) -> None:
+def test_links_into_pages_lead_to_a_heading(name: str) -> None:
     page = ROOT / name
     lost = []
     for file, wanted in re.findall(r"\]\(([^):\s#]*\.md)?#([^)\s]+)\)", page.read_text("utf-8")):
@@ -137,6 +135,20 @@ def test_links_into_pages_name_a_heading(name: str) -> None:
         headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
         lost += [wanted] if wanted not in map(anchor, headings) else []
     assert lost == []
+
+
+PACKAGES = sorted(path.name for path in (ROOT / "hookgw").iterdir() if (path / "__init__.py").exists())
+PATH = re.compile(rf"(?<![\w./:-])(?:hookgw|tests|plugins|docs|{'|'.join(PACKAGES)})/[\w./-]*[\w/]")
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_paths_in_the_pages_for_developers_exist(name: str) -> None:
+    """Paths in the diagrams begin below ``hookgw/``."""
+    paths = PATH.findall((ROOT / name).read_text("utf-8"))
+    assert len(paths) >= 5
+    assert [
+        path for path in paths if not (ROOT / path).exists() and not (ROOT / "hookgw" / path).exists()
+    ] == []
 
 
 GUARANTEES = ROOT / "docs" / "guarantees.md"
@@ -150,7 +162,7 @@ def named_tests(page: Path) -> list[tuple[str, str]]:
 NAMED_TESTS = named_tests(GUARANTEES)
 
 
-def test_the_guarantees_name_their_tests() -> None:
+def test_every_guarantee_names_its_test() -> None:
     promises = re.findall(
         r"^\| (?!promise|outcome|---)[^|]+\| `tests/", GUARANTEES.read_text("utf-8"), re.MULTILINE
     )
@@ -158,12 +170,12 @@ def test_the_guarantees_name_their_tests() -> None:
 
 
 def test_every_defence_names_its_test() -> None:
-    section = SECURITY.read_text("utf-8").partition("## What is defended")[2].partition("\n## ")[0]
+    section = SECURITY.read_text("utf-8").partition("## Defences")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (?!attack|---).*\|$", section, re.MULTILINE)
     assert len(rows) == len(named_tests(SECURITY)) >= 25
 
 
 @pytest.mark.parametrize(("file", "test"), [*NAMED_TESTS, *named_tests(SECURITY)])
-def test_a_test_that_holds_a_guarantee_is_there(file: str, test: str) -> None:
+def test_every_named_test_exists(file: str, test: str) -> None:
     defined = ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
     assert test in {node.name for node in defined if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}

@@ -11,10 +11,10 @@ from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance
+from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.models.units import Duration
-from hookgw.models.userinfo import MASK, with_masked_user
 from hookgw.store import DeliveryReport, DeliverySummary
 
 

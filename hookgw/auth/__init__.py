@@ -1,1 +1,1 @@
-"""Keys, limits on callers, and the address a request came from."""
+"""Keys, limits on callers, and client addresses."""

@@ -1,4 +1,4 @@
-"""Who gets in: the keyring, with what limits those who show keys."""
+"""Authentication: the keyring, and the limits on callers that show keys."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hookgw.models.errors import TooManyRequests
 
 
 class Authenticator:
-    """Looks at the key of every request.
+    """Checks the key of every request.
 
     Args:
-        keyring: knows the keys.
+        keyring: the known keys.
         settings: the limit of failed attempts.
-        now: a clock that does not jump, in seconds.
-        limited: called with the name of the limit for each request that one refuses.
+        now: a monotonic clock, in seconds.
+        on_limited: called with the name of the limit for each request that a limit refuses.
     """
 
     def __init__(
@@ -25,23 +25,19 @@ class Authenticator:
         keyring: Keyring,
         settings: AuthSettings,
         now: Callable[[], float],
-        limited: Callable[[str], None],
+        on_limited: Callable[[str], None],
     ) -> None:
         self._keyring = keyring
-        self._limited = limited
+        self._on_limited = on_limited
         limit = settings.failed_attempts
-        self._attempts = FailedKeyLimiter(limit, settings.failed_window, now) if limit else None
+        self._failed_keys = FailedKeyLimiter(limit, settings.failed_window, now) if limit else None
 
     def authenticate(self, key: str | None, address: str | None) -> KeyHolder | None:
-        """Whose key a request has.
+        """Return the holder of a request's key, or ``None`` if the key is missing, unknown or expired.
 
         Args:
-            key: what it shows. Nothing, or an empty key, is no attempt, and does not count as a failed one.
-            address: where it comes from; ``None`` over a Unix socket, whose callers are not limited by their
-                failures: the file's mode says who they are.
-
-        Returns:
-            Its holder; ``None`` where it has none, or one that nobody knows.
+            key: the key that the request shows. No key, or an empty one, does not count as a failed attempt.
+            address: the client's IP address; ``None`` over a Unix socket.
 
         Raises:
             TooManyRequests: too many wrong keys came from that address, or too many requests with that key.
@@ -49,18 +45,16 @@ class Authenticator:
         if not key:
             return None
         holder = self._keyring.find(key)
-        if self._attempts is not None and address is not None:
-            self._check_attempt(self._attempts, address, holder)
+        # Over a Unix socket failures are not limited: the file's mode decides who may connect.
+        if self._failed_keys is not None and address is not None:
+            try:
+                self._failed_keys.check(address, holder)
+            except TooManyRequests:
+                self._on_limited("failed_attempts")
+                raise
         if holder is not None and holder.bucket is not None:
             wait = holder.bucket.take()
             if wait:
-                self._limited("key_rate")
-                raise TooManyRequests("This key makes too many requests; wait.", retry_after=wait)
+                self._on_limited("key_rate")
+                raise TooManyRequests("This key makes too many requests. Retry later.", retry_after=wait)
         return holder
-
-    def _check_attempt(self, attempts: FailedKeyLimiter, address: str, holder: KeyHolder | None) -> None:
-        try:
-            attempts.check(address, holder)
-        except TooManyRequests:
-            self._limited("failed_attempts")
-            raise

@@ -1,4 +1,4 @@
-"""Whose a request is, as far as addresses tell. No I/O."""
+"""The client that a request comes from, as far as addresses can tell. No I/O."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 
 from hookgw.config.settings import UNIX
 
-_HOST_BITS = 64
+# A provider gives one customer at least a /64, so single IPv6 addresses would not limit anyone.
+_CLIENT_BITS = 64
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
 
 
 def rate_limit_key(address: str) -> str:
-    """What a limit on one caller counts by: an IPv4 address; an IPv6 address's /64, which one caller has.
+    """Return the key by which limits count a client: an IPv4 address, or the /64 of an IPv6 address.
 
     Args:
-        address: as a socket names it, perhaps with a zone. What is no address is a source of its own.
+        address: as a socket names it, perhaps with a zone. Text that is not an address is returned unchanged.
     """
     try:
         parsed = _parse(address)
@@ -24,20 +25,20 @@ def rate_limit_key(address: str) -> str:
         return address
     if isinstance(parsed, IPv4Address):
         return str(parsed)
-    return str(IPv6Network((int(parsed) >> _HOST_BITS << _HOST_BITS, _HOST_BITS)))
+    return str(IPv6Network((int(parsed) >> _CLIENT_BITS << _CLIENT_BITS, _CLIENT_BITS)))
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address:
-    """An address without its zone; an IPv4 address that is mapped into IPv6 is that IPv4 address."""
     address = ip_address(text.partition("%")[0])
+    # A socket on :: reports IPv4 clients as ::ffff:a.b.c.d. All of them share one /64.
     return getattr(address, "ipv4_mapped", None) or address
 
 
 class TrustedProxies:
-    """The proxies whose word counts when they name the client that they speak for.
+    """The proxies that may name the client for which they forward a request.
 
     Args:
-        entries: networks, and ``unix`` for whoever connects to a Unix socket.
+        entries: networks, and ``unix`` for every peer on a Unix socket.
     """
 
     def __init__(self, entries: Sequence[str]) -> None:
@@ -45,7 +46,7 @@ class TrustedProxies:
         self._networks = [ip_network(entry) for entry in entries if entry != UNIX]
 
     def trusts(self, peer: str | None) -> bool:
-        """Whether a peer is one of them; ``None`` is a peer on a Unix socket."""
+        """Return whether a peer is a trusted proxy; ``None`` is a peer on a Unix socket."""
         if peer is None:
             return self._trusts_unix
         try:
@@ -57,33 +58,32 @@ class TrustedProxies:
         return any(address in network for network in self._networks)
 
     def client_of(self, peer: str | None, forwarded: Iterable[str]) -> str | None:
-        """The client that a request comes from.
-
-        Each proxy appends whom it heard the request from, so the list is believed from its right end, as
-        far as those named there are trusted too. The first one that is not is the client.
+        """Return the address of the client that a request comes from.
 
         Args:
-            peer: who is connected.
+            peer: the other end of the connection; ``None`` on a Unix socket.
             forwarded: the values of the ``x-forwarded-for`` headers, in their order.
 
         Returns:
-            its address; the peer where the peer is not trusted, or where what counts is no list of addresses.
+            The client's address. The peer, if it is not trusted or the relevant part of the header is
+            invalid.
         """
         if not self.trusts(peer):
             return peer
         client = peer
+        # Each proxy appends the address from which it got the request. So the list is trustworthy from its
+        # right end to the first address that is not a trusted proxy; the client may have written everything
+        # left of it.
         for entry in reversed(",".join(forwarded).split(",")):
+            text = entry.strip(" \t")
+            # Some proxies add the port: 192.0.2.1:4711, [2001:db8::1]:4711.
+            if match := _WITH_PORT.fullmatch(text):
+                text = match[1] or match[2]
             try:
-                address = _parse(_without_port(entry.strip(" \t")))
+                address = _parse(text)
             except ValueError:
                 return peer
             client = str(address)
             if not self._contains(address):
                 break
         return client
-
-
-def _without_port(entry: str) -> str:
-    """Some proxies add the port: ``192.0.2.1:4711``, ``[2001:db8::1]:4711``."""
-    match = _WITH_PORT.fullmatch(entry)
-    return (match[1] or match[2]) if match else entry

@@ -1,13 +1,9 @@
-"""Failed attempts to show a key, limited per source address: in memory, and bounded. No I/O.
+"""Limits failed attempts to show a key, per client address. In memory and bounded. No I/O.
 
-Once an address has failed too often, it has to wait for the end of a window. Meanwhile a right key from
-there is refused like a wrong one, or the limit would be none: a guesser could go on and look for the one
-guess that is not refused. The exception are keys that were used from that address before. So one program with
-a wrong key does not lock out the others that share its address (a household, a container network, a
-proxy); what a guesser behind the same address gains is that he can go on to guess those few keys.
-
-What is tried while the address waits does not count, and does not make it wait longer: each window
-begins with room for keys that were not seen there yet.
+After too many failures, an address has to wait for the end of a window. Keys that were used from that address
+before are exempt, so that one program with a wrong key does not lock out the others behind its address (a
+household, a container network, a proxy). A guesser behind the same address may go on guessing those few keys,
+and gains nothing else.
 """
 
 from __future__ import annotations
@@ -21,18 +17,17 @@ from hookgw.auth.client_address import rate_limit_key
 from hookgw.auth.keyring import KeyHolder
 from hookgw.models.errors import TooManyRequests
 
-logger = structlog.get_logger("hookgw.attempts")
+logger = structlog.get_logger("hookgw.auth")
 
 MAX_SOURCES = 10_000
-"""The most addresses that are counted at once. Beyond it the oldest window is forgotten: who has so many
-addresses has as many windows anyway."""
-_source_of = lru_cache(maxsize=1024)(rate_limit_key)
-"""Requests come from the same addresses again and again, and reading one costs more than all else here."""
+"""Addresses that are counted at once. Beyond it the oldest window is dropped: an attacker with more addresses
+has as many windows anyway."""
+
+# The same addresses come again and again, and parsing one costs more than everything else here.
+_cached_rate_limit_key = lru_cache(maxsize=1024)(rate_limit_key)
 
 
 class _Window:
-    """Counts the failures of one source until a time."""
-
     __slots__ = ("failures", "until")
 
     def __init__(self, until: float) -> None:
@@ -41,56 +36,51 @@ class _Window:
 
 
 class FailedKeyLimiter:
-    """The failures of each source address.
+    """Counts the failed attempts of each client address.
 
     Args:
-        limit: how many an address may have in a window.
-        window: its length in seconds, from the first failure.
-        now: a clock that does not jump, in seconds.
+        limit: failures that an address may have in a window.
+        window: seconds from the first failure to the end of the window.
+        now: a monotonic clock, in seconds.
     """
 
     def __init__(self, limit: int, window: float, now: Callable[[], float]) -> None:
         self._limit = limit
         self._length = window
         self._now = now
+        # All windows have the same length, so insertion order is the order in which they end.
         self._windows: dict[str, _Window] = {}
-        """The oldest first, since all are equally long."""
 
     def check(self, address: str, holder: KeyHolder | None) -> None:
-        """Take note of an attempt.
+        """Count an attempt.
 
         Args:
-            address: where it came from: an IP address.
-            holder: whose key was shown; ``None`` for nobody's.
+            address: the client's IP address.
+            holder: the holder of the key that was shown; ``None`` if the key is wrong.
 
         Raises:
-            TooManyRequests: that address has failed too often, and the key was not used from there before.
+            TooManyRequests: the address failed too often, and the key was not used from there before.
         """
-        source = _source_of(address)
+        source = _cached_rate_limit_key(address)
         if holder is not None and source in holder.sources:
             return
-        window = self._windows.get(source)
-        if window is not None and window.failures >= self._limit and (wait := window.until - self._now()) > 0:
-            raise TooManyRequests("Too many wrong keys came from this address; wait.", retry_after=wait)
-        if holder is None:
-            self._count(source, window)
-        else:
+        now, window = self._now(), self._windows.get(source)
+        # A right key is refused like a wrong one. Otherwise a guesser could go on, and look for the one guess
+        # that is not refused. Refused attempts do not count, so each window has room for a key that is right.
+        if window is not None and window.failures >= self._limit and (wait := window.until - now) > 0:
+            raise TooManyRequests("Too many wrong keys from this address. Retry later.", retry_after=wait)
+        if holder is not None:
             holder.note_used_from(source)
-
-    def _count(self, source: str, window: _Window | None) -> None:
-        now = self._now()
+            return
         if window is None or window.until <= now:
+            # Removed first: assigning to an existing key would keep its place in the order.
             self._windows.pop(source, None)
-            self._make_room(now)
+            while self._windows:
+                oldest_source, oldest = next(iter(self._windows.items()))
+                if oldest.until > now and len(self._windows) < MAX_SOURCES:
+                    break
+                del self._windows[oldest_source]
             window = self._windows[source] = _Window(now + self._length)
         window.failures += 1
         if window.failures == self._limit:
             logger.warning("too many wrong keys", source=source, seconds=round(window.until - now))
-
-    def _make_room(self, now: float) -> None:
-        """Forget the windows that are over, and the oldest of all where there are too many."""
-        while self._windows:
-            source, oldest = next(iter(self._windows.items()))
-            if oldest.until > now and len(self._windows) < MAX_SOURCES:
-                return
-            del self._windows[source]

@@ -1,8 +1,8 @@
-"""Keys: who a caller is and what it may touch. No I/O.
+"""API keys in memory: who a caller is. No I/O.
 
-A key is known by its keyed hash alone, and the salt of that hash is the installation's own. A caller
-cannot steer the hash of a guess, so how long a look-up of it takes says nothing about the keys in the
-table: no comparison of secrets takes place whose time could leak.
+Only keyed hashes of keys are kept, with a salt of this installation. A caller cannot choose the hash of a
+guess, so the time that a lookup in the table takes reveals nothing about the keys in it. No secrets are
+compared.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from hookgw.models.errors import Forbidden
 
 CONFIGURED_KEY = "configuration"
 """The name of the global key of the settings; no other key can have it."""
-SOURCES_OF_A_KEY = 16
-"""How many places are remembered of one key."""
+MAX_SOURCES_PER_KEY = 16
+"""Client addresses that are remembered for one key."""
 
 
 class KeyHolder:
-    """Who holds a key, as long as the key is in the ring.
+    """The holder of a key, as long as the key is in the ring.
 
     Attributes:
-        principal: what the key opens.
-        key: what is kept of it.
-        bucket: limits its requests, if anything does.
-        sources: from where it was used lately, see ``source_of``; kept in memory alone.
+        principal: what the key may touch.
+        key: the stored record of the key.
+        bucket: limits the key's requests; ``None`` for no limit.
+        sources: the ``rate_limit_key`` of recent clients, the oldest first; in memory only.
     """
 
     __slots__ = ("bucket", "key", "principal", "sources")
@@ -42,14 +42,14 @@ class KeyHolder:
         self.sources: dict[str, None] = {}
 
     def note_used_from(self, source: str) -> None:
-        """Take note that it was used from there; of too many sources the one known longest is forgotten."""
-        if len(self.sources) >= SOURCES_OF_A_KEY:
+        """Remember that the key was used from a source; with too many of them, forget the oldest."""
+        if len(self.sources) >= MAX_SOURCES_PER_KEY:
             del self.sources[next(iter(self.sources))]
         self.sources[source] = None
 
 
 def new_key() -> str:
-    """A fresh key of 192 random bits."""
+    """Return a new key of 192 random bits."""
     return secrets.token_urlsafe(24)
 
 
@@ -57,12 +57,13 @@ class Keyring:
     """The hashes of all keys.
 
     Args:
-        salt: random bytes of the installation, kept with its data.
-        now: the time by which keys expire, in seconds since the epoch.
+        salt: random bytes of this installation, stored with its data.
+        now: wall-clock time in seconds since the epoch, by which keys expire.
         rates: limits the requests of each key.
     """
 
     def __init__(self, salt: bytes, now: Callable[[], float], rates: RateLimits) -> None:
+        # The salt is hashed once; each lookup copies this state, which costs a quarter less than a new HMAC.
         self._salted = hmac.new(salt, digestmod=hashlib.sha256)
         self._now = now
         self._rates = rates
@@ -70,18 +71,20 @@ class Keyring:
         self._claimed: set[str] = set()
 
     def hash(self, key: str) -> str:
-        """The keyed hash under which a key is stored."""
+        """Return the keyed hash under which a key is stored."""
         salted = self._salted.copy()
+        # A header may contain bytes that are not UTF-8. They arrive as lone surrogates, and must not raise.
         salted.update(key.encode("utf-8", "surrogatepass"))
         return salted.hexdigest()
 
     def add_global(self, key: Key) -> None:
-        """Let a key do everything, even where an instance has the same one."""
+        """Add a global key. It wins over an instance's key with the same hash."""
         self._holders[key.hash] = self._holder(GLOBAL, key)
 
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
-        """Let keys do what concerns the instance; what somebody has already stays his."""
+        """Add keys of an instance, except those that another holder already has."""
         for key in keys:
+            # An instance must not take over the key of another by storing a record with the same hash.
             if key.hash not in self._holders:
                 self._holders[key.hash] = self._holder(Principal(instance), key)
 
@@ -90,7 +93,7 @@ class Keyring:
         return KeyHolder(principal, key, self._rates.bucket(principal.instance, group))
 
     def remove(self, instance: str | None, keys: Iterable[Key]) -> None:
-        """Forget keys of an instance, or global ones (``None``); what is somebody else's stays."""
+        """Remove keys of an instance, or global keys (``None``); keys of other holders stay."""
         for key in keys:
             holder = self._holders.get(key.hash)
             if holder is not None and holder.principal.instance == instance:
@@ -98,17 +101,19 @@ class Keyring:
 
     @contextmanager
     def claiming(self, key: str) -> Iterator[str]:
-        """Keep a new key from being given to anybody else for the length of a block.
+        """Reserve a new key for the length of a block, in which the caller stores and adds it.
 
         Yields:
-            Its hash.
+            The key's hash.
 
         Raises:
-            Forbidden: somebody has that key already, or is being given it.
+            Forbidden: the key exists, or another block reserves it.
         """
         key_hash = self.hash(key)
+        # Claimed as well as held: storing the key is async, and two instances could choose the same key
+        # meanwhile.
         if key_hash in self._holders or key_hash in self._claimed:
-            raise Forbidden("This token cannot be used; choose another, or leave it out.")
+            raise Forbidden("This token cannot be used. Choose another, or omit it to get a generated one.")
         self._claimed.add(key_hash)
         try:
             yield key_hash
@@ -116,15 +121,17 @@ class Keyring:
             self._claimed.remove(key_hash)
 
     def find(self, key: str | None) -> KeyHolder | None:
-        """Who holds a key; ``None`` for nobody, also where it has expired."""
+        """Return the holder of a key, or ``None`` if the key is unknown or expired."""
         if not key:
             return None
         holder = self._holders.get(self.hash(key))
         return None if holder is None or self._is_expired(holder) else holder
 
     def is_held(self, holder: KeyHolder) -> bool:
-        """Whether a holder that was found a while ago still holds its key."""
+        """Return whether a holder found earlier still holds its key."""
+        # By identity: the same key may have been removed and given to another holder meanwhile.
         return self._holders.get(holder.key.hash) is holder and not self._is_expired(holder)
 
     def _is_expired(self, holder: KeyHolder) -> bool:
+        # Most keys never expire, and then the clock is not read.
         return holder.key.expires_at is not None and holder.key.is_expired(self._now())

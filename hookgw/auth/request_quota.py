@@ -1,7 +1,7 @@
-"""How much of the server the requests of one instance may take at a time: in memory. No I/O.
+"""Quotas on the requests in progress of one instance: in memory. No I/O.
 
-The limits of the whole server are everybody's. Without these, who has the keys of one instance could take all
-of it, with requests that wait for a slow receiver (tests), or with large bodies that never end.
+The server's own limits are shared by all. Without a quota, the holder of one instance's keys could use them
+up: with requests that wait for a slow receiver (test events), or with large bodies that never end.
 """
 
 from __future__ import annotations
@@ -11,81 +11,82 @@ from collections.abc import Callable
 from hookgw.models.errors import TooManyRequests
 from hookgw.models.units import Size
 
-_SOON = 1.0
+_RETRY_AFTER = 1.0
 
 
 class RequestQuota:
-    """What the requests under way take, by instance.
+    """Counts the requests in progress and the size of their bodies, by instance.
 
     Args:
-        requests: the most that one instance may have under way, from the check of the key to the end of
-            the answer.
-        size: the most bytes that their bodies may have together, as far as they have come.
-        limited: called with the name of the limit for each request that one refuses.
+        requests: the most requests of one instance, from the check of the key to the end of the response.
+        size: the most bytes of their bodies together, as far as received.
+        on_limited: called with the name of the limit for each request that it refuses.
     """
 
-    def __init__(self, requests: int, size: int, limited: Callable[[str], None]) -> None:
+    def __init__(self, requests: int, size: int, on_limited: Callable[[str], None]) -> None:
         self._requests = requests
         self._size = size
-        self._limited = limited
-        self._taken: dict[str, tuple[int, int]] = {}
+        self._on_limited = on_limited
+        self._used: dict[str, tuple[int, int]] = {}
 
     def enter(self, instance: str) -> QuotaLease:
-        """One more request with a key of that instance.
+        """Count a new request with a key of this instance.
 
         Returns:
-            Its part; whoever asked for it leaves it.
+            A lease; the caller must call its ``leave`` when the request ends.
 
         Raises:
-            TooManyRequests: there are enough.
+            TooManyRequests: the instance has as many requests in progress as it may.
         """
-        requests, size = self._taken.get(instance, (0, 0))
+        requests, size = self._used.get(instance, (0, 0))
         if requests >= self._requests:
-            raise self._too_many(f"{self._requests:,} requests of this instance are under way")
-        self._taken[instance] = (requests + 1, size)
+            raise self._too_many(f"{self._requests:,} requests of this instance are in progress")
+        self._used[instance] = (requests + 1, size)
         return QuotaLease(self, instance)
 
     def grow(self, instance: str, by: int) -> None:
-        """The body of a request has grown.
+        """Count more bytes of a request's body.
 
         Raises:
-            TooManyRequests: all of them together are too large now; it counts all the same.
+            TooManyRequests: the bodies of the instance are too large together. The bytes are counted all
+                the same, because they are in memory until the request ends.
         """
-        requests, size = self._taken[instance]
-        self._taken[instance] = (requests, size + by)
+        requests, size = self._used[instance]
+        self._used[instance] = (requests, size + by)
         if size + by > self._size:
-            raise self._too_many(f"{Size(self._size)} of bodies of this instance are under way")
+            raise self._too_many(f"{Size(self._size)} of request bodies of this instance are in progress")
 
     def leave(self, instance: str, size: int) -> None:
-        """A request has ended whose body had that size."""
-        requests, total = self._taken.pop(instance)
+        """Stop counting a request with a body of this size."""
+        # Removed at zero: names of instances come from outside, and the dictionary must not grow with them.
+        requests, total = self._used.pop(instance)
         if requests > 1:
-            self._taken[instance] = (requests - 1, total - size)
+            self._used[instance] = (requests - 1, total - size)
 
-    def _too_many(self, what: str) -> TooManyRequests:
-        self._limited("instance_share")
-        return TooManyRequests(f"{what}, which is the most; wait.", retry_after=_SOON)
+    def _too_many(self, reason: str) -> TooManyRequests:
+        self._on_limited("instance_share")
+        return TooManyRequests(f"{reason}, the maximum. Retry later.", retry_after=_RETRY_AFTER)
 
 
 class QuotaLease:
-    """One request's part. Made by :meth:`RequestQuota.enter`."""
+    """The share of one request. Made by :meth:`RequestQuota.enter`."""
 
-    __slots__ = ("_instance", "_shares", "_size")
+    __slots__ = ("_instance", "_quota", "_size")
 
-    def __init__(self, shares: RequestQuota, instance: str) -> None:
-        self._shares = shares
+    def __init__(self, quota: RequestQuota, instance: str) -> None:
+        self._quota = quota
         self._instance = instance
         self._size = 0
 
     def hold(self, size: int) -> None:
-        """So much of its body is there now.
+        """Set the bytes of the body received so far.
 
         Raises:
             TooManyRequests: see :meth:`RequestQuota.grow`.
         """
         by, self._size = size - self._size, size
-        self._shares.grow(self._instance, by)
+        self._quota.grow(self._instance, by)
 
     def leave(self) -> None:
-        """The request has ended."""
-        self._shares.leave(self._instance, self._size)
+        """End the lease, once."""
+        self._quota.leave(self._instance, self._size)

@@ -15,7 +15,7 @@ import httpx
 
 from hookgw._version import __version__
 from hookgw.cli.failure import Failed, ServerUnavailable
-from hookgw.models.userinfo import with_masked_user
+from hookgw.models.masking import with_masked_user
 
 R = TypeVar("R")
 

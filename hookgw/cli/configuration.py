@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from hookgw.cli.logging_setup import configure_logging
-from hookgw.config.exposed_secrets import exposed_secrets
+from hookgw.config.file_permissions import exposed_secrets
 from hookgw.config.load import load_settings
 from hookgw.config.settings import Settings
 from hookgw.plugins.hooks import Hooks

@@ -1,7 +1,7 @@
-"""Who else can write to what hookgw runs or trusts: its data file, and the folders of its plugins.
+"""Files that others can write to or read: the data file, plugin folders, and secrets in the configuration.
 
-Whoever writes there is hookgw, so a file or folder that others can write to is refused, as ``sshd`` refuses
-such keys. ``docs/configuration.md`` has the rule, under "Files that others can write to".
+Whoever can write to the data file or to a plugin controls hookgw, so hookgw refuses such files, as ``sshd``
+refuses such keys. ``docs/configuration.md`` describes the rule, under "Files that others can write to".
 """
 
 from __future__ import annotations
@@ -15,88 +15,98 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from hookgw.config.yaml_reader import join, read_yaml
 
 OwnGroup = Callable[[int, int], bool]
 
+_SECRET_KEYS = frozenset(
+    {"global_key", "key_password", "master_key", "old_master_keys", "secret", "headers", "proxy"}
+)
+
 
 def writable_by_others(path: Path, *, trusted: frozenset[int], own_group: OwnGroup) -> str | None:
-    """Why a file or folder cannot be trusted, as a sentence with the command that mends it.
-
-    It must belong to a trusted user. Nobody else may write to it: others never, its group only where
-    the owner is alone in it (then git and ``umask 002`` made it so, and it means nothing).
+    """Check that only trusted users can write to a file or folder.
 
     Args:
-        path: what exists; symbolic links are followed.
-        trusted: the numbers of the users whose files are as good as ours.
-        own_group: whether a group, by number, is a user's own, by number.
+        path: an existing path; symbolic links are followed.
+        trusted: the ids of the users who may own the file.
+        own_group: returns whether a group id is the private group of a user id.
 
     Returns:
-        ``None`` where it can be trusted.
+        A sentence with the command that fixes it; ``None`` if the file can be trusted.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: the path cannot be examined.
     """
     status = path.stat()
     if status.st_uid not in trusted:
-        mend = f"chown {_name_of_user(os.geteuid())} {shlex.quote(str(path))}"
-        return f"{path} belongs to {_name_of_user(status.st_uid)}, who can write to it. Run: {mend}"
+        fix = f"chown {_name_of_user(os.geteuid())} {shlex.quote(str(path))}"
+        return f"{path} belongs to {_name_of_user(status.st_uid)}, who can write to it. Run: {fix}"
     if status.st_mode & stat.S_IWOTH:
         return f"{path} can be written to by every user. Run: chmod o-w {shlex.quote(str(path))}"
+    # Under umask 002, common where each user has a private group, git and pip create group-writable files.
     if status.st_mode & stat.S_IWGRP and not own_group(status.st_gid, status.st_uid):
-        group = _name_of_group(status.st_gid)
+        try:
+            group = grp.getgrgid(status.st_gid).gr_name
+        except KeyError:
+            group = str(status.st_gid)
         return f"{path} can be written to by the group {group}. Run: chmod g-w {shlex.quote(str(path))}"
     return None
 
 
 def replaceable_by_others(path: Path) -> str | None:
-    """Why what is at a path could be taken away by others: a folder above it is open to every user.
-
-    A folder with the sticky bit, such as ``/tmp``, is not: there everybody can remove only what is theirs.
+    """Check that no folder above a path is writable by every user.
 
     Returns:
-        A sentence with the command that mends it, or ``None``.
+        A sentence with the command that fixes it; ``None`` if others cannot replace the file.
 
     Raises:
-        OSError: a folder cannot be looked at.
+        OSError: a folder cannot be examined.
     """
     for folder in path.resolve().parents:
         mode = folder.stat().st_mode
+        # With the sticky bit, as /tmp has it, users can remove only their own files.
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            mend = f"chmod o-w {shlex.quote(str(folder))}"
-            return f"{path} can be replaced by every user, who can write to {folder}. Run: {mend}"
+            fix = f"chmod o-w {shlex.quote(str(folder))}"
+            return f"{path} can be replaced by every user, who can write to {folder}. Run: {fix}"
     return None
 
 
 def first_trouble(paths: Iterable[Path]) -> str | None:
-    """Why one of some files or folders cannot be trusted, with the users and groups of this system.
+    """Check files and folders with the users and groups of this system.
 
     Args:
-        paths: those to look at; one that does not exist is passed over.
+        paths: missing ones are skipped.
 
     Returns:
-        The first reason of :func:`writable_by_others` or :func:`replaceable_by_others`, or ``None``.
+        The first sentence of :func:`writable_by_others` or :func:`replaceable_by_others`, or ``None``.
 
     Raises:
-        OSError: one cannot be looked at.
+        OSError: a path cannot be examined.
     """
-    trusted, folders = trusted_users(), set()
+    trusted, checked = trusted_users(), set()
     for path in paths:
+        # A file can vanish between listing and looking: SQLite removes its -wal and -shm files.
         with suppress(FileNotFoundError):
             if reason := writable_by_others(path, trusted=trusted, own_group=is_own_group):
                 return reason
+            # A plugin folder may have thousands of files; the folders above are the same for all of them.
             parent = path.resolve().parent
-            if parent not in folders and (reason := replaceable_by_others(path)):
+            if parent not in checked and (reason := replaceable_by_others(path)):
                 return reason
-            folders.add(parent)
+            checked.add(parent)
     return None
 
 
 def everything_in(folder: Path) -> Iterator[Path]:
-    """A folder and all files and folders below it, also through symbolic links, each once.
+    """Yield a folder and everything below it, also through symbolic links, each path once.
 
     Raises:
         OSError: a folder cannot be read.
     """
+    # Path.rglob does not follow links to folders, but imports do. A link can form a cycle.
     seen, waiting = set(), [folder]
     while waiting:
         path = waiting.pop()
@@ -108,15 +118,16 @@ def everything_in(folder: Path) -> Iterator[Path]:
 
 
 def trusted_users() -> frozenset[int]:
-    """Root, ourselves, and whoever installed hookgw: it is their code that runs here anyway."""
+    """Return the ids of root, of this process's user, and of the user who installed hookgw."""
+    # The owner of this very file could change the code that is running: refusing that user protects nothing.
     return frozenset((0, os.geteuid(), Path(__file__).stat().st_uid))
 
 
 @cache
 def is_own_group(gid: int, uid: int) -> bool:
-    """Whether a group is a user's own: its first group, of the same name, with nobody else in it.
+    """Return whether a group is a user's private group: primary, with the same name, and no other members.
 
-    Where the system does not know the two by name, as in many containers, their numbers must be the same.
+    If the system does not know their names, as in many containers, the two ids must be equal.
     """
     try:
         user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
@@ -132,8 +143,33 @@ def _name_of_user(uid: int) -> str:
         return str(uid)
 
 
-def _name_of_group(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
+def exposed_secrets(path: Path) -> list[str]:
+    """Find secrets in a configuration file that other users can read.
+
+    Args:
+        path: a file that was loaded as a configuration.
+
+    Returns:
+        The paths of the keys. Empty if only the owner and the group can read the file, or if it contains no
+        secret; a value from the environment (``${NAME}``) is not one.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if not path.stat().st_mode & stat.S_IROTH:
+        return []
+    return list(_secrets_in(read_yaml(path.read_text("utf-8-sig")).value, ""))
+
+
+def _secrets_in(value: Any, path: str, *, is_secret: bool = False) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _secrets_in(item, join(path, key), is_secret=is_secret or key in _SECRET_KEYS)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _secrets_in(item, join(path, index), is_secret=is_secret)
+    elif value and "${" not in str(value):
+        # Any key may hold a URL with a user or a password.
+        scheme, mark, rest = str(value).partition("://")
+        if is_secret or (scheme and mark and "@" in rest.partition("/")[0]):
+            yield path

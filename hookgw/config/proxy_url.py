@@ -10,19 +10,17 @@ import msgspec
 from hookgw.models.host_name import parse_host
 
 _URL = re.compile(r"(http|socks5)://(?:([^/?#]*)@)?(\[[^\]/]*\]|[^:@/?#\[\]]+):([0-9]{1,5})/?", re.IGNORECASE)
-
-
 _FORM = "must be as in http://proxy.example:3128 or socks5://user:password@proxy.example:1080"
 
 
 class Proxy(msgspec.Struct, frozen=True, kw_only=True):
-    """A proxy, and what it is told about who asks. Made by :func:`parse_proxy`.
+    """A proxy and its credentials. Created by :func:`parse_proxy`.
 
     Attributes:
         scheme: ``http`` or ``socks5``.
         host: a name, or an IP address without brackets.
         port: 1 to 65535.
-        user, password: empty where none are given. They are in no message, nor in ``repr``.
+        user, password: empty if not given. No message and no ``repr`` shows them.
     """
 
     scheme: str
@@ -41,13 +39,13 @@ class Proxy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_proxy(url: str) -> Proxy:
-    """Read the setting ``delivery.proxy``.
+    """Parse the setting ``delivery.proxy``.
 
     Args:
-        url: ``http`` or ``socks5``, user and password (percent-encoded) if there are any, host and port.
+        url: ``http`` or ``socks5``, optional user and password (percent-encoded), host and port.
 
     Raises:
-        ValueError: a sentence that says what would be right, and repeats nothing of the URL.
+        ValueError: the message says what to write instead and repeats nothing of the URL.
     """
     match = _URL.fullmatch(url)
     if match is None:
@@ -55,7 +53,8 @@ def parse_proxy(url: str) -> Proxy:
     try:
         host = parse_host(match[3])
     except ValueError:
-        raise ValueError(f"names no host: it {_FORM}.") from None
+        # The message of parse_host repeats the text, which may be a password with a stray "@" or "/".
+        raise ValueError(f"contains no valid host: it {_FORM}.") from None
     port = int(match[4])
     if not 1 <= port <= 65535:
         raise ValueError("has a port that is not between 1 and 65535.")
@@ -67,14 +66,12 @@ def parse_proxy(url: str) -> Proxy:
         user=unquote_to_bytes(user),
         password=unquote_to_bytes(password),
     )
-    _check_credentials(proxy)
-    return proxy
-
-
-def _check_credentials(proxy: Proxy) -> None:
     if proxy.password and not proxy.user:
         raise ValueError("has a password, but no user.")
+    # RFC 1929, section 2: one byte holds the length of each.
     if max(len(proxy.user), len(proxy.password)) > 255:
         raise ValueError("has a user or password of more than 255 bytes.")
+    # RFC 7617, section 2: the first colon ends the user, so a user cannot contain one.
     if proxy.scheme == "http" and b":" in proxy.user:
         raise ValueError("has a colon in its user, which Basic authentication cannot tell from the password.")
+    return proxy

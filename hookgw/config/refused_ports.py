@@ -1,12 +1,10 @@
-"""The ports that hookgw does not dial unless it is told to. No I/O.
-
-Behind them stand services that take a request for commands of their own line by line (as the ports that
-browsers block, Fetch Standard, "port blocking"), or that do harm to whoever posts to them: databases,
-brokers, printers, and the controls of machines. No webhook receiver is there.
-"""
+"""The ports that hookgw does not dial by default. No I/O."""
 
 from __future__ import annotations
 
+# Some services read a POST request line by line as commands of their own (that is why browsers block ports:
+# Fetch Standard, "port blocking"). To others a POST does harm: databases, brokers, printers, machine
+# controls. No webhook receiver listens on these ports.
 REFUSED_PORTS = {
     21: "FTP",
     22: "SSH",
@@ -62,4 +60,4 @@ REFUSED_PORTS = {
     27018: "MongoDB",
     27019: "MongoDB",
 }
-"""The usual ports of such services, and whose they are."""
+"""The usual ports of such services, and the name of each service."""

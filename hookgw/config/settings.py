@@ -1,8 +1,8 @@
-"""The settings of a gateway, typed, each with its default. No I/O.
+"""The typed settings of a gateway, each with its default. No I/O.
 
-:mod:`hookgw.config.load` reads them from a file and the environment, :mod:`hookgw.config.rules` says which
-values make sense. ``docs/configuration.md`` and ``config.example.yaml`` name every key. The names of
-the keys are part of the interface. The string under a key is its meaning in the reference.
+:mod:`hookgw.config.load` reads them from a file and the environment; :mod:`hookgw.config.rules` checks the
+values. The names of the keys are part of the interface. The string under each key is its description in
+``docs/configuration.md`` and ``config.example.yaml``; a test compares them.
 """
 
 from __future__ import annotations
@@ -17,127 +17,129 @@ from hookgw.models.units import DAY, Duration, Size
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A block of keys; an unknown key stops the start."""
+    """A block of keys; an unknown key is an error."""
 
 
 class TlsSettings(Section, frozen=True, kw_only=True):
-    """What the HTTP interface is secured with."""
+    """TLS of the HTTP API."""
 
     certificate: str | None = None
-    """A PEM file with the certificate and those that it was issued by; null or empty: plain HTTP."""
+    """A PEM file with the certificate and its intermediates; null or empty for plain HTTP."""
     key: str | None = None
-    """A PEM file with its private key."""
+    """A PEM file with the private key of the certificate."""
     key_password: str | None = None
-    """What opens the key, where it is encrypted."""
+    """The password of an encrypted private key."""
 
     __repr__ = repr_without("key_password")
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):
-    """Where and how the HTTP interface listens."""
+    """Where the HTTP API listens, and its limits."""
 
     bind: tuple[str, ...] = ("127.0.0.1:8080",)
-    """Where to listen: host:port, [ipv6]:port, unix:/path or fd://number; port 0 takes a free one."""
+    """Where to listen: host:port, [ipv6]:port, unix:/path or fd://number; port 0 picks a free port."""
     base_path: str = ""
-    """What every path begins with, for example /hooks; empty for none."""
+    """A prefix of every path, for example /hooks; empty for none."""
     public_url: str | None = None
-    """The address under which others reach the gateway; null where it has none."""
+    """The URL under which others reach the gateway; null if there is none."""
     tls: TlsSettings = TlsSettings()
     shutdown_grace: Duration = Duration(10)
     """How long open requests and attempts may take to finish at shutdown."""
     keep_alive_timeout: Duration = Duration(30)
-    """How long a client's idle connection is kept."""
+    """How long an idle client connection stays open."""
     header_timeout: Duration = Duration(10)
-    """How long a client may take for the head of a request, on a new connection with the TLS handshake."""
+    """How long a client may take to send a request head; on a new connection, with TLS handshake."""
     body_timeout: Duration = Duration(60)
-    """How long a client may take to send a body."""
+    """How long a client may take to send a request body."""
     write_timeout: Duration = Duration(30)
-    """How long a client may leave an answer unread."""
+    """How long a client may take to read a response."""
+    # Half of the open-file limit stays free for lanes, so that clients cannot starve deliveries.
     max_connections: int = 4096
-    """The most connections, and at most half of the files that may be open; see operations.md."""
+    """Limit of client connections, and at most half of the open-file limit; see operations.md."""
+    # A /64, not an address: one IPv6 host can use every address of its /64.
     max_connections_per_address: int = 512
-    """The most connections from one IPv4 address or IPv6 /64, save from trusted proxies and Unix sockets."""
+    """Limit per IPv4 address or IPv6 /64; trusted proxies and Unix sockets are exempt."""
     max_requests: int = 1024
-    """The most requests that are worked on at a time; beyond that 503."""
+    """Limit of requests in progress; further requests get 503."""
     trusted_proxies: tuple[str, ...] = ()
-    """Networks, and unix for Unix sockets, whose x-forwarded-for is believed."""
+    """Networks of proxies that may set x-forwarded-for; unix stands for Unix sockets."""
     max_header: Size = Size(16 * 2**10)
-    """The largest head of a request: its first line and headers."""
+    """The largest request head: request line and headers."""
     max_body: Size = Size(2**20)
-    """The largest body of a request."""
+    """The largest request body."""
     max_batch_body: Size = Size(16 * 2**20)
     """The largest body of a batch of events."""
     max_batch_events: int = 10_000
-    """The most events in one batch."""
+    """The largest number of events in a batch."""
 
 
 class AuthSettings(Section, frozen=True, kw_only=True):
-    """Who may do everything."""
+    """The global key, and the limits per key and address."""
 
     global_key: str | None = None
-    """The global key; null or empty: one is made at the first start, shown once and kept hashed."""
+    """The global key; null or empty: the first start creates one, shows it once and stores its hash."""
     instance_key_rate: int = 1000
-    """The most requests a second with one instance key; twice as many may come at once. 0: no limit."""
+    """Requests per second with one instance key; bursts of twice as many are allowed. 0: no limit."""
     global_key_rate: int = 0
-    """The most requests a second with one global key, likewise; 0: no limit."""
+    """Requests per second with one global key; bursts of twice as many are allowed. 0: no limit."""
     failed_attempts: int = 20
-    """How many wrong keys an address may show in a window; then it gets 429. 0: any number."""
+    """Wrong keys that an address may send per window before it gets 429. 0: no limit."""
     failed_window: Duration = Duration(60)
-    """How long that window is, from the first wrong key."""
+    """The length of that window, from the first wrong key."""
 
     __repr__ = repr_without("global_key")
 
 
 class StorageSettings(Section, frozen=True, kw_only=True):
-    """Where things last, and for how long."""
+    """Where data is stored, and for how long."""
 
     path: str = "data/hookgw.db"
-    """The data file; its folder is made where it is missing."""
+    """The data file. Its folder is created if it is missing."""
     retention: Duration = Duration(3 * DAY)
-    """How long finished deliveries and the ids of events are kept; 0 keeps none."""
+    """How long finished deliveries and event ids are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
-    """How much disk the finished deliveries may take, about; the oldest go first."""
+    """Approximate disk space for finished deliveries; the oldest are deleted first."""
     master_key: str | None = None
-    """Seals registrations and instances on disk: base64 of 32 bytes; null or empty: they are in the clear."""
+    """Encrypts registrations and instances on disk: base64 of 32 bytes; null or empty: no encryption."""
     master_key_file: str | None = None
-    """A file that holds the master key, in the place of master_key."""
+    """A file that contains the master key, instead of master_key."""
     old_master_keys: tuple[str, ...] = ()
-    """Former master keys: what they sealed is sealed anew at start with the present one."""
+    """Former master keys: records that they encrypted are encrypted with the new one at start."""
 
     __repr__ = repr_without("master_key", "old_master_keys")
 
 
 class InstancesSettings(Section, frozen=True, kw_only=True):
-    """How instances come to be."""
+    """How instances are created."""
 
     auto_create: bool = True
-    """Whether setting a registration with the global key makes an instance that does not exist."""
+    """Whether setting a registration with the global key creates a missing instance."""
 
 
 class EventsSettings(Section, frozen=True, kw_only=True):
-    """What is asked of events."""
+    """Which events are accepted."""
 
     validate: Literal["off", "warn", "strict"] = "warn"
-    """Whether payloads are held to the schema of their kind: off, warn (a log line) or strict (400)."""
+    """Payloads that violate their kind's schema: off, warn (log a line) or strict (answer 400)."""
     max_data: Size = Size(2**20)
-    """The largest payload (data) of one event."""
+    """The largest payload (data) of an event."""
 
 
 class DeliverySettings(Section, frozen=True, kw_only=True):
-    """How events are delivered; a registration can override what concerns it."""
+    """How events are delivered; a registration can override some of these."""
 
     allow_networks: tuple[str, ...] = ()
-    """Private networks that receivers may be in, for example 10.1.0.0/16; all others are refused."""
+    """Private networks that may contain receivers, for example 10.1.0.0/16; all others are blocked."""
     refused_ports: tuple[int, ...] = tuple(REFUSED_PORTS)
-    """Ports that are never dialled: by default those of shells, mail, databases and the like."""
+    """Ports that are never dialled; the default lists those of shells, mail, databases and the like."""
     proxy: str | None = None
-    """What requests go through, http://[user:password@]host:port or socks5://…; null for nothing."""
+    """A proxy for all requests: http://[user:password@]host:port or socks5://…; null for none."""
     connect_timeout: Duration = Duration(5)
-    """How long resolving and connecting may take."""
+    """How long DNS resolution and connecting may take."""
     timeout: Duration = Duration(15)
-    """How long a whole attempt may take, headers and body."""
+    """How long a whole attempt may take, response body included."""
     max_age: Duration = Duration(3 * DAY)
-    """How long an event is tried while its receiver is unreachable."""
+    """How long a delivery is retried while its receiver is unreachable."""
     schedule: tuple[Duration, ...] = (
         Duration(5),
         Duration(15),
@@ -147,95 +149,100 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
         Duration(300),
         Duration(600),
     )
-    """The waits between the attempts of a delivery that fails; an empty list means one attempt."""
+    """Waits between the attempts of a failing delivery; an empty list means one attempt."""
+    # Never shorter: the schedule is a promise of when a retry comes at the earliest.
     jitter: float = 0.1
-    """How much longer a wait may be, by chance, as a part of it: 0 to 1. It is never shorter."""
+    """Random extension of each wait, as a fraction of it: 0 to 1. A wait is never shortened."""
+    # A restarting receiver is back within seconds: the wait starts short and grows.
     unreachable_first_wait: Duration = Duration(1)
-    """The first wait for a receiver that is unreachable; each further one is twice as long."""
+    """The first wait for an unreachable receiver; each further wait is twice as long."""
     unreachable_max_wait: Duration = Duration(300)
-    """The longest of those waits."""
+    """The longest wait for an unreachable receiver."""
     retry_after_max: Duration = Duration(3600)
-    """The longest wait that a receiver can ask for with Retry-After."""
+    """The longest wait that a receiver can request with Retry-After."""
     disable_after: Duration = Duration(5 * DAY)
-    """A registration that fails for so long without one success is disabled."""
+    """A registration that fails for this long without a success is disabled."""
+    # The status decides the outcome, so a longer body is cut off and does not fail the delivery.
     max_answer: Size = Size(64 * 2**10)
-    """How much of a receiver's answer is read."""
+    """How much of a receiver's response is read."""
     kept_answer: Size = Size(4 * 2**10)
-    """How much of a receiver's answer is kept with the attempt."""
+    """How much of a receiver's response is stored with the attempt."""
     lane_buffer: int = 256
     """How many deliveries a lane holds in memory; the rest of its backlog stays on disk."""
     lane_idle: Duration = Duration(60)
-    """A lane with nothing to do for so long closes its connection and ends."""
+    """A lane that is idle for this long closes its connection and ends."""
 
+    # The proxy's URL may contain a password: even without secret fields, URLs are masked.
     __repr__ = repr_without()
 
 
 class LimitsSettings(Section, frozen=True, kw_only=True):
-    """How much may wait for receivers."""
+    """Limits of the backlog."""
 
     deliveries: int = 5_000_000
-    """The most pending deliveries in all; 0 for no limit."""
+    """Limit of pending deliveries in total; 0 for no limit."""
     bytes: Size = Size(10 * 2**30)
-    """The most bytes of payload of all pending deliveries; 0 for no limit."""
+    """Limit of payload bytes of all pending deliveries; 0 for no limit."""
     registration_deliveries: int = 2_000_000
-    """The most pending deliveries of one registration; 0 for no limit."""
+    """Limit of pending deliveries per registration; 0 for no limit."""
     registration_bytes: Size = Size(4 * 2**30)
-    """The most bytes of payload of one registration's pending deliveries; 0 for no limit."""
+    """Limit of payload bytes of pending deliveries per registration; 0 for no limit."""
     on_full: Literal["refuse", "drop_oldest"] = "refuse"
     """At a limit: refuse (producers get 503) or drop_oldest (the oldest become dead letters)."""
 
 
 class OperationsSettings(Section, frozen=True, kw_only=True):
-    """Who is told of what hookgw itself goes through."""
+    """Where operational events go: what hookgw reports about itself."""
 
     url: str | None = None
-    """Where operational events are delivered; null for nowhere."""
+    """The URL that receives operational events; null for none."""
     events: tuple[str, ...] = ()
-    """Kinds of operational events that go there; an empty list means all."""
+    """Kinds of operational events to deliver; an empty list means all."""
     headers: dict[str, str] = {}
-    """Headers that are sent with them."""
+    """Headers to send with operational events."""
     secret: str | None = None
-    """The secret that signs them, whsec_ and base64; null: one is made once and kept."""
+    """The secret that signs them, whsec_ and base64; null: one is created once and stored."""
     backlog_threshold: int = 10_000
-    """The pending deliveries of one registration from which its backlog is high; 0 for never."""
+    """A registration's backlog is high from this many pending deliveries; 0 for never."""
 
     __repr__ = repr_without("headers", "secret")
 
 
 class PluginsSettings(Section, frozen=True, kw_only=True):
-    """Which plugins are loaded, and with what options."""
+    """Which plugins are loaded, and their options."""
 
     folders: tuple[str, ...] = ("plugins",)
-    """Folders whose modules and packages are plugins."""
+    """Folders that contain plugins, as modules and packages."""
     names: tuple[str, ...] = ()
-    """Importable modules that are plugins, for example company.hooks."""
+    """Importable modules to load as plugins, for example company.hooks."""
     disabled: tuple[str, ...] = ()
-    """Plugins that are not loaded, by name."""
+    """Names of plugins that are not loaded."""
     optional: tuple[str, ...] = ()
-    """Plugins that do not stop the start when they cannot be loaded."""
+    """Names of plugins that may fail to load without stopping the start."""
     order: tuple[str, ...] = ()
-    """Plugins whose hooks are called first, in this order; the others follow as they are found."""
+    """Names of plugins to call first, in this order; the others follow in the order of discovery."""
     first_party: bool = True
-    """Whether the plugins that come with hookgw are loaded."""
+    """Whether to load the plugins that come with hookgw."""
     hook_timeout: Duration = Duration(10)
     """How long one call of an async hook may take."""
+    # The keys of a block are unknown here: the plugin checks them in hookgw_configure.
     options: dict[str, Any] = {}
-    """Options of plugins, a block for each by its name."""
+    """Options for plugins: a block per plugin, under its name."""
 
     __repr__ = repr_without("options")
 
 
 class LogSettings(Section, frozen=True, kw_only=True):
-    """What is logged, and how."""
+    """The format and level of the log."""
 
     format: Literal["auto", "text", "json"] = "auto"
-    """text, json (one object a line) or auto: text on a terminal, json elsewhere."""
+    """text, json (one object per line) or auto: text on a terminal, json elsewhere."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important level that is logged: debug, info, warning or error."""
+    """The lowest level to log: debug, info, warning or error."""
 
 
 class Settings(Section, frozen=True, kw_only=True):
-    """Everything that can be set."""
+    """All settings."""
 
     server: ServerSettings = ServerSettings()
     auth: AuthSettings = AuthSettings()
@@ -245,13 +252,14 @@ class Settings(Section, frozen=True, kw_only=True):
     delivery: DeliverySettings = DeliverySettings()
     limits: LimitsSettings = LimitsSettings()
     operations: OperationsSettings = OperationsSettings()
+    # Read by hookgw.parsing like the body of a set, when the catalog with the plugins' kinds is known.
     global_webhooks: tuple[dict[str, Any], ...] = ()
-    """Registrations that hear every instance, each as the body of a set."""
+    """Registrations that receive the events of every instance; each has the fields of a set."""
     plugins: PluginsSettings = PluginsSettings()
     log: LogSettings = LogSettings()
 
     __repr__ = repr_without("global_webhooks")
 
 
+# Stands for the peers on Unix sockets in server.trusted_proxies.
 UNIX = "unix"
-"""Stands for the peers on Unix sockets in a list of trusted proxies."""

@@ -1,4 +1,4 @@
-"""From what a configuration says to typed settings, with everything that is wrong in it. No I/O."""
+"""Convert nested mappings to typed settings, and report every mistake. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookgw.config.yaml_reader import join
 from hookgw.models.units import DURATION_FORM, SIZE_FORM, Duration, Size, parse_duration, parse_size
 
 Report = Callable[[str, str], None]
-"""Takes the path of a key and a sentence that says what is wrong there and what would be right."""
+"""Takes the path of a key and a sentence: what is wrong and what to write instead."""
 
 _WANTED: dict[Any, str] = {
     str: "text",
@@ -37,22 +37,22 @@ class KeyInfo(NamedTuple):
 
 
 def read_settings(raw: Any, report: Report) -> Settings:
-    """Typed settings from nested mappings.
+    """Convert nested mappings to typed settings.
 
     Args:
-        raw: what the file and the environment say; ``None`` stands for an empty mapping, here and
-            for each section.
+        raw: the content of the file, with the overrides of the environment; ``None`` means an empty mapping,
+            also for each section.
         report: called for every unknown key and every value of a wrong type.
 
     Returns:
-        The settings, with the default in the place of each value that was reported.
+        The settings, with the default for each value that was reported.
     """
     settings: Settings = _read_section(Settings, raw, "", report)
     return settings
 
 
 def known_keys(section: type[Section] = Settings, path: str = "") -> Iterator[KeyInfo]:
-    """Every key that can be set, sections left out, in the order of the settings."""
+    """Yield every key, without the sections themselves, in the order of the settings."""
     for field in msgspec.structs.fields(section):
         below = join(path, field.encode_name)
         if _is_section(field.type):
@@ -63,7 +63,7 @@ def known_keys(section: type[Section] = Settings, path: str = "") -> Iterator[Ke
 
 
 def wanted(kind: Any) -> str:
-    """What a value of that type is, in words: ``a list, each item text``."""
+    """Describe the values of a type in words: ``a list, each item text``."""
     if get_origin(kind) is Literal:
         *first, last = get_args(kind)
         return f"{', '.join(first)} or {last}"
@@ -77,7 +77,7 @@ def wanted(kind: Any) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that looks most like another; ``None`` where none does."""
+    """Return the known word that is most similar to a word; ``None`` if none is similar."""
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return found[0] if found else None
 
@@ -87,14 +87,23 @@ def _is_section(kind: Any) -> bool:
 
 
 def _read_section(section: type[Section], raw: Any, path: str, report: Report) -> Any:
+    # msgspec.convert could read a whole section, but it stops at the first mistake, and without a suggestion.
     if not isinstance(raw, dict):
         if raw is not None:
             report(path, f"expected a mapping of keys, got {_shown(raw)}.")
         return section()
     fields = {field.encode_name: field for field in msgspec.structs.fields(section)}
     for key in raw:
-        if key not in fields:
-            report(join(path, key), _unknown(key, path, list(fields)))
+        if key in fields:
+            continue
+        if (sibling := nearest(key, fields)) is not None:
+            hint = f"this key is unknown. Did you mean {join(path, sibling)}?"
+        # A correct key in the wrong section is the next most common mistake.
+        elif elsewhere := [known.path for known in known_keys() if known.path.rpartition(".")[2] == key]:
+            hint = f"this key is unknown here. Did you mean {' or '.join(elsewhere)}?"
+        else:
+            hint = f"this key is unknown. Known here: {', '.join(fields)}."
+        report(join(path, key), hint)
     values = {
         field.name: value
         for name, field in fields.items()
@@ -105,15 +114,17 @@ def _read_section(section: type[Section], raw: Any, path: str, report: Report) -
 
 
 def _read(kind: Any, raw: Any, path: str, report: Report) -> Any:
-    """The value as that type; ``UNSET`` where something of it was reported."""
+    """Return the value as a type; ``UNSET`` if any part of it was reported."""
     if _is_section(kind):
         return _read_section(kind, raw, path, report)
+    # Item by item, so that each mistake has its own index and line.
     if get_origin(kind) is tuple and isinstance(raw, list):
         items = [
             _read(get_args(kind)[0], item, join(path, number), report) for number, item in enumerate(raw)
         ]
         return msgspec.UNSET if any(item is msgspec.UNSET for item in items) else tuple(items)
     try:
+        # Strict, so that true is not 1 and "5" is not 5.
         return msgspec.convert(raw, kind, dec_hook=lambda unit, value: _UNITS[unit](value))
     except msgspec.ValidationError:
         report(path, f"expected {wanted(kind)}, got {_shown(raw, kind)}.")
@@ -121,21 +132,11 @@ def _read(kind: Any, raw: Any, path: str, report: Report) -> Any:
 
 
 def _shown(value: Any, kind: Any = None) -> str:
-    """A wrong value as a message names it: nothing long, and no number that may be a key."""
     if isinstance(value, str):
         return repr(value if len(value) <= 60 else value[:60] + "…")
     if isinstance(value, (dict, list)):
         return "a mapping" if isinstance(value, dict) else "a list"
+    # Where text is expected, a number may be a key or a password without quotes: do not show it.
     if kind in (str, str | None):
-        return "what is no text: write it in quotes"
+        return "a number, true, false or null: write it in quotes"
     return msgspec.json.encode(value).decode()
-
-
-def _unknown(key: str, path: str, siblings: list[str]) -> str:
-    sibling = nearest(key, siblings)
-    if sibling is not None:
-        return f"this key is not known. Did you mean {join(path, sibling)}?"
-    elsewhere = [known.path for known in known_keys() if known.path.rpartition(".")[2] == key]
-    if elsewhere:
-        return f"this key is not known here. Did you mean {' or '.join(elsewhere)}?"
-    return f"this key is not known. Known here: {', '.join(siblings)}."

@@ -1,8 +1,8 @@
-"""The YAML that a configuration is written in, read strictly and with the line of every key. No I/O.
+"""Strict YAML: values without surprises, and the line of every key. No I/O.
 
-A part of YAML 1.2, read from PyYAML's events: what surprises people is not read as something else
-(``no``, ``012`` and ``12:30`` are text) or is refused (duplicate keys, keys that are not text,
-anchors, tags, several documents).
+This reads a part of YAML 1.2 from PyYAML's events. Values that YAML readers commonly misread (``no``,
+``012``, ``12:30``) are text. Duplicate keys, keys that are not text, anchors, tags and further documents are
+errors. Reading continues after an error, so that one run reports all of them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from typing import Any, NamedTuple
 
 import yaml
 
+# libyaml parses a file at the size limit in 0.3 s; the Python parser, for platforms without it, takes 6 s.
+# This module reads events and not nodes because PyYAML's C composer recurses: 100,000 opening brackets
+# overflow the stack and kill the process.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_DEEPEST = 32
+# Far below Python's recursion limit, far above any real configuration.
+_MAX_DEPTH = 32
+# int() refuses more than 4,300 digits; a longer number is text, and the type check reports it.
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})", re.ASCII)
+# The exponent has two digits because 1e999 would be infinity.
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})(\.[0-9]{1,99})?([eE][-+]?[0-9]{1,2})?", re.ASCII)
 _WORDS: dict[str, Any] = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
 class Problem(NamedTuple):
-    """Something wrong with a configuration.
+    """A mistake in a configuration.
 
-    ``path`` is the key's path (``server.bind[0]``, empty for the whole file), ``line`` counts from 1
-    and is ``None`` where it is not known, ``sentence`` says what is wrong and what would be right.
+    Attributes:
+        path: the key's path (``server.bind[0]``); empty for the whole file.
+        line: counts from 1; ``None`` if unknown.
+        sentence: what is wrong and what to write instead.
     """
 
     path: str
@@ -33,7 +41,7 @@ class Problem(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What a YAML text says: its value, the line of every key and item by path, and what is wrong."""
+    """The content of a YAML text: its value, the line of every key and item by path, and the mistakes."""
 
     value: Any
     lines: dict[str, int]
@@ -41,7 +49,7 @@ class Document(NamedTuple):
 
 
 Expand = Callable[[str], str]
-"""Puts values in the place of ``${NAME}``; raises ``ValueError`` with a sentence."""
+"""Replaces ``${NAME}`` in a text; raises ``ValueError`` with a sentence."""
 
 
 def read_yaml(text: str, expand: Expand = str) -> Document:
@@ -49,25 +57,34 @@ def read_yaml(text: str, expand: Expand = str) -> Document:
 
     Args:
         text: one document, or nothing.
-        expand: what to do with every scalar that is not a key. A plain scalar is read as a number and
-            so on after it, a quoted one stays text.
+        expand: applied to every scalar that is not a key. A plain scalar is converted (to a number, …) after
+            it, a quoted one stays text.
 
     Returns:
-        The document, whose value is ``None`` where the text is empty or cannot be parsed.
+        The document. Its value is ``None`` if the text is empty or not YAML.
     """
-    reader = _Reader(expand)
+    events = yaml.parse(text, _LOADER)
+    reader = _Reader(expand, events)
+    value, documents = None, 0
     try:
-        value = reader.document(yaml.parse(text, _LOADER))
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    reader.report("", event, "this is a second document; a configuration has one.")
+                    break
+                value = reader.value(next(events), "", 0)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         return Document(None, {}, [Problem("", line, f"this is not YAML: {error.problem}.")])
     except yaml.YAMLError as error:
+        # A control character in the text: this error has no line.
         return Document(None, {}, [Problem("", None, f"this is not YAML: {str(error).splitlines()[0]}.")])
     return Document(value, reader.lines, reader.problems)
 
 
 def read_scalar(text: str) -> Any:
-    """What a plain scalar means: null, true or false, a number, or the text that it is."""
+    """Convert a plain scalar: to null, true or false, a number, or else to the text itself."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -76,98 +93,81 @@ def read_scalar(text: str) -> Any:
 
 
 def join(path: str, key: str | int) -> str:
-    """The path of a key or of an item: ``server.bind``, ``server.bind[0]``."""
+    """Return the path of a key or an item: ``server.bind``, ``server.bind[0]``."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
 
 
 class _Reader:
-    def __init__(self, expand: Expand) -> None:
+    def __init__(self, expand: Expand, events: Iterator[Any]) -> None:
         self.lines: dict[str, int] = {}
         self.problems: list[Problem] = []
         self._expand = expand
-        self._events: Iterator[Any] = iter(())
-
-    def document(self, events: Iterator[Any]) -> Any:
         self._events = events
-        value, documents = None, 0
-        for event in events:
-            if isinstance(event, yaml.DocumentStartEvent):
-                documents += 1
-                if documents > 1:
-                    self._report("", event, "this is a second document; a configuration is one.")
-                    break
-                value = self._value(next(events), "", 0)
-        return value
 
-    def _value(self, event: Any, path: str, depth: int) -> Any:
+    def report(self, path: str, event: Any, sentence: str) -> None:
+        self.problems.append(Problem(path, event.start_mark.line + 1, sentence))
+
+    def value(self, event: Any, path: str, depth: int) -> Any:
+        """Read the value that starts with an event."""
         self.lines.setdefault(path, event.start_mark.line + 1)
+        # No anchors at all, rather than a limit on their expansion: ten lines of aliases can mean a billion
+        # values, and a configuration does not need them.
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
-            self._report(
-                path, event, "anchors and aliases (&name, *name) are not read: write the value itself."
+            self.report(
+                path, event, "anchors and aliases (&name, *name) are not supported: write out the value."
             )
         if isinstance(event, yaml.AliasEvent):
             return None
         if event.tag is not None:
-            self._report(
-                path, event, f"tags such as {event.tag} are not read: leave it out, or quote the text."
+            self.report(
+                path, event, f"tags such as {event.tag} are not supported: remove it, or quote the text."
             )
         if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event, path)
-        inner = self._list if isinstance(event, yaml.SequenceStartEvent) else self._mapping
-        if depth < _DEEPEST:
-            return inner(path, depth + 1)
-        self._report(path, event, f"this is nested more than {_DEEPEST} levels deep.")
-        self._skip()
-        return None
-
-    def _scalar(self, event: Any, path: str) -> Any:
-        try:
-            text = self._expand(event.value)
-        except ValueError as error:
-            self._report(path, event, str(error))
+            try:
+                text = self._expand(event.value)
+            except ValueError as error:
+                self.report(path, event, str(error))
+                return None
+            return read_scalar(text) if event.implicit[0] else text
+        if depth == _MAX_DEPTH:
+            self.report(path, event, f"this is nested more than {_MAX_DEPTH} levels deep.")
+            self._skip()
             return None
-        return read_scalar(text) if event.implicit[0] else text
-
-    def _list(self, path: str, depth: int) -> list[Any]:
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(path, depth + 1)
         items: list[Any] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._value(event, join(path, len(items)), depth))
+            items.append(self.value(event, join(path, len(items)), depth + 1))
         return items
 
     def _mapping(self, path: str, depth: int) -> dict[str, Any]:
         values: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._key(event, path)
+            if isinstance(event, yaml.ScalarEvent) and event.tag is None and event.anchor is None:
+                key = str(event.value)
+                # "on: x" is text here, but "true: x" or "5: x" would silently become a text key.
+                if event.implicit[0] and not isinstance(read_scalar(key), str):
+                    self.report(join(path, key), event, f'a key must be text: write "{key}" in quotes.')
+            else:
+                key = "?"
+                self.report(path, event, "a key must be text, without an anchor or a tag.")
+                if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                    self._skip()
             below = join(path, key)
             if key in values:
-                self._report(
-                    below, event, f"this key is there twice, first in line {self.lines[below]}: keep one."
+                self.report(
+                    below, event, f"this key appears twice, first in line {self.lines[below]}: keep one."
                 )
             self.lines.setdefault(below, event.start_mark.line + 1)
-            values[key] = self._value(next(self._events), below, depth)
+            values[key] = self.value(next(self._events), below, depth)
         return values
 
-    def _key(self, event: Any, path: str) -> str:
-        if not isinstance(event, yaml.ScalarEvent) or event.tag is not None or event.anchor is not None:
-            self._report(path, event, "a key must be text, without an anchor or a tag.")
-            if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-                self._skip()
-            return "?"
-        if event.implicit[0] and not isinstance(read_scalar(event.value), str):
-            self._report(
-                join(path, event.value), event, f'a key must be text: write "{event.value}" in quotes.'
-            )
-        return str(event.value)
-
     def _skip(self) -> None:
-        """Pass over the rest of the list or mapping that has just begun."""
+        """Skip the rest of a list or mapping whose start event was read, without recursion."""
         open_blocks = 1
         while open_blocks:
             event = next(self._events)
             open_blocks += isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent))
             open_blocks -= isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent))
-
-    def _report(self, path: str, event: Any, sentence: str) -> None:
-        self.problems.append(Problem(path, event.start_mark.line + 1, sentence))

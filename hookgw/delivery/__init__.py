@@ -1,1 +1,1 @@
-"""."""
+"""One delivery attempt: envelope, signature, request, and what the response means."""

@@ -10,17 +10,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_envelope(event: Event, *, destination: str, server_url: str | None) -> bytes:
-    """Write the envelope as JSON in UTF-8.
+    """Encode the envelope as JSON in UTF-8.
 
     The keys are, in this order: ``event``, ``instance``, ``data``, ``destination``, ``date_time``,
-    ``sender``, ``server_url``; the last two only where they are known. ``data`` is spliced in as the
-    bytes that came: the order of its keys and the spelling of its numbers stay.
+    ``sender``, ``server_url``; the last two only if they are known.
 
     Args:
-        event: what is delivered; its ``data_json`` must be one JSON value.
+        event: the event to deliver; its ``data_json`` must be one JSON value.
         destination: the registered URL.
-        server_url: this gateway's own address, for events that do not name another.
+        server_url: this gateway's address, for events that do not name another.
     """
+    # data_json goes in as the bytes that came. Decoding and encoding it again would cost the most of all
+    # here, and change numbers that Python cannot represent (1e400, -0).
     parts = [
         b'{"event":%b,"instance":%b,"data":%b,"destination":%b,"date_time":"%b"'
         % (

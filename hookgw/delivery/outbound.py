@@ -1,4 +1,4 @@
-"""Everything that leaves the gateway over HTTP: one guard, one dialer, and what is built on them."""
+"""All HTTP that leaves the gateway: one guard, one dialer, and the clients that use them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
 
-logger = structlog.get_logger("hookgw.egress")
+logger = structlog.get_logger("hookgw.outbound")
 
-CHECK_PATIENCE = 2.0
-"""Seconds that looking up the host of a registration that is being set may take."""
+CHECK_TIMEOUT = 2.0
+"""Seconds for looking up the host of a URL that is being registered."""
 
 
 class OutboundHttp:
@@ -32,16 +32,18 @@ class OutboundHttp:
 
     Args:
         settings: which addresses and ports may be dialled, through which proxy, and for how long.
-        resolve: in the place of the system's resolver.
+        resolve: used instead of the system's resolver.
 
     Attributes:
-        http: the client for plugins; :meth:`run` closes it.
+        http: the client for plugins, usable until :meth:`run` ends. Do not close it.
     """
 
     def __init__(self, settings: DeliverySettings, resolve: Resolve | None = None) -> None:
-        self._own = OwnAddresses()
+        self._own_addresses = OwnAddresses()
         guard = AddressGuard(
-            settings.allow_networks, refused_ports=settings.refused_ports, is_own=self._own.includes
+            settings.allow_networks,
+            refused_ports=settings.refused_ports,
+            is_own_address=self._own_addresses.includes,
         )
         self._dialer = Dialer(
             guard,
@@ -51,51 +53,69 @@ class OutboundHttp:
         )
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
+        # Without `deadlines`: plugins may still make requests when run() has ended and nothing enforces them.
         self.http = guarded_client(
-            partial(LaneTransport, self._dialer, max_answer=MAX_ANSWER), patience=settings.timeout
+            partial(LaneTransport, self._dialer, max_answer=MAX_ANSWER), timeout=settings.timeout
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Watch over the exchanges' deadlines, until cancelled; started before the first exchange."""
+        """Enforce the deadlines of exchanges until cancelled, then close :attr:`http`.
+
+        Start this with ``nursery.start`` before the first exchange, and cancel it after the last one.
+        """
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._deadlines.run)
                 task_status.started()
         finally:
+            # Closing has a checkpoint, which would raise at once in a cancelled task.
             with trio.move_on_after(1, shield=True):
                 await self.http.aclose()
 
     def transport(self) -> LaneTransport:
-        """A connection for a lane; whoever asked for it closes it."""
+        """Make a connection for a lane, which opens with the first exchange. The caller closes it.
+
+        Exchanges on it raise ``RuntimeError`` while :meth:`run` is not running.
+        """
         return LaneTransport(self._dialer, max_answer=self._max_answer, deadlines=self._deadlines)
 
     def listens_on(self, urls: Iterable[str]) -> None:
-        """Take note of where the gateway listens, so that it never calls itself."""
-        self._own.listen_on(urls)
+        """Replace the addresses on which the gateway listens, so that it never calls itself.
+
+        Args:
+            urls: each ``http://address:port`` or ``https://address:port`` with an IP address; others are
+                skipped.
+        """
+        self._own_addresses.listen_on(urls)
 
     async def warnings(self, registration: Registration) -> list[str]:
-        """What would keep deliveries from being made now, for whoever sets the registration.
+        """Return why the address guard would refuse deliveries to a registration now, if it would.
 
-        Only what the guard refuses is told, in the words that an attempt would have; so nobody learns more
-        of a name's addresses than by an attempt. A name that is not known (yet), or not known within
-        :data:`CHECK_PATIENCE`, is left to the attempts.
+        It looks the host up, for at most :data:`CHECK_TIMEOUT` seconds.
+
+        Returns:
+            Sentences that start with the name of the field; empty if the registration is disabled, or its
+            host unknown.
         """
         if not registration.enabled:
             return []
         target = parse_target(registration.url)
-        with trio.move_on_after(CHECK_PATIENCE):
+        with trio.move_on_after(CHECK_TIMEOUT):
             try:
                 await self._dialer.vet(target.host, target.port)
             except Blocked as refusal:
+                # The words of an attempt, and only if the guard refuses: a tenant learns no more about the
+                # addresses of a name than an attempt would show.
                 return [f"url: {refusal.message}"]
             except ResolveFailed:
+                # The name may exist later; the attempts will tell.
                 pass
         return []
 
-    async def tell_of_refused(self, registrations: Iterable[Registration]) -> None:
-        """Log what :meth:`warnings` says of the registrations of the configuration, which nobody sets."""
+    async def log_refused_urls(self, registrations: Iterable[Registration]) -> None:
+        """Log the :meth:`warnings` of registrations that the configuration sets, not the API."""
         for registration in registrations:
             for reason in await self.warnings(registration):
                 logger.warning(
-                    "a URL of the configuration is refused", registration=registration.label, reason=reason
+                    "URL in the configuration is refused", registration=registration.label, reason=reason
                 )

@@ -1,20 +1,20 @@
-"""What an answer means. Pure: status in, outcome out.
+"""What a response means for a delivery. No I/O.
 
-The table is the whole rule. A 2xx is a delivery and nothing else is. What a receiver says about the
-*payload* is final for that payload; what it says about *itself* makes the lane wait; everything else
-is a failure of this delivery, retried on its schedule.
+A 2xx is a delivery, and nothing else is. A status about the *payload* is final for that payload. A status
+about the *receiver* makes the lane wait. Everything else fails this delivery, and is retried on its schedule.
 """
 
 from __future__ import annotations
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
+from http.client import responses
 
 from hookgw.models.deliveries import Outcome
-from hookgw.models.userinfo import with_masked_user
+from hookgw.models.masking import with_masked_user
 
 _SPECIAL = {
+    # A 404 is not among these: workflow tools answer it while a workflow is switched off.
     **dict.fromkeys((400, 411, 413, 414, 415, 422, 431), Outcome.REJECTED),
     **dict.fromkeys((408, 425, 429, 502, 503, 504), Outcome.UNREACHABLE),
     410: Outcome.GONE,
@@ -22,42 +22,44 @@ _SPECIAL = {
 
 
 def outcome_of_status(status: int) -> Outcome:
-    """The outcome of an attempt that got an answer with that status."""
+    """Return the outcome of an attempt whose response had this status."""
     if 200 <= status <= 299:
         return Outcome.DELIVERED
     return _SPECIAL.get(status, Outcome.FAILED)
 
 
 def describe_status(status: int, location: str | None) -> str | None:
-    """Why an answer is no delivery, as a sentence; ``None`` for a 2xx.
+    """Return a sentence that says why a response is not a delivery; ``None`` for a 2xx.
 
-    Redirects are never followed, so the sentence says where one pointed.
+    Args:
+        status: the response's.
+        location: its ``location`` header. For a redirect the sentence names it, without user and password.
     """
     if 200 <= status <= 299:
         return None
-    try:
-        phrase = f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        phrase = str(status)
+    phrase = f"{status} {responses.get(status, '')}".rstrip()
     if 300 <= status <= 399:
+        # The receiver chooses this text and may make it long; the sentence is stored with every attempt.
         where = f" to {with_masked_user(location[:512])}" if location else ""
         return f"The receiver answered {phrase}{where}; redirects are not followed. Register the final URL."
     return f"The receiver answered {phrase}."
 
 
 def parse_retry_after(value: str | None, now: float) -> float | None:
-    """The wait that a ``Retry-After`` header asks for, in seconds (RFC 9110, section 10.2.3).
+    """Return the wait that a ``Retry-After`` header asks for, in seconds (RFC 9110, section 10.2.3).
 
     Args:
-        value: the header's value: seconds (decimals are taken too) or an HTTP date.
-        now: the machine's time in seconds since the epoch, to which a date is compared.
+        value: the header's value: seconds or an HTTP date. Some receivers send decimals, so they are
+            accepted.
+        now: wall-clock time in seconds since the epoch, to which a date is compared.
 
     Returns:
-        At least 0; ``None`` where there is no header or it makes no sense.
+        At least 0 and not limited; ``None`` if there is no header or it cannot be parsed.
     """
     if value is None:
         return None
     text = value.strip()
+    # isdigit() alone accepts digits of every script.
     if text.replace(".", "", 1).isdigit() and text.isascii():
         return float(text)
     try:
@@ -65,5 +67,6 @@ def parse_retry_after(value: str | None, now: float) -> float | None:
     except (ValueError, IndexError, OverflowError):
         return None
     if moment.tzinfo is None:
+        # "-0000" gives a naive time that means UTC; timestamp() would take it for local time.
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, moment.timestamp() - now)

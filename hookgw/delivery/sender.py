@@ -1,6 +1,6 @@
-"""The courier: turns a delivery into a request, sends it, and says what came of it.
+"""The sender turns a delivery into a request, sends it, and reports the result as an attempt.
 
-It knows plugins, envelope, signature and transport, and nothing of queues or retries.
+It knows plugins, envelope, signature and transport. Queues and retries belong to ``dispatch``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import trio
 from hookgw._version import __version__
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.delivery.http.errors import Blocked, DeliveryError
-from hookgw.delivery.http.response import Answer
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.delivery.redaction import redact, secrets_sent
@@ -28,33 +27,38 @@ from hookgw.models.registrations import Registration, Secret
 from hookgw.models.signing_keys import SigningKey, signing_key
 from hookgw.models.target_url import Target, parse_target
 
-_OWN_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
+_DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
 
 
 class SenderHooks(Protocol):
-    """What the courier asks of plugins; every call may raise :class:`PluginFailed`."""
+    """The plugin hooks that the sender calls. A call raises :class:`PluginFailed` or nothing."""
 
     async def filter(self, event: Event, registration: Registration) -> bool:
-        """Whether the event goes to the registration."""
+        """Return whether the registration gets the event."""
 
     async def transform(self, event: Event, registration: Registration) -> Event:
-        """The event as the registration is to see it."""
+        """Return the event as the registration gets it."""
 
     async def encode(self, event: Event, registration: Registration) -> bytes | None:
-        """A body in the place of the envelope."""
+        """Return a body that replaces the envelope, or ``None`` for the envelope."""
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
-        """Change the headers of one attempt."""
+        """Change the headers of one attempt, in ``request.headers``."""
 
     def implements(self, hook: str) -> bool:
-        """Whether any plugin has that hook."""
+        """Return whether any plugin implements the hook of that name."""
 
 
 class RequestTemplate(msgspec.Struct, kw_only=True):
-    """What is the same for every request of a registration; made once a lane.
+    """The part that all requests of a registration share. Made by :func:`template_for`, once per lane.
 
-    ``heads`` holds a rendered request head for each path (one, or one a kind with ``byEvents``);
-    ``sent_secrets`` what no answer may show that repeats the request.
+    Attributes:
+        registration: the registration that it was made from.
+        target: the registration's URL.
+        headers: the headers of every request, names in lower case.
+        heads: rendered heads with their targets, by kind for ``byEvents``, otherwise under ``""``.
+        signing: the secrets with the keys made from them, the newest first.
+        sent_secrets: what must be masked in responses, which may repeat the request.
     """
 
     registration: Registration
@@ -67,11 +71,11 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers", "heads", "signing", "sent_secrets")
 
     def keys(self, now: float) -> list[SigningKey]:
-        """The signing keys in force, the newest first."""
+        """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
         return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
     def head(self, kind: str) -> tuple[Target, RequestHead]:
-        """The target and the head for events of that kind."""
+        """Return the target and the head for events of a kind."""
         key = kind if self.registration.by_events else ""
         found = self.heads.get(key)
         if found is None:
@@ -81,24 +85,30 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
 
 
 def template_for(registration: Registration) -> RequestTemplate:
-    """Prepare what all requests of a registration share."""
+    """Prepare what all requests of a registration share.
+
+    Raises:
+        ValueError: the registration's URL or a secret is invalid. Stored registrations were checked.
+    """
     headers = {name.lower(): value for name, value in registration.headers.items()}
     target = parse_target(registration.url)
     return RequestTemplate(
         registration=registration,
         target=target,
         sent_secrets=secrets_sent(registration, target),
-        headers={**_OWN_HEADERS, **headers},
+        headers={**_DEFAULT_HEADERS, **headers},
         signing=tuple((secret, signing_key(secret.value)) for secret in registration.secrets),
     )
 
 
 class AttemptResult(msgspec.Struct, frozen=True):
-    """What came of one attempt.
+    """The result of one attempt.
 
     Attributes:
-        attempt: the record of it.
-        retry_after: what the receiver asked for, in seconds, or ``None``.
+        attempt: the record of the attempt, with its outcome.
+        retry_after: the wait that the receiver asked for, in seconds and not limited; ``None`` if it asked
+            for
+            none, or accepted the delivery.
     """
 
     attempt: Attempt
@@ -106,7 +116,14 @@ class AttemptResult(msgspec.Struct, frozen=True):
 
 
 class DeliverySender:
-    """Packs and sends deliveries. One serves all lanes; it keeps nothing about any of them."""
+    """Renders and sends deliveries. One sender serves all lanes, and keeps no state about any of them.
+
+    Args:
+        hooks: the plugins' hooks. Which of them are implemented must not change afterwards.
+        clock: for timestamps and the expiry of secrets.
+        server_url: this gateway's address for envelopes; ``None`` leaves it out.
+        kept_answer: bytes of a response body that are kept in the attempt.
+    """
 
     def __init__(self, hooks: SenderHooks, clock: Clock, *, server_url: str | None, kept_answer: int) -> None:
         self._hooks = hooks
@@ -116,108 +133,148 @@ class DeliverySender:
         self._prepares = hooks.implements("hookgw_prepare")
 
     async def render_body(self, event: Event, registration: Registration) -> bytes | None:
-        """Run the filters and transforms and fix the body; ``None`` where a filter drops the event.
+        """Run the filters and transforms, and render the body.
+
+        Call this once per delivery, before its first attempt. If that attempt fails, the caller stores the
+        body with the delivery: every retry must send the same bytes, also after plugins changed.
+
+        Args:
+            event: as accepted. It is immutable; a transform returns another one.
+            registration: as it is now.
+
+        Returns:
+            The body; ``None`` if a filter drops the event.
 
         Raises:
-            PluginFailed: a plugin raised or ran past its deadline.
+            PluginFailed: a plugin raised, returned something invalid, or exceeded its timeout. Record it with
+                :meth:`failed`.
         """
         if not await self._hooks.filter(event, registration):
             return None
-        shown = await self._hooks.transform(event, registration)
-        body = await self._hooks.encode(shown, registration)
+        transformed = await self._hooks.transform(event, registration)
+        body = await self._hooks.encode(transformed, registration)
         if body is not None:
             return body
-        return encode_envelope(shown, destination=registration.address, server_url=self._server_url)
+        # address, not url: the envelope must not show the receiver's user and password to its users.
+        return encode_envelope(transformed, destination=registration.address, server_url=self._server_url)
 
     async def send(
         self,
         delivery: Delivery,
         body: bytes,
-        route: RequestTemplate,
+        template: RequestTemplate,
         transport: LaneTransport,
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109  (the receiver's rule, recorded with the attempt; not a convenience)
     ) -> AttemptResult:
-        """Make one attempt. Never raises for what the receiver, the network or a plugin does."""
-        began, wall = trio.current_time(), self._clock.wall()
+        """Make one attempt.
+
+        The receiver, the network and plugins cannot make this raise; whatever they do becomes an outcome.
+
+        Args:
+            delivery: its event names the kind, the instance and the ``webhook-id``. It is not changed.
+            body: from :meth:`render_body`, or as stored by an earlier attempt.
+            template: of the registration as it is now.
+            transport: the lane's connection, which the caller owns. It stays open if the receiver allows
+                that.
+            number: of this attempt, from 1; sent as ``x-attempt``.
+            timeout: seconds for the whole exchange, from resolving to the last byte. The time of the
+                ``hookgw_prepare`` hooks counts too.
+
+        Returns:
+            The attempt. Its ``error`` is a sentence unless the outcome is ``DELIVERED``.
+
+        Raises:
+            trio.Cancelled: the caller was cancelled. The connection is closed, and whether the receiver got
+            the
+                request is unknown.
+            trio.ClosedResourceError: the transport was closed meanwhile, with the same consequence.
+        """
+        started_at, wall = trio.current_time(), self._clock.wall()
         try:
-            target, head = await self._head(delivery.event, body, route, number, int(wall))
-            answer = await transport.exchange(target, head, body, deadline=began + timeout)
-        except DeliveryError as error:
-            outcome = Outcome.BLOCKED if isinstance(error, Blocked) else Outcome.UNREACHABLE
-            return AttemptResult(self._attempt(number, wall, began, outcome, error=str(error)))
+            target, head = await self._render_head(delivery.event, body, template, number, int(wall))
+            response = await transport.exchange(target, head, body, deadline=started_at + timeout)
+        except DeliveryError as failure:
+            outcome = Outcome.BLOCKED if isinstance(failure, Blocked) else Outcome.UNREACHABLE
+            return AttemptResult(_attempt(number, wall, started_at, outcome, error=str(failure)))
         except PluginFailed as failure:
-            return AttemptResult(self._attempt(number, wall, began, Outcome.FAILED, error=str(failure)))
-        return self._judge(answer, route, number, wall, began)
+            return AttemptResult(_attempt(number, wall, started_at, Outcome.FAILED, error=str(failure)))
+        outcome = outcome_of_status(response.status)
+        error = describe_status(response.status, response.header("location"))
+        answer = response.body
+        # Before the cut: a secret across the cut would leave its first half unmasked.
+        if template.sent_secrets:
+            answer = redact(answer, template.sent_secrets)
+            # A redirect's location may repeat them as well.
+            error = error and redact(error.encode(), template.sent_secrets).decode()
+        attempt = _attempt(
+            number,
+            wall,
+            started_at,
+            outcome,
+            status=response.status,
+            error=error,
+            answer=answer[: self._kept_answer].decode("utf-8", "replace"),
+        )
+        if outcome is Outcome.DELIVERED:
+            return AttemptResult(attempt)
+        # A date in retry-after is compared to the time of the response, not to that of the request.
+        return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
-        """The record of an attempt that a plugin failed before anything was sent."""
-        now = self._clock.wall()
-        return self._attempt(number, now, trio.current_time(), Outcome.FAILED, error=str(failure))
+        """Return the record of an attempt that a plugin failed before anything was sent.
 
-    async def _head(
-        self, event: Event, body: bytes, route: RequestTemplate, number: int, timestamp: int
+        Args:
+            number: of the attempt, from 1.
+            failure: from :meth:`render_body`.
+        """
+        return _attempt(number, self._clock.wall(), trio.current_time(), Outcome.FAILED, error=str(failure))
+
+    async def _render_head(
+        self, event: Event, body: bytes, template: RequestTemplate, number: int, timestamp: int
     ) -> tuple[Target, bytes]:
-        target, head = route.head(event.kind)
-        named = {
+        target, head = template.head(event.kind)
+        headers = {
             "x-event-type": event.kind,
             "x-instance-name": event.instance,
             "x-attempt": str(number),
         }
         if self._prepares:
-            usual = {**route.headers, **named}
-            headers = await self._prepared(usual, event, body, route, number)
-            if headers != usual:
-                head, named = RequestHead(target, headers), {}
-        keys = route.keys(timestamp)
+            defaults = {**template.headers, **headers}
+            registration = template.registration
+            request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
+            await self._hooks.prepare(request, event, registration)
+            # A plugin may also remove headers, which the rendered head cannot do.
+            if request.headers != defaults:
+                head, headers = RequestHead(target, request.headers), {}
+        # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
+        # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
+        # replay.
         signed = (
             ("webhook-id", event.id),
             ("webhook-timestamp", str(timestamp)),
-            ("webhook-signature", sign(keys, event.id, timestamp, body)),
+            ("webhook-signature", sign(template.keys(timestamp), event.id, timestamp, body)),
         )
-        return target, head.render(len(body), (*signed, *named.items()))
+        return target, head.render(len(body), (*signed, *headers.items()))
 
-    async def _prepared(
-        self, usual: dict[str, str], event: Event, body: bytes, route: RequestTemplate, number: int
-    ) -> dict[str, str]:
-        registration = route.registration
-        request = Outgoing(url=registration.url, body=body, headers=usual.copy(), attempt=number)
-        await self._hooks.prepare(request, event, registration)
-        return request.headers
 
-    def _judge(
-        self, answer: Answer, route: RequestTemplate, number: int, wall: float, began: float
-    ) -> AttemptResult:
-        outcome = outcome_of_status(answer.status)
-        error = describe_status(answer.status, answer.header("location"))
-        body = answer.body
-        if route.sent_secrets:
-            body = redact(body, route.sent_secrets)
-            error = error and redact(error.encode(), route.sent_secrets).decode()
-        text = body[: self._kept_answer].decode("utf-8", "replace")
-        attempt = self._attempt(number, wall, began, outcome, status=answer.status, error=error, answer=text)
-        if outcome is Outcome.DELIVERED:
-            return AttemptResult(attempt)
-        return AttemptResult(attempt, parse_retry_after(answer.header("retry-after"), self._clock.wall()))
-
-    def _attempt(
-        self,
-        number: int,
-        wall: float,
-        began: float,
-        outcome: Outcome,
-        *,
-        status: int | None = None,
-        error: str | None = None,
-        answer: str = "",
-    ) -> Attempt:
-        return Attempt(
-            number=number,
-            at=wall,
-            duration=trio.current_time() - began,
-            outcome=outcome,
-            status=status,
-            error=error,
-            answer=answer,
-        )
+def _attempt(
+    number: int,
+    wall: float,
+    started_at: float,
+    outcome: Outcome,
+    *,
+    status: int | None = None,
+    error: str | None = None,
+    answer: str = "",
+) -> Attempt:
+    return Attempt(
+        number=number,
+        at=wall,
+        duration=trio.current_time() - started_at,
+        outcome=outcome,
+        status=status,
+        error=error,
+        answer=answer,
+    )

@@ -9,6 +9,7 @@ lies between leaving one and entering the other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -41,9 +42,12 @@ class Dispatcher:
         self._lanes: dict[str, Lane] = {}
         self._parked = ParkedLanes()
         self._idle = IdleLanes(min(PARK_AFTER, settings.lane_idle))
-        # The keys of running and parked lanes, by registration id.
+        # The keys of running and parked lanes, by registration id: with ordering ``instance`` a registration
+        # has thousands, among tens of thousands of others.
         self._keys: dict[str, set[str]] = {}
-        self._paused: dict[str, list[trio.Event]] = {}
+        # How many pauses each registration is in, and which of those were redirected meanwhile.
+        self._pauses: Counter[str] = Counter()
+        self._redirected: set[str] = set()
         self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
         self._running: tuple[LaneServices, trio.Nursery] | None = None
         self._stop, self._stopped = trio.CancelScope(), trio.Event()
@@ -77,8 +81,10 @@ class Dispatcher:
                     self._forget(key)
                     nursery.start_soon(services.monitor.lane_changed, key, LaneState.IDLE)
         finally:
-            self._running = None  # from now on, what is on disk waits there for the next start
-            self._parked.forget(self._parked.lanes())
+            self._running = None
+            # After a fault or a cancellation lanes are parked still, and nobody is left to report them to.
+            for key in self._parked.forget(self._parked.lanes()):
+                self._forget(key)
             self._stopped.set()
 
     @property
@@ -127,31 +133,38 @@ class Dispatcher:
         """Keep a registration's lanes from starting an attempt for the length of a block.
 
         Attempts in flight end as usual; see :meth:`in_flight`. After the block the lanes read the outbox
-        anew, so deliveries may be moved or removed within it.
+        from the start, so deliveries may be moved or removed within it. If pauses overlap, the lanes continue
+        when all have ended. :meth:`stop` ends paused lanes at once.
 
         Args:
             registration: the registration's id.
         """
-        resumed = trio.Event()
-        events = self._paused.setdefault(registration, [])
-        events.append(resumed)
+        self._pauses[registration] += 1
         for lane in self._running_lanes(registration):
-            lane.refresh([resumed])
+            lane.pause()
         try:
             yield
         finally:
-            resumed.set()
-            events.remove(resumed)
-            if not events:
-                del self._paused[registration]
+            self._pauses[registration] -= 1
+            if not self._pauses[registration]:
+                del self._pauses[registration]
+                self._redirected.discard(registration)
+                for lane in self._running_lanes(registration):
+                    lane.unpause()
 
     def redirect(self, registration: str) -> None:
-        """Try the heads of a registration's lanes at once: it has another URL, header, secret or timeout."""
+        """Try the heads of a registration's lanes at once: it has another URL, header, secret or timeout.
+
+        Call it once the change is on disk and the lanes see it.
+        """
         for key in self._keys.get(registration, ()):
             if (lane := self._lanes.get(key)) is not None:
                 lane.redirect()
             else:
                 self._parked.redirect(key)
+        if registration in self._pauses:
+            # A re-partition may move the head to a lane that does not run yet.
+            self._redirected.add(registration)
 
     def resume(self, registration: str) -> None:
         """Try the heads of a registration's waiting lanes at once."""
@@ -172,10 +185,28 @@ class Dispatcher:
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that run or are parked: of one registration, or of all."""
         if registration is None:
-            keys = [*self._lanes, *self._parked.lanes()]
+            keys: Iterable[str] = [*self._lanes, *self._parked.lanes()]
         else:
             keys = sorted(self._keys.get(registration, ()))
-        return [self._statistics(key) for key in keys]
+        shown = []
+        for key in keys:
+            if (lane := self._lanes.get(key)) is not None:
+                shown.append(lane.statistics())
+            elif (memory := self._parked.find(key)) is not None and self._running is not None:
+                found = self._running[0].registration(registration_of(key))
+                shown.append(
+                    LaneStatistics(
+                        lane=key,
+                        registration=registration_of(key),
+                        partition=partition_of(key),
+                        url=found.address if found else None,
+                        state=LaneState.IDLE,
+                        backlog=0,
+                        last_outcome=memory.outcome,
+                        last_error=memory.error,
+                    )
+                )
+        return shown
 
     def stop(self) -> None:
         """End every lane after the attempt that it has in flight; the rest stays on disk."""
@@ -191,50 +222,35 @@ class Dispatcher:
         keys = self._keys.get(registration, ())
         return [lane for key in keys if (lane := self._lanes.get(key)) is not None]
 
-    def _statistics(self, key: str) -> LaneStatistics:
-        if (lane := self._lanes.get(key)) is not None:
-            return lane.statistics()
-        memory = self._parked.find(key)
-        assert memory is not None and self._running is not None  # noqa: S101, PT018 (it is in one of the two)
-        registration = self._running[0].registration(registration_of(key))
-        return LaneStatistics(
-            lane=key,
-            registration=registration_of(key),
-            partition=partition_of(key),
-            url=registration.address if registration else None,
-            state=LaneState.IDLE,
-            backlog=0,
-            last_outcome=memory.outcome,
-            last_error=memory.error,
-        )
-
     def _start(self, key: str, backlog: int = 0) -> Lane | None:
+        """Start a lane, parked or new; ``None`` while the dispatcher does not run."""
         if self._running is None or self._stop.cancel_called:
             return None
         services, nursery = self._running
-        registration = registration_of(key)
+        registration_id = registration_of(key)
+        registration = services.registration(registration_id)
+        limit = None
+        if registration is not None and registration.ordering is Ordering.INSTANCE:
+            limit = self._attempt_limits.get(registration_id)
+            if limit is None:
+                limit = trio.CapacityLimiter(registration.concurrency)
+                self._attempt_limits[registration_id] = limit
         lane = self._lanes[key] = Lane(
             key,
             services,
             self._transport(),
             self._idle,
-            attempt_limit=self._attempt_limit(services, registration),
+            attempt_limit=limit,
             backlog=backlog,
             memory=self._parked.take(key),
         )
-        self._keys.setdefault(registration, set()).add(key)
-        if (events := self._paused.get(registration)) is not None:
-            lane.refresh(events)
+        self._keys.setdefault(registration_id, set()).add(key)
+        if registration_id in self._redirected:
+            lane.redirect()
+        if registration_id in self._pauses:
+            lane.pause()
         nursery.start_soon(self._run, services, lane, name=f"lane {key}")
         return lane
-
-    def _attempt_limit(self, services: LaneServices, registration_id: str) -> trio.CapacityLimiter | None:
-        registration = services.registration(registration_id)
-        if registration is None or registration.ordering is not Ordering.INSTANCE:
-            return None
-        if registration_id not in self._attempt_limits:
-            self._attempt_limits[registration_id] = trio.CapacityLimiter(registration.concurrency)
-        return self._attempt_limits[registration_id]
 
     async def _run(self, services: LaneServices, lane: Lane) -> None:
         memory = None
@@ -242,12 +258,10 @@ class Dispatcher:
             memory = await lane.run()
         finally:
             del self._lanes[lane.key]
-            if memory is not None and self.is_running:
-                self._parked.put(lane.key, memory)
-            else:
+            if memory is None:
                 self._forget(lane.key)
-                if memory is not None:
-                    memory.close()
+            else:  # the dispatcher runs, because :meth:`stop` would have stopped the lane
+                self._parked.put(lane.key, memory)
         if memory is None:
             await services.monitor.lane_changed(lane.key, LaneState.IDLE)
 

@@ -15,11 +15,11 @@ MOST = 1_000
 """The most lanes that may be idle with a task; each takes some 10 KiB."""
 
 GRAIN = 0.1
-"""Seconds by which a lane may be parked late, so that many lanes are one piece of work."""
+"""Seconds by which a lane may be parked late, so that one wake-up parks many."""
 
 
 class Parkable(Protocol):
-    """A lane, as seen from here."""
+    """The part of a lane that this module calls."""
 
     def park(self) -> None:
         """End the task if there is still nothing to do."""
@@ -30,11 +30,11 @@ class IdleLanes:
 
     Args:
         seconds: how long a lane may be idle.
-        most: how many lanes may be idle. If there are more, those go that have been idle for longest.
+        most: how many lanes may be idle. If there are more, the longest idle ones are parked.
     """
 
     # One task watches the time for all lanes. A timer for each lane would be set and cancelled around
-    # nearly every delivery of a lane that is not always busy, which costs more than the rest of being idle.
+    # nearly every delivery of a lane that is not always busy: 25 µs per event, when it was like that.
 
     def __init__(self, seconds: float, most: int = MOST) -> None:
         self._seconds = seconds
@@ -43,7 +43,7 @@ class IdleLanes:
         self._timer = trio.CancelScope()
 
     def begin(self, lane: Parkable) -> float:
-        """Note that a lane is idle from now on; return the time, by ``trio.current_time()``."""
+        """Note that a lane is idle from now on; return the current time of Trio's clock."""
         now = trio.current_time()
         self._until[lane] = now + self._seconds
         if self._timer.deadline == math.inf:
@@ -57,7 +57,7 @@ class IdleLanes:
         self._until.pop(lane, None)
 
     async def run(self) -> None:
-        """Park lanes when their time has come, until cancelled."""
+        """Park lanes that have been idle for long enough, until cancelled."""
         while True:
             # Waking up no sooner than GRAIN from now parks many lanes at a time.
             first = next(iter(self._until.values()), math.inf)

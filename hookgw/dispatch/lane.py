@@ -1,8 +1,8 @@
 """A lane: delivers to one registration, in order, one delivery at a time, through one connection.
 
 The lane takes the next delivery (:mod:`hookgw.dispatch.lane_queue`), makes it the *head*, and works on it
-until it is settled. A failed head stays the head: the lane waits for its next attempt, and everything
-behind it is dropped from memory, because it is on disk. So a backlog costs no memory, and nothing
+until it is settled. A failed head stays the head. While the lane waits for its next attempt, it drops
+everything behind the head from memory, because it is on disk. So a backlog costs no memory, and nothing
 overtakes.
 
 ::
@@ -14,18 +14,20 @@ overtakes.
       │                         v  │                                   v
       └──────────────────── WAITING <──── pending again ───────── (take the next)
 
-    refresh: finish the attempt, wait for the given events (PAUSED), drop the memory, read on from disk
-    park:    end the task if there is nothing to do; its LaneMemory stays
-    stop:    end the task after the attempt; the rest stays on disk
+    refresh:   finish the attempt, drop the memory, read on from disk
+    pause:     finish the attempt, wait for unpause (PAUSED), then as refresh
+    redirect:  as refresh, then try the head at once, through a new connection
+    resume:    end the wait of the head
+    park:      end the task if there is nothing to do; its LaneMemory stays
+    stop:      end the task after the attempt; the rest stays on disk
 
-Every change from outside (:meth:`Lane.refresh`, :meth:`Lane.redirect`, …) sets a flag and wakes the lane; the
-task looks at the flags between two attempts and nowhere else.
+Each of these calls sets a flag and wakes the task. The task looks at the flags between two attempts and
+nowhere else: an attempt is never cut off, because the receiver may have acted on it already.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import structlog
 import trio
@@ -35,9 +37,15 @@ from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane_queue import LaneQueue
 from hookgw.dispatch.parked_lanes import LaneMemory
-from hookgw.dispatch.retry_policy import Decision, decide, expiry_reason, is_expired, longest_wait
+from hookgw.dispatch.retry_policy import (
+    Decision,
+    decide,
+    expiry_reason,
+    is_expired,
+    longest_wait,
+    policy_of,
+)
 from hookgw.dispatch.services import DeliveryPlan, LaneServices, plan_for
-from hookgw.dispatch.store_retry import clamp_to_clock
 from hookgw.models.deliveries import (
     FIRST,
     Delivery,
@@ -62,31 +70,32 @@ class Lane:
         services: what all lanes share.
         transport: the lane's connection; the lane closes it when it ends.
         idle_lanes: parks the lane once it has been idle for a while.
-        attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for none.
+        attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for no limit.
         backlog: how many deliveries are pending on disk.
         memory: what the lane's last task left, if the lane was parked. Its connection is this lane's now.
     """
 
     __slots__ = (
         "_attempt_limit",
-        "_blockers",
+        "_backlog",
         "_head",
         "_idle_lanes",
         "_in_flight",
         "_in_flight_ended",
         "_is_parked",
+        "_is_paused",
         "_memory",
         "_must_redirect",
         "_must_refresh",
         "_must_stop",
         "_plan",
         "_queue",
+        "_reported_waiting",
         "_services",
         "_state",
         "_transport",
         "_waiting_until",
         "_wake",
-        "backlog",
         "key",
     )
 
@@ -102,35 +111,36 @@ class Lane:
         memory: LaneMemory | None = None,
     ) -> None:
         self.key = key
-        self.backlog = backlog
         self._services = services
         self._transport = transport
         self._idle_lanes = idle_lanes
         self._attempt_limit = attempt_limit
+        self._backlog = backlog
         self._plan: DeliveryPlan | None = None
         self._head: Delivery | None = None
         self._in_flight = False
         self._in_flight_ended: list[trio.Event] = []
-        self._wake: trio.Event | None = None
         self._is_parked = False
-        self._must_stop = False
-        self._must_refresh = False
+        self._is_paused = False
         self._must_redirect = False
-        self._blockers: list[trio.Event] = []
+        self._must_refresh = False
+        self._must_stop = False
+        self._wake: trio.Event | None = None
         self._state = LaneState.IDLE
+        self._reported_waiting = False
         self._waiting_until: float | None = None
         self._memory = memory or LaneMemory()
         if self._memory.connection is not None:
-            transport.take_over(self._memory.connection)
+            transport.adopt_connection(self._memory.connection)
             self._memory.connection = None
         buffer = services.settings.lane_buffer
         self._queue = LaneQueue(key, services.outbox, self._memory, buffer=buffer, behind=backlog > 0)
 
-    # Called by the dispatcher. None of it waits.
+    # Called by the dispatcher. None of these methods waits.
 
     def offer(self, delivery: Delivery) -> None:
         """Hand over a delivery that was appended."""
-        self.backlog += 1
+        self._backlog += 1
         self._queue.offer(delivery)
 
     def requeued(self, count: int) -> None:
@@ -138,14 +148,23 @@ class Lane:
         # The dispatcher calls this before it offers what the same commit appended. So their positions are
         # greater than all that the lane has taken or has in its channel, and reading on from
         # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
-        self.backlog += count
+        self._backlog += count
         self._queue.behind = True
         self._queue.wake()
 
-    def refresh(self, after: Sequence[trio.Event] = ()) -> None:
-        """Forget what is in memory and read the outbox again, once all the given events are set."""
+    def refresh(self) -> None:
+        """Drop what is in memory, and read the outbox from the start."""
         self._must_refresh = True
-        self._blockers.extend(after)
+        self._wake_up()
+
+    def pause(self) -> None:
+        """Start no attempt until :meth:`unpause`, then read the outbox from the start."""
+        self._is_paused = True
+        self.refresh()
+
+    def unpause(self) -> None:
+        """End the pause."""
+        self._is_paused = False
         self._wake_up()
 
     def redirect(self) -> None:
@@ -159,15 +178,15 @@ class Lane:
             self._memory.streak = 0
             self._wake_up()
 
-    def stop(self) -> None:
-        """End after the attempt in flight; the rest stays on disk."""
-        self._must_stop = True
-        self._wake_up()
-
     def park(self) -> None:
         """End the task if there is still nothing to do."""
         self._is_parked = True
         self._queue.wake()
+
+    def stop(self) -> None:
+        """End after the attempt in flight; the rest stays on disk."""
+        self._must_stop = True
+        self._wake_up()
 
     def in_flight(self) -> tuple[int, trio.Event] | None:
         """Return the sequence number of the delivery in flight, and an event for its end."""
@@ -186,7 +205,7 @@ class Lane:
             partition=partition_of(self.key),
             url=registration.address if registration else None,
             state=self._state,
-            backlog=self.backlog,
+            backlog=self._backlog,
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
             waiting_until=self._waiting_until,
@@ -194,13 +213,20 @@ class Lane:
             last_error=self._memory.error,
         )
 
+    def _wake_up(self) -> None:
+        # The task waits for the head's time or the end of a pause, or it is idle and waits for its queue.
+        if self._wake is not None:
+            self._wake.set()
+        self._queue.wake()
+
     # The task.
 
     async def run(self) -> LaneMemory | None:
         """Deliver until there is nothing to do for a while, or :meth:`stop`.
 
         Returns:
-            What the next task of this lane goes on with, if the lane was parked; ``None`` if it was stopped.
+            The memory that the next task of this lane continues with, if the lane was parked; ``None`` if
+            it was stopped. No checkpoint lies between the decision to park and the return.
         """
         try:
             while not self._must_stop:
@@ -213,10 +239,10 @@ class Lane:
                 elif self._queue.behind:
                     await self._queue.read(self._cannot_read)
                 elif self._is_parked:
-                    self._memory.connection = self._transport.give_away()
+                    self._memory.connection = self._transport.release_connection()
                     return self._memory
                 else:
-                    self._state, self.backlog = LaneState.IDLE, 0
+                    self._state, self._backlog = LaneState.IDLE, 0
                     idle_since = self._idle_lanes.begin(self)
                     self._memory.until = idle_since + self._services.settings.lane_idle
                     try:
@@ -229,31 +255,26 @@ class Lane:
             self._state = LaneState.IDLE
 
     async def _start_over(self) -> None:
-        if self._blockers:
-            self._state = LaneState.PAUSED
-        while self._blockers:
-            await self._blockers.pop().wait()
-        if self._must_stop:  # nothing is read any more, and what the lane settled need not be on disk yet
+        while self._is_paused and not self._must_stop:
+            self._state, self._wake = LaneState.PAUSED, trio.Event()
+            await self._wake.wait()
+        self._wake = None
+        if self._must_stop:  # to read could take as long as the disk refuses
             return
+        # Cleared before the reads below: a call that comes during them starts this over once more.
         self._must_refresh = False
-        self._plan = None
         if self._must_redirect:
             self._memory.streak = 0
             self._transport.close_nowait()  # it leads to the former host
         self._queue.discard()
-        # Settlements of this lane are on disk after the count, so reading from the start is safe: what was
-        # settled is not read again.
-        self.backlog = await self._queue.count(self._cannot_read)
+        # The count waits until the settlements of this lane are on disk. Only then is it safe to read from
+        # the start: before, a page could hold deliveries that are settled already.
+        self._backlog = await self._queue.count(self._cannot_read)
         self._memory.last = FIRST
 
     def _cannot_read(self, error: StorageUnavailable) -> None:
         self._state = LaneState.PAUSED
         logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
-
-    def _wake_up(self) -> None:
-        if self._wake is not None:
-            self._wake.set()
-        self._queue.wake()
 
     def _registration(self) -> Registration | None:
         return self._services.registration(registration_of(self.key))
@@ -261,17 +282,36 @@ class Lane:
     # One delivery, until it is settled or dropped from memory.
 
     async def _work(self, delivery: Delivery) -> None:
-        clamp_to_clock(delivery, self._services.clock.steady(), self._longest_wait)
+        clock = self._services.clock
+        now = clock.steady()
+        # Times on disk are wall times. If the machine's clock was set back while hookgw was down, they lie
+        # ahead by as much: the retry would come late by that, and the event would be kept for longer.
+        if delivery.queued_at > now:
+            delivery.queued_at = now
         if self._must_redirect:
-            # The wait was for the former receiver. A failure there may have been settled after the
-            # commit that made the head due, and then the wait on disk is stale.
-            self._must_redirect, delivery.next_at = False, 0.0
+            # The wait was for the former receiver. A failure there may have been settled after the commit
+            # that made the head due, and then the wait on disk is stale.
+            delivery.next_at = 0.0
+        elif delivery.next_at > now:
+            registration = self._registration()
+            if registration is None or not registration.enabled:
+                delivery.next_at = 0.0  # it is settled at once
+            else:
+                longest = longest_wait(policy_of(registration, self._services.settings))
+                delivery.next_at = min(delivery.next_at, now + longest)
+
         self._head = delivery
         try:
-            while self._head is not None and not self._must_stop and not self._must_refresh:
-                due = delivery.next_at <= self._services.clock.steady()
-                if not due and not await self._wait(delivery.next_at):
-                    continue
+            while self._head is not None and not self._must_refresh and not self._must_stop:
+                if delivery.next_at > clock.steady():
+                    self._queue.discard()
+                    self._waiting_until, self._wake = delivery.next_at, (wake := trio.Event())
+                    await self._show(LaneState.WAITING)
+                    with trio.move_on_at(clock.deadline(delivery.next_at)):
+                        await wake.wait()
+                    self._waiting_until = self._wake = None
+                    if self._must_refresh or self._must_stop:
+                        break
                 if self._attempt_limit is None:
                     await self._try(delivery)
                 else:
@@ -280,29 +320,24 @@ class Lane:
         finally:
             self._head = None
 
-    async def _wait(self, until: float) -> bool:
-        """Wait for the head's time; ``False`` if the wait was cut short to look at the flags."""
-        self._queue.discard()
-        self._waiting_until, self._wake = until, (wake := trio.Event())
-        await self._show(LaneState.WAITING)
-        with trio.move_on_at(self._services.clock.deadline(until)):
-            await wake.wait()
-        self._waiting_until = self._wake = None
-        return not (self._must_refresh or self._must_stop)
-
     async def _try(self, delivery: Delivery) -> None:
         """Make an attempt, or settle the head without one."""
         await self._services.outbox.wait_settle_capacity()
         if self._must_refresh or self._must_stop:
             return
-        # No checkpoint from here to ``_in_flight = True``: a registration that goes before is seen here, and
-        # whoever removes or pauses it after finds the mark.
+        self._must_redirect = False
+        # No checkpoint from here to ``_in_flight = True``. A registration that is deleted, disabled or paused
+        # before this point gets no attempt; whoever does so after this point finds the delivery in flight.
         registration = self._registration()
         if registration is None or not registration.enabled:
             state = "deleted" if registration is None else "disabled"
             await self._finish(delivery, registration, DeliveryState.DEAD, f"The registration was {state}.")
             return
-        plan = self._plan_of(registration)
+        # By identity: registrations are immutable, and a changed one is another object. A disabled one has
+        # no plan, because its URL may be any string.
+        if self._plan is None or self._plan.registration is not registration:
+            self._plan = plan_for(registration, self._services.settings)
+        plan = self._plan
         age = self._services.clock.steady() - delivery.queued_at
         if is_expired(plan.policy, age=age, streak=self._memory.streak):
             await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
@@ -319,19 +354,19 @@ class Lane:
     async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:
         """Render the body unless an earlier attempt fixed it, send it, and settle the outcome."""
         sender, number, body = self._services.sender, delivery.attempts + 1, delivery.body
-        if body is None:
-            try:
+        try:
+            if body is None:
                 body = await sender.render_body(delivery.event, plan.registration)
-            except PluginFailed as failure:
-                await self._settle(delivery, plan, AttemptResult(sender.failed(number, failure)), None)
-                return
+        except PluginFailed as failure:
+            result = AttemptResult(sender.failed(number, failure))
+        else:
             if body is None:
                 reason = "A plugin filtered it out."
                 await self._finish(delivery, plan.registration, DeliveryState.DROPPED, reason)
                 return
-        result = await sender.send(
-            delivery, body, plan.template, self._transport, number=number, timeout=plan.policy.timeout
-        )
+            result = await sender.send(
+                delivery, body, plan.template, self._transport, number=number, timeout=plan.policy.timeout
+            )
         await self._settle(delivery, plan, result, body)
 
     async def _settle(
@@ -339,11 +374,12 @@ class Lane:
     ) -> None:
         attempt, now = result.attempt, self._services.clock.steady()
         delivered = attempt.outcome is Outcome.DELIVERED
-        current = self._services.registration(delivery.registration)
+        current = self._registration()
         if not delivered and current is not None and not current.has_target_of(plan.registration):
             # The registration has another target by now. This failure, or 410, is the former receiver's:
-            # it neither counts nor delays the first attempt at the new one (issue 9).
+            # it neither counts nor delays the first attempt at the new one.
             decision = Decision(DeliveryState.PENDING, failures=delivery.failures)
+            self._memory.streak = 0
         else:
             decision = decide(
                 attempt.outcome,
@@ -369,7 +405,8 @@ class Lane:
             body=body if delivery.body is None and not delivered else None,
             reason=decision.reason,
         )
-        # Written before anybody hears of it. A crash before the commit repeats this attempt: at least once.
+        # Requested before the monitor hears of the attempt, because its observers can take long. A crash
+        # before the commit repeats this attempt: at least once.
         self._services.outbox.settle_nowait(settlement)
         if pending:
             delivery.attempts, delivery.failures = attempt.number, decision.failures
@@ -395,25 +432,14 @@ class Lane:
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
     ) -> None:
         self._head = None
-        self.backlog = max(0, self.backlog - 1)
+        # Not exact after a refresh: the count of the outbox may lack what was appended during the count.
+        self._backlog = max(0, self._backlog - 1)
         await self._services.monitor.finished(delivery, registration, settlement)
 
     async def _show(self, state: LaneState) -> None:
-        """Change the state; the monitor hears only of the beginning and the end of a wait."""
-        before, self._state = self._state, state
-        if before is not state and LaneState.WAITING in (before, state):
+        """Change the state. The monitor hears only of the beginning and the end of a wait."""
+        self._state = state
+        # Not by the state before: a pause may lie between a wait and the attempt that ends it.
+        if (state is LaneState.WAITING) is not self._reported_waiting:
+            self._reported_waiting = state is LaneState.WAITING
             await self._services.monitor.lane_changed(self.key, state)
-
-    def _longest_wait(self) -> float:
-        registration = self._registration()
-        # A disabled registration may have any string as its URL, so that it has no plan. Its deliveries
-        # are settled at once.
-        if registration is None or not registration.enabled:
-            return 0.0
-        return longest_wait(self._plan_of(registration).policy)
-
-    def _plan_of(self, registration: Registration) -> DeliveryPlan:
-        # By identity: registrations are immutable, and a changed one is another object.
-        if self._plan is None or self._plan.registration is not registration:
-            self._plan = plan_for(registration, self._services.settings)
-        return self._plan

@@ -1,6 +1,6 @@
 """The deliveries of one lane, in order, from memory and disk.
 
-They come from three places, in this order:
+They come from three places:
 
 1. ``_page``: read from the outbox because the lane was *behind*; the next delivery is the last element;
 2. the memory channel: appended since, handed over by the dispatcher;
@@ -74,16 +74,13 @@ class LaneQueue:
         try:
             while True:
                 delivery = self._page.pop() if self._page else self._receive.receive_nowait()
+                # ``None`` is a wake-up. A delivery that was appended during a read is in the page and in
+                # the channel.
                 if delivery is not None and delivery.position > self._memory.last:
                     self._memory.last = delivery.position
                     return delivery
         except trio.WouldBlock:
             return None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is in memory."""
-        return not self._page and not self._receive.statistics().current_buffer_used
 
     async def wait(self) -> None:
         """Wait until a delivery is in memory or :meth:`wake` is called."""
@@ -114,7 +111,7 @@ class LaneQueue:
         self._discard_channel()
 
     def _discard_channel(self) -> None:
-        self.behind = True
+        self.behind = True  # first: from now on nothing enters the channel
         with suppress(trio.WouldBlock):
             while True:
                 self._receive.receive_nowait()

@@ -1,8 +1,8 @@
-"""Parked lanes: lanes without a task, because they have had nothing to do for a moment.
+"""Parked lanes: lanes without a task, because they have been idle for a while.
 
 The task, the memory channel and everything else a lane works with are gone. Its :class:`LaneMemory` stays:
-the position it had reached, because its last settlements may not be on disk yet; what is shown of it; and its
-connection, ready for the next delivery. Ten thousand parked lanes cost a few MiB.
+the position that the lane had reached, because its last settlements may not be on disk yet; its last outcome,
+which is shown; and its connection, ready for the next delivery. Ten thousand parked lanes cost a few MiB.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from hookgw.delivery.http.connection import IdleConnection
 from hookgw.models.deliveries import FIRST, Outcome, Position
 
 GRAIN = 0.1
-"""Seconds by which a lane may be forgotten late, so that many are one piece of work."""
+"""Seconds by which a lane may be forgotten late, so that one wake-up forgets many."""
 
-ENDED_AT_ONCE = 500
-"""The most lanes forgotten in one piece of work. Other tasks have their turn between two pieces."""
+FORGET_AT_ONCE = 500
+"""The most lanes that are forgotten without a checkpoint, so that other tasks run in between."""
 
 LOOK_EVERY = 5.0
 """Seconds between two looks for connections that receivers have closed."""
 
-# Elsewhere than on Linux only a reset or a full close of the connection is seen.
+# Other systems than Linux lack POLLRDHUP: they report only a reset or a close in both directions.
 _CLOSED = getattr(select, "POLLRDHUP", 0)
 
 
 class LaneMemory(msgspec.Struct, kw_only=True, gc=False):
-    """What a lane remembers from one task to the next.
+    """The state of a lane that outlives its task.
 
     Attributes:
         until: when a parked lane is forgotten and its connection closed, by ``trio.current_time()``.
         last: the highest position that the lane has taken.
         streak: how many of its attempts in a row found the receiver unreachable.
         outcome, error: of its last attempt.
-        connection: its open connection while it is parked; ``None`` if it has none.
+        connection: its open connection while the lane is parked; ``None`` if there is none.
     """
 
     until: float = 0.0
@@ -66,7 +66,11 @@ class ParkedLanes:
         self._timer = trio.CancelScope()
 
     def put(self, lane: str, memory: LaneMemory) -> None:
-        """Park a lane. A lane that is parked later must be forgotten later."""
+        """Park a lane.
+
+        Lanes are forgotten in the order in which they are parked: a lane that is parked before another and
+        remembered for longer keeps the other.
+        """
         self._memories[lane] = memory
         if memory.connection is not None:
             self._poll.register(memory.connection.fileno, _CLOSED)
@@ -75,14 +79,14 @@ class ParkedLanes:
             self._timer.deadline = min(memory.until, self._look_at)
 
     def take(self, lane: str) -> LaneMemory | None:
-        """Remove a lane, because it has something to do. Its connection belongs to the caller."""
+        """Remove a lane, because it has something to do. The caller owns its connection."""
         memory = self._memories.pop(lane, None)
         if memory is not None:
             self._unwatch(memory)
         return memory
 
     def redirect(self, lane: str) -> None:
-        """The lane's registration has another target: close the connection, forget the former failures."""
+        """Close a lane's connection and reset its streak: its registration has another target."""
         memory = self._memories[lane]
         self._unwatch(memory)
         memory.close()
@@ -97,16 +101,32 @@ class ParkedLanes:
         return list(self._memories)
 
     async def wait_due(self) -> list[str]:
-        """Wait until lanes are due, close their connections, and return their keys.
+        """Wait until lanes are due, forget them, and return their keys.
 
-        Connections that the receiver has closed are closed meanwhile.
+        Meanwhile connections that receivers have closed are closed. No checkpoint lies between forgetting
+        lanes and the return, so no lane is forgotten without the caller's knowledge.
         """
         await trio.lowlevel.checkpoint()
-        while not (due := self.forget(self._due())):
-            with trio.CancelScope(deadline=self._next_work()) as self._timer:
+        while True:
+            now = trio.current_time()
+            first = islice(self._memories.items(), FORGET_AT_ONCE)
+            if due := [lane for lane, memory in first if memory.until <= now]:
+                return self.forget(due)
+            deadline = math.inf
+            if self._memories:
+                first_until = next(iter(self._memories.values())).until
+                deadline = max(now + GRAIN, min(first_until, self._look_at))
+            with trio.CancelScope(deadline=deadline) as self._timer:
                 await trio.sleep_forever()
-            self._look()
-        return due
+            now = trio.current_time()
+            if now < self._look_at:
+                continue
+            # Without this, sockets in CLOSE_WAIT add up if many receivers close idle connections early.
+            self._look_at = now + LOOK_EVERY
+            for fileno, _ in self._poll.poll(0):
+                memory = self._memories[self._lane_of_file[fileno]]
+                self._unwatch(memory)
+                memory.close()
 
     def forget(self, lanes: list[str]) -> list[str]:
         """Forget lanes and close their connections; return the same list."""
@@ -116,28 +136,9 @@ class ParkedLanes:
                 memory.close()
         return lanes
 
-    def _next_work(self) -> float:
-        first = next(iter(self._memories.values()), None)
-        if first is None:
-            return math.inf
-        return max(trio.current_time() + GRAIN, min(first.until, self._look_at))
-
-    def _due(self) -> list[str]:
-        now = trio.current_time()
-        return [lane for lane, memory in islice(self._memories.items(), ENDED_AT_ONCE) if memory.until <= now]
-
-    def _look(self) -> None:
-        # Without this, sockets in CLOSE_WAIT add up where many receivers close idle connections early.
-        now = trio.current_time()
-        if now < self._look_at:
-            return
-        self._look_at = now + LOOK_EVERY
-        for fileno, _ in self._poll.poll(0):
-            memory = self._memories[self._lane_of_file[fileno]]
-            self._unwatch(memory)
-            memory.close()
-
     def _unwatch(self, memory: LaneMemory) -> None:
+        # Before the connection is closed or used: the system gives the number of a closed socket to the
+        # next one.
         if memory.connection is not None:
             self._poll.unregister(memory.connection.fileno)
             del self._lane_of_file[memory.connection.fileno]

@@ -1,9 +1,9 @@
 """What follows an attempt. Pure: outcome and history in, decision out; no clock, no I/O.
 
-Two kinds of failure wait in two ways. A *failed* delivery has a schedule of its own and ends as a
-dead letter after its last entry. An *unreachable* receiver is nobody's fault but its own: the lane
-waits, doubling, and tries its head again until the event is older than ``max_age``. Either way the
-head stays the head, so order holds.
+Two kinds of failure wait in two ways. A *failed* delivery has a retry schedule and becomes a dead letter
+after its last entry. An *unreachable* receiver is down or busy, and the event is not at fault: the lane
+waits, twice as long each time, and tries its head again until the event is older than ``max_age``. In both
+cases the head stays the head, so the order holds.
 """
 
 from __future__ import annotations
@@ -14,9 +14,16 @@ from hookgw.config.settings import DeliverySettings
 from hookgw.models.deliveries import DeliveryState, Outcome
 from hookgw.models.registrations import Registration
 
+# Outcomes after which another attempt cannot help, and why.
+_FINAL = {
+    Outcome.REJECTED: "The receiver rejected this payload; sending it again would not help.",
+    Outcome.GONE: "The receiver answered 410 Gone: the registration is disabled.",
+    Outcome.BLOCKED: "The target address is refused.",
+}
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The retry rules of one registration. All times in seconds."""
+    """The retry rules of one registration. All times are in seconds."""
 
     schedule: tuple[float, ...]
     jitter: float
@@ -29,29 +36,29 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def policy_of(registration: Registration, settings: DeliverySettings) -> Policy:
-    """The registration's own rules, and the gateway's where it has none."""
-    own = registration.retry
+    """Return the rules of a registration; the gateway's settings fill in what it leaves open."""
+    retry = registration.retry
     return Policy(
-        schedule=tuple(settings.schedule) if own.schedule is None else own.schedule,
+        schedule=tuple(settings.schedule) if retry.schedule is None else retry.schedule,
         jitter=settings.jitter,
         first_wait=settings.unreachable_first_wait,
         max_wait=settings.unreachable_max_wait,
         retry_after_max=settings.retry_after_max,
-        max_age=settings.max_age if own.max_age is None else own.max_age,
-        disable_after=settings.disable_after if own.disable_after is None else own.disable_after,
+        max_age=settings.max_age if retry.max_age is None else retry.max_age,
+        disable_after=settings.disable_after if retry.disable_after is None else retry.disable_after,
         timeout=settings.timeout if registration.timeout is None else registration.timeout,
     )
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What becomes of the delivery.
+    """The fate of a delivery after an attempt.
 
     Attributes:
-        state: ``pending`` for another try.
-        wait: for ``pending``, the seconds until it.
+        state: ``pending`` for another attempt.
+        wait: for ``pending``, the seconds until the next attempt.
         failures: the delivery's new count of *failed* attempts.
-        reason: for ``dead``, a sentence that says why no further try follows; else ``None``.
-        disables: whether the registration is to be disabled.
+        reason: for ``dead``, a sentence that says why no further attempt follows; else ``None``.
+        disables: whether the registration must be disabled.
     """
 
     state: DeliveryState
@@ -71,74 +78,52 @@ def decide(
     retry_after: float | None,
     chance: float,
 ) -> Decision:
-    """Judge one attempt.
+    """Return what follows from one attempt.
 
     Args:
-        outcome: what came of it.
+        outcome: of the attempt.
         policy: the registration's rules.
         failures: how many attempts of this delivery ended as *failed* before.
         streak: how many attempts of this lane ended as *unreachable* in a row before.
         age: of the event since it was accepted, in seconds.
-        retry_after: what the receiver asked for, in seconds, or ``None``.
+        retry_after: the wait that the receiver asked for, in seconds, or ``None``.
         chance: a random number from 0 to 1, for the jitter.
     """
-    match outcome:
-        case Outcome.DELIVERED:
-            return Decision(DeliveryState.DELIVERED, failures=failures)
-        case Outcome.FAILED:
-            return _after_failure(policy, failures + 1, retry_after, chance)
-        case Outcome.UNREACHABLE:
-            return _after_silence(policy, failures, streak, age, retry_after, chance)
-        case Outcome.GONE:
-            reason = "The receiver answered 410 Gone: the registration is disabled."
-            return Decision(DeliveryState.DEAD, failures=failures, reason=reason, disables=True)
-        case Outcome.REJECTED:
-            reason = "The receiver rejected this payload; sending it again would not help."
+    if outcome is Outcome.DELIVERED:
+        return Decision(DeliveryState.DELIVERED, failures=failures)
+    if outcome in _FINAL:
+        is_gone = outcome is Outcome.GONE
+        return Decision(DeliveryState.DEAD, failures=failures, reason=_FINAL[outcome], disables=is_gone)
+    if outcome is Outcome.FAILED:
+        failures += 1
+        if failures > len(policy.schedule):
+            reason = f"The retry schedule is exhausted (failed attempts: {failures})."
             return Decision(DeliveryState.DEAD, failures=failures, reason=reason)
-        case Outcome.BLOCKED:
-            reason = "The target address is refused."
-            return Decision(DeliveryState.DEAD, failures=failures, reason=reason)
+        wait = policy.schedule[failures - 1]
+    else:
+        if age > policy.max_age:
+            return Decision(DeliveryState.DEAD, failures=failures, reason=expiry_reason(policy))
+        # The exponent is capped: 2.0 ** 1024 overflows, and a receiver that is down for four days gets there.
+        wait = min(policy.first_wait * 2.0 ** min(streak, 64), policy.max_wait)
+    # Jitter only ever adds, so that no wait is shorter than the schedule, or than the receiver asked for.
+    asked = min(retry_after or 0.0, policy.retry_after_max)
+    wait = max(wait * (1.0 + policy.jitter * chance), asked)
+    return Decision(DeliveryState.PENDING, wait=wait, failures=failures)
 
 
 def longest_wait(policy: Policy) -> float:
-    """No wait that :func:`decide` gives under this policy is longer, in seconds."""
+    """Return the longest wait that :func:`decide` gives under this policy, in seconds."""
     usual = max((policy.max_wait, *policy.schedule))
     return max(usual * (1.0 + policy.jitter), policy.retry_after_max)
 
 
 def is_expired(policy: Policy, *, age: float, streak: int) -> bool:
-    """Whether a delivery is given up before another attempt.
-
-    Only what waits for a receiver that is down now expires: after a downtime of our own, however long,
-    the receiver is tried once before anything is given up.
-    """
+    """Return whether a delivery becomes a dead letter without another attempt."""
+    # Only with a streak: after a downtime of hookgw itself, however long, the receiver is tried once before
+    # anything expires.
     return age > policy.max_age and streak > 0
 
 
 def expiry_reason(policy: Policy) -> str:
-    """Why an expired delivery is dead, as a sentence."""
+    """Return why an expired delivery is dead, as a sentence."""
     return f"The receiver was unreachable until the event was older than max_age ({policy.max_age:g} s)."
-
-
-def _after_failure(policy: Policy, failures: int, retry_after: float | None, chance: float) -> Decision:
-    if failures > len(policy.schedule):
-        reason = f"Gave up after {failures} failed attempts, the last of the schedule."
-        return Decision(DeliveryState.DEAD, failures=failures, reason=reason)
-    wait = _later(policy.schedule[failures - 1], policy, retry_after, chance)
-    return Decision(DeliveryState.PENDING, wait=wait, failures=failures)
-
-
-def _after_silence(
-    policy: Policy, failures: int, streak: int, age: float, retry_after: float | None, chance: float
-) -> Decision:
-    if age > policy.max_age:
-        return Decision(DeliveryState.DEAD, failures=failures, reason=expiry_reason(policy))
-    doubled = policy.first_wait * 2.0 ** min(streak, 64)
-    wait = _later(min(doubled, policy.max_wait), policy, retry_after, chance)
-    return Decision(DeliveryState.PENDING, wait=wait, failures=failures)
-
-
-def _later(wait: float, policy: Policy, retry_after: float | None, chance: float) -> float:
-    """The wait with jitter, which only ever adds, and not under what the receiver asked for."""
-    asked = min(retry_after or 0.0, policy.retry_after_max)
-    return max(wait * (1.0 + policy.jitter * chance), asked)

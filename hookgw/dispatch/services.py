@@ -1,4 +1,4 @@
-"""The parts of the gateway that every lane works with, and how to send to one registration. No I/O."""
+"""What every lane works with: Protocols of the gateway's parts, and the plan for one registration. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hookgw.store import Outbox
 
 
 class LaneMonitor(Protocol):
-    """Hears of what lanes do. A lane waits for each call, so an observer's time is the lane's."""
+    """Hears of what lanes do. A lane waits for each call, so a slow monitor delays that lane alone."""
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         """An attempt ended; ``registration`` is the one that it was made for."""
@@ -41,19 +41,24 @@ class LaneSender(Protocol):
     """Makes attempts; see :class:`hookgw.delivery.sender.DeliverySender`."""
 
     async def render_body(self, event: Event, registration: Registration) -> bytes | None:
-        """Fix the body; ``None`` if a plugin drops the delivery. A plugin's failure is ``PluginFailed``."""
+        """Return the body to send; ``None`` if a plugin drops the delivery.
+
+        Raises:
+            PluginFailed: a plugin failed; the delivery is retried.
+        """
 
     async def send(
         self,
         delivery: Delivery,
         body: bytes,
-        route: RequestTemplate,
+        template: RequestTemplate,
         transport: LaneTransport,
+        /,
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
     ) -> AttemptResult:
-        """Make one attempt. The outcome is in the result; no failure of a receiver is raised."""
+        """Make one attempt. The result has the outcome: no failure of a receiver or plugin is raised."""
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         """Return the record of an attempt that a plugin failed before anything was sent."""
@@ -90,6 +95,6 @@ def plan_for(registration: Registration, settings: DeliverySettings) -> Delivery
     """Return the plan of a registration; the gateway's settings fill in what the registration leaves open.
 
     Raises:
-        ValueError: the URL is not absolute, which only a disabled registration may have.
+        ValueError: the URL is not absolute; only the URL of a disabled registration may be like that.
     """
     return DeliveryPlan(registration, template_for(registration), policy_of(registration, settings))

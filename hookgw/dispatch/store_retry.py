@@ -1,4 +1,4 @@
-"""Reads of the outbox: retried while the disk refuses, and corrected if the clock was set back."""
+"""Retries what the disk refuses: a lane that cannot read its outbox waits, and ends nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import trio
 
-from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
 
 FIRST_WAIT = 0.5
@@ -23,7 +22,7 @@ async def retry_until_readable(
     """Return what ``read`` returns, however long the disk refuses.
 
     Args:
-        read: reads from the store, or changes it.
+        read: reads from the store, or changes it. It raises ``StorageUnavailable`` while the disk refuses.
         refused: called with the reason before each wait.
     """
     wait = FIRST_WAIT
@@ -34,20 +33,3 @@ async def retry_until_readable(
             refused(error)
         await trio.sleep(wait)
         wait = min(2 * wait, LAST_WAIT)
-
-
-def clamp_to_clock(delivery: Delivery, now: float, longest_wait: Callable[[], float]) -> None:
-    """Bring times of a delivery that lie too far ahead back to the latest they can be.
-
-    Times on disk are wall times. If the machine's clock was set back while hookgw was down, they lie ahead by
-    as much: a retry would come late by that, and an event would be kept longer.
-
-    Args:
-        delivery: as it was read; it is changed.
-        now: by the steady clock.
-        longest_wait: returns the longest wait between two attempts, in seconds.
-    """
-    if delivery.queued_at > now:
-        delivery.queued_at = now
-    if delivery.next_at > now:
-        delivery.next_at = min(delivery.next_at, now + longest_wait())

@@ -51,7 +51,12 @@ class AutoDisable:
         self._failing: dict[str, tuple[Registration, float]] = {}
 
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
-        """Note an attempt's outcome; disable the registration if it has been failing for too long."""
+        """Note an attempt's outcome; disable the registration if it has been failing for too long.
+
+        Args:
+            attempt: made at the registration's present target.
+            registration: as it was when the attempt was made.
+        """
         if registration.id == OPERATIONS_ID:
             return
         if attempt.outcome is Outcome.DELIVERED:
@@ -59,15 +64,12 @@ class AutoDisable:
                 self._failing.pop(registration.id, None)
                 await self._store_failing_since(registration, None)
             return
-        current = self._registry.registration(registration.id)
-        if current is None or not current.has_target_of(registration):
-            return  # the failure is a former receiver's
         now = self._clock.steady()
-        known, since = self._failing.get(registration.id, (current, now))
-        if not current.has_target_of(known):
-            since = now
+        failing, since = self._failing.get(registration.id, (registration, now))
+        if not registration.has_target_of(failing):
+            since = now  # the former target failed, this one has just begun to
         since = registration.failing_since or since
-        self._failing[registration.id] = current, since
+        self._failing[registration.id] = registration, since
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:
             await self.disable(registration, f"It failed for {disable_after:g} s without one success.")

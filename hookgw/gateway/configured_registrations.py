@@ -21,6 +21,7 @@ from hookgw.config.settings import OperationsSettings
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.instances import check_name
+from hookgw.models.masking import without_user
 from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import (
     GLOBAL_ID_PREFIX,
@@ -31,7 +32,6 @@ from hookgw.models.registrations import (
     new_secret,
 )
 from hookgw.models.signing_keys import signature_of
-from hookgw.models.userinfo import without_user
 from hookgw.parsing.registrations import parse_registration
 from hookgw.store import Store
 
@@ -151,8 +151,8 @@ async def _follow(registration: Registration, key: str, store: Store) -> Registr
     if last is not None:
         former = msgspec.structs.replace(registration, ordering=last.ordering, concurrency=last.concurrency)
         generation = last.generation + (former.partitioning != registration.partitioning)
-    now = _LastStart(registration.url, registration.ordering, registration.concurrency, generation)
-    if last is not None and last.url != registration.url:
+    now = _LastStart(registration.address, registration.ordering, registration.concurrency, generation)
+    if last is not None and last.url != registration.address:
         await store.make_due(registration.id)
     if now != last:
         await store.put_value(key, msgspec.to_builtins(now))

@@ -53,8 +53,11 @@ class DeliveryMonitor:
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
             )
-        self._operational.attempted(attempt, delivery, registration)
-        await self._auto_disable.attempted(attempt, registration)
+        current = self._registry.registration(registration.id)
+        if current is not None and current.has_target_of(registration):
+            # Otherwise the outcome is the former target's. It must not disable, or speak for, the new one.
+            self._operational.attempted(attempt, delivery, registration)
+            await self._auto_disable.attempted(attempt, registration)
 
     async def finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement

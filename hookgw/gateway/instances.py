@@ -24,7 +24,8 @@ from hookgw.plugins.hooks import Hooks
 
 logger = structlog.get_logger("hookgw.instances")
 
-_LEAST_KEY = 8
+LEAST_KEY = 8
+"""The fewest characters of a chosen key."""
 
 
 class CreatedInstance(NamedTuple):
@@ -145,7 +146,9 @@ class InstanceService:
             self._hooks.check_registration(first)
         check_name(name)
         self._connectors.check_integration(integration)
-        key = _checked_key(token)
+        if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
+            raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")
+        key = token or new_key()
         async with self._registry.changing(name):
             if self._registry.find_instance(name) is not None:
                 raise Forbidden(f"The name {name!r} is taken by another instance.")
@@ -244,11 +247,3 @@ class InstanceService:
                 await self._set_connected(instance, False)
             except StorageUnavailable as error:
                 logger.warning("logout not kept", instance=name, reason=str(error))
-
-
-def _checked_key(token: str | None) -> str:
-    if token is None or token == "":
-        return new_key()
-    if len(token) < _LEAST_KEY or len(token) > 256 or not token.isascii() or not token.isprintable():
-        raise Invalid(f"token must be {_LEAST_KEY} to 256 printable ASCII characters.")
-    return token

@@ -72,39 +72,29 @@ async def open_keyring(
     keyring = Keyring(salt.encode(), clock.steady, rates)
     for instance in instances:
         keyring.add_instance(instance.name, instance.keys)
-    configured = _configured(settings, keyring)
-    found = GlobalKeys(store, await _stored(store), configured)
-    if not found.includes_lasting():
-        # The key is shown before its hash is stored: a process that is killed in between generates another
-        # key at its next start, and nobody is locked out.
-        await found.put((*found.stored, _made(found.stored, keyring, show_key, clock)))
-    for key in (*found.stored, *([configured] if configured else ())):
-        keyring.add_global(key)
-    return keyring, found
-
-
-def _configured(settings: AuthSettings, keyring: Keyring) -> Key | None:
-    if not settings.global_key:
-        return None
-    if len(settings.global_key) < WEAK:
-        logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
-    return Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
-
-
-async def _stored(store: Store) -> tuple[Key, ...]:
-    found = await store.get_value(_GLOBAL_KEYS)
+    configured = None
+    if settings.global_key:
+        if len(settings.global_key) < WEAK:
+            logger.warning("weak key", setting="auth.global_key", characters=f"fewer than {WEAK}")
+        configured = Key(name=CONFIGURED_KEY, hash=keyring.hash(settings.global_key))
+    value = await store.get_value(_GLOBAL_KEYS)
     try:
-        return msgspec.convert(found or (), tuple[Key, ...])
+        stored = () if value is None else msgspec.convert(value, tuple[Key, ...])
     except msgspec.ValidationError as error:
         raise StorageUnavailable(
             f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."
         ) from error
-
-
-def _made(stored: tuple[Key, ...], keyring: Keyring, show_key: Callable[[str], None], clock: Clock) -> Key:
-    taken = {key.name for key in stored}
-    names = (DEFAULT_KEY, *(f"{DEFAULT_KEY}-{number}" for number in range(2, len(stored) + 2)))
-    key = new_key()
-    show_key(key)
-    name = next(name for name in names if name not in taken)
-    return Key(name=name, hash=keyring.hash(key), created_at=clock.wall())
+    found = GlobalKeys(store, stored, configured)
+    if not found.includes_lasting():
+        taken = {key.name for key in stored}
+        names = (DEFAULT_KEY, *(f"{DEFAULT_KEY}-{number}" for number in range(2, len(stored) + 2)))
+        name = next(name for name in names if name not in taken)
+        generated = new_key()
+        # The key is shown before its hash is stored: a process that is killed in between generates another
+        # key at its next start, and nobody is locked out.
+        show_key(generated)
+        key = Key(name=name, hash=keyring.hash(generated), created_at=clock.wall())
+        await found.put((*stored, key))
+    for key in (*found.stored, *([configured] if configured else ())):
+        keyring.add_global(key)
+    return keyring, found

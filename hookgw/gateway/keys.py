@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import msgspec
 import structlog
 
@@ -78,7 +76,12 @@ class KeyService:
             self._check_held(maker)
             now, stored = self._clock.steady(), self._stored(scope)
             kept = tuple(key for key in stored if not key.is_expired(now))
-            _check_room(kept, name, reserved=scope is None)
+            if scope is None and name == CONFIGURED_KEY:
+                raise Conflict(f"{name!r} is reserved for auth.global_key; choose another name.")
+            if any(key.name == name for key in kept):
+                raise Conflict(f"The name {name!r} is taken by another key; choose another.")
+            if len(kept) >= MAX_KEYS:
+                raise Conflict(f"There are {MAX_KEYS} keys, which is the limit; revoke one first.")
             key = new_key()
             made = Key(
                 name=name,
@@ -116,13 +119,21 @@ class KeyService:
             stored = self._stored(scope)
             remaining = tuple(key for key in stored if key.name != name)
             if len(remaining) == len(stored):
-                self._refuse_unknown(scope, name)
+                if scope is None and name == CONFIGURED_KEY and self._global.configured is not None:
+                    raise Conflict(
+                        f"The key {name!r} is auth.global_key: change it in the configuration, and restart."
+                    )
+                raise NotFound(f"There is no key {name!r}.")
             (revoked,) = (key for key in stored if key.name == name)
             _check_lifetime(revoked, by.key, "cannot revoke a key")
-            if not by.principal.is_global:
-                self._check_another(remaining)
-            if scope is None:
-                self._check_lasting(remaining)
+            now = self._clock.steady()
+            if not by.principal.is_global and all(key.is_expired(now) for key in remaining):
+                raise Forbidden(
+                    "This is the last key of the instance: create another one first, or use the global key."
+                )
+            lasts = self._global.configured is not None or any(key.expires_at is None for key in remaining)
+            if scope is None and not lasts:
+                raise Conflict("This is the last global key that never expires: create another one first.")
             await self._put(scope, remaining)
             self._keyring.remove(scope, [revoked])
         logger.info("key revoked", instance=scope, name=name, by=by.key.name)
@@ -141,33 +152,6 @@ class KeyService:
         # A caller that sends its request slowly must not act with a key that was revoked meanwhile.
         if not self._keyring.is_held(holder):
             raise Unauthorized("The key is no longer valid.")
-
-    def _refuse_unknown(self, scope: str | None, name: str) -> NoReturn:
-        if scope is None and name == CONFIGURED_KEY and self._global.configured is not None:
-            raise Conflict(
-                f"The key {name!r} is auth.global_key of the configuration: change it there, and restart."
-            )
-        raise NotFound(f"There is no key {name!r}.")
-
-    def _check_another(self, remaining: tuple[Key, ...]) -> None:
-        now = self._clock.steady()
-        if all(key.is_expired(now) for key in remaining):
-            raise Forbidden(
-                "This is the last key of the instance: create another one first, or use the global key."
-            )
-
-    def _check_lasting(self, remaining: tuple[Key, ...]) -> None:
-        if self._global.configured is None and all(key.expires_at is not None for key in remaining):
-            raise Conflict("This is the last global key that never expires: create another one first.")
-
-
-def _check_room(kept: tuple[Key, ...], name: str, *, reserved: bool) -> None:
-    if reserved and name == CONFIGURED_KEY:
-        raise Conflict(f"{name!r} is the name of auth.global_key of the configuration; choose another.")
-    if any(key.name == name for key in kept):
-        raise Conflict(f"The name {name!r} is taken by another key; choose another.")
-    if len(kept) >= MAX_KEYS:
-        raise Conflict(f"There are {MAX_KEYS} keys, which is the limit; revoke one first.")
 
 
 def _check_lifetime(key: Key, callers: Key, what: str) -> None:

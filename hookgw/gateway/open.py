@@ -40,6 +40,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
+from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS, OPERATIONS_ID
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
@@ -162,8 +163,12 @@ async def open_gateway(
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_by_registration())
         waiting = await store.pending_lanes()
-        stale = [found for found in waiting if pending.is_stale(found.lane)]
-        startable = [(found.lane, found.count) for found in waiting if not pending.is_stale(found.lane)]
+        # A registration with a lane of a former generation starts none of its lanes: what is in the newest
+        # lanes comes after what is yet to be moved there. The re-partition starts them at its end.
+        stale = {registration_of(found.lane) for found in waiting if pending.is_stale(found.lane)}
+        startable = [
+            (found.lane, found.count) for found in waiting if registration_of(found.lane) not in stale
+        ]
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size)
         metrics.watch_lanes(dispatcher.lanes, clock.steady)
@@ -196,7 +201,7 @@ async def open_gateway(
             instances.start_connected()
             nursery.start_soon(prune_history, store, clock, settings.storage)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
-            nursery.start_soon(outbound.tell_of_refused, configured)
+            nursery.start_soon(outbound.log_refused_urls, configured)
             for plugin, run in hooks.background():
                 nursery.start_soon(keep_running, plugin, partial(run, gateway), metrics.plugin_failed)
             try:

@@ -32,7 +32,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.models.errors import StorageUnavailable, Unavailable
 from hookgw.models.lanes import lane_rule, registration_of
 from hookgw.models.registrations import Ordering, Registration
-from hookgw.store import LaneBacklog, Store
+from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.pending")
 
@@ -64,17 +64,17 @@ class PendingDeliveries:
         self._repartitions: dict[str, trio.Lock] = {}
 
     async def run(
-        self, backlog: Iterable[LaneBacklog], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self, stale: Iterable[str], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Go on with re-partitions that were cut off, and carry out new ones, until :meth:`stop`.
 
         Args:
-            backlog: the lanes that :meth:`is_stale` says must not be started.
+            stale: the ids of registrations with lanes that :meth:`is_stale`.
         """
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             try:
-                for registration_id in dict.fromkeys(registration_of(found.lane) for found in backlog):
+                for registration_id in stale:
                     logger.info("re-partitioning continues", registration=registration_id)
                     await nursery.start(self._repartition, registration_id)
                 task_status.started()

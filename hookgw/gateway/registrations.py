@@ -176,7 +176,10 @@ class RegistrationService:
             return changed
 
     async def test(self, instance: str, label: str = DEFAULT_LABEL) -> Attempt:
-        """Send an example event now, outside the lane, and tell what came of it.
+        """Send an example event now, outside the lane.
+
+        Returns:
+            The attempt, which is not recorded.
 
         Raises:
             NotFound: there is no such registration.
@@ -185,17 +188,21 @@ class RegistrationService:
         registration = self.get(instance, label)
         if not registration.enabled:
             raise Conflict("The registration is disabled; set it with enabled true first.")
-        event = self._example(registration)
+        wanted = (self._catalog.get(name) for name in registration.events)
+        kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
+        event = Event(
+            id=new_event_id(),
+            kind=kind.name,
+            instance=registration.instance,
+            data_json=Event.encode(kind.example),
+            time=self._clock.wall(),
+        )
         try:
             body = await self._sender.render_body(event, registration)
         except PluginFailed as failure:
             return self._sender.failed(1, failure)
         if body is None:
-            raise Conflict("A plugin filters the test event out, so nothing was sent.")
-        return await self._send(event, body, registration)
-
-    async def _send(self, event: Event, body: bytes, registration: Registration) -> Attempt:
-        policy = policy_of(registration, self._settings.delivery)
+            raise Conflict("A plugin filtered the test event out, so nothing was sent.")
         now = self._clock.steady()
         delivery = Delivery(
             seq=0,
@@ -206,22 +213,13 @@ class RegistrationService:
             position=0,
             queued_at=now,
         )
+        # A connection of its own: the lane's may be in use, and a test must not wait for it.
         transport = self._outbound.transport()
+        timeout = policy_of(registration, self._settings.delivery).timeout
         try:
-            sent = await self._sender.send(
-                delivery, body, template_for(registration), transport, number=1, timeout=policy.timeout
+            result = await self._sender.send(
+                delivery, body, template_for(registration), transport, number=1, timeout=timeout
             )
         finally:
             transport.close_nowait()
-        return sent.attempt
-
-    def _example(self, registration: Registration) -> Event:
-        wanted = (self._catalog.get(name) for name in registration.events)
-        kind = next((kind for kind in wanted if kind), None) or self._catalog.resolve(_USUAL_KIND, "event")
-        return Event(
-            id=new_event_id(),
-            kind=kind.name,
-            instance=registration.instance,
-            data_json=Event.encode(kind.example),
-            time=self._clock.wall(),
-        )
+        return result.attempt

@@ -36,8 +36,7 @@ class Registry:
             operations: the registration of ``operations.url``. No event of an instance goes to it: it is
                 found only by its id.
         """
-        stored = await self._store.load_instances()
-        self._instances = {name: instance.with_named_keys() for name, instance in stored.items()}
+        self._instances = await self._store.load_instances()
         self._registrations = await self._store.load_registrations()
         for registration in self._registrations.values():
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration

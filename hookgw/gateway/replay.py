@@ -128,7 +128,12 @@ class Replays:
         finally:
             del self._replays[instance]
             progress.end()
-            self._log(instance, progress)
+            # The caller may be gone, so the log says how it ended.
+            if progress.error is not None:
+                reason = progress.error.messages[0]
+                logger.warning("replay cut off", instance=instance, count=progress.count, reason=reason)
+            elif progress.count:  # `hookgw delivery replay` asks for many short windows, most of them empty
+                logger.info("replayed", instance=instance, count=progress.count)
 
     def _rules(self, instance: str, label: str | None) -> dict[str, LaneRule]:
         """Return the lane rules of the registrations that take part, by id."""
@@ -137,13 +142,6 @@ class Replays:
             for one in self._registry.hearing(instance)
             if one.enabled and (label is None or (one.instance, one.label) == (instance, label))
         }
-
-    def _log(self, instance: str, progress: _Progress) -> None:
-        if progress.error is None:
-            logger.info("replayed", instance=instance, count=progress.count)
-        else:
-            reason = progress.error.messages[0]
-            logger.warning("replay cut off", instance=instance, count=progress.count, reason=reason)
 
 
 _CLOSING = "The gateway is closing."

@@ -1,1 +1,1 @@
-"""Records and rules without I/O: what every other layer speaks about."""
+"""Records and rules without I/O. Every other layer may import them; they import no other layer."""

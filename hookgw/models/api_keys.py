@@ -1,22 +1,20 @@
-"""API keys: whose they are, and what is kept of them. No I/O."""
+"""API keys: who owns a key, and what hookgw stores of it. No I/O."""
 
 from __future__ import annotations
 
 import msgspec
 
+# The name of the key that an instance is created with, and of the global key that the first start creates.
 DEFAULT_KEY = "default"
-"""The name of the key that comes with an instance, and of the global key that is made at the first start."""
-
-
+# Characters. Keys that people choose are guessable below this length; a shorter one gets a warning.
 WEAK = 16
-"""A key of fewer characters, chosen by somebody, is worth a warning."""
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who a caller is.
+    """An authenticated caller.
 
     Attributes:
-        instance: the one instance that it may touch; ``None`` for all of them.
+        instance: the one instance that the caller may use; ``None`` for all of them.
     """
 
     instance: str | None = None
@@ -26,7 +24,7 @@ class Principal(msgspec.Struct, frozen=True):
         return self.instance is None
 
     def may(self, instance: str) -> bool:
-        """Whether it may see and change that instance."""
+        """Return whether the caller may see and change an instance."""
         return self.instance is None or self.instance == instance
 
 
@@ -34,29 +32,30 @@ GLOBAL = Principal()
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a key.
+    """The stored part of an API key.
 
     Attributes:
-        name: among the keys of its instance, or among the global ones.
-        hash: see :meth:`Keyring.hash`; the key itself is not kept.
-        created_at: seconds since the epoch; 0 where it is not known.
-        expires_at: the moment from which it opens nothing; ``None`` for never.
-        origin: the name of the key from which it descends, by one key making the next. It is empty where a
-            global key made it for an instance, or it came with one: then it is an origin itself.
+        name: unique among the keys of its instance, or among the global keys.
+        hash: see :meth:`Keyring.hash`; the key itself is not stored.
+        created_at: seconds since the epoch; 0 if unknown.
+        expires_at: the time from which the key is refused; ``None`` for never.
+        origin: the name of the first key in the chain of keys that created this one. Empty if the key came
+            with its instance or a global key created it: the key is then an origin itself.
     """
 
     name: str
     hash: str
     created_at: float = 0.0
     expires_at: float | None = None
+    # An instance key may create further keys: they share the rate limit of their origin, so that creating
+    # keys does not multiply what one tenant may send.
     origin: str = ""
 
     def is_expired(self, now: float) -> bool:
-        """Whether it opens nothing any more."""
         return self.expires_at is not None and now >= self.expires_at
 
     def outlives(self, other: Key) -> bool:
-        """Whether it still opens something when the other does not."""
+        """Return whether this key is still valid after the other one has expired."""
         if other.expires_at is None:
             return False
         return self.expires_at is None or self.expires_at > other.expires_at

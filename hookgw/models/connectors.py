@@ -1,4 +1,4 @@
-"""What a connector is: plugin code that connects instances to a messaging network. No I/O."""
+"""The connector interface: plugin code that connects instances to a messaging network. No I/O."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 if TYPE_CHECKING:
+    # Importing httpx takes about 100 ms; commands that only load models should not pay for an annotation.
     import httpx
 
 
 class ConnectionState(StrEnum):
-    """What an instance's connection is doing, in the words of the wire contract."""
+    """The state of an instance's connection, in the words of the HTTP API."""
 
     OPEN = "open"
     CONNECTING = "connecting"
@@ -20,12 +21,12 @@ class ConnectionState(StrEnum):
 
 
 class QRCode(msgspec.Struct, frozen=True, kw_only=True):
-    """A code to be scanned with the account's phone.
+    """A code to scan with the account's phone.
 
     Attributes:
         code: the text in the code.
         base64: the picture, as a ``data:image/png;base64,…`` URL.
-        pairing_code: what can be typed in its place.
+        pairing_code: a code to type instead of scanning.
     """
 
     code: str
@@ -34,7 +35,7 @@ class QRCode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(Protocol):
-    """The gateway's side of one connected instance; the gateway makes it and hands it out."""
+    """The gateway's side of one connected instance. The gateway creates it and passes it to the connector."""
 
     @property
     def instance(self) -> str:
@@ -42,27 +43,27 @@ class Session(Protocol):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the instance was created with."""
+        """The connector options that the instance was created with."""
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """A client whose every connection passes the address guard. The gateway closes it."""
+        """An HTTP client that checks every connection with the address guard. The gateway closes it."""
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        """Raise an event; returns once it is on disk.
+        """Store an event. Return once it is on disk.
 
         Raises:
-            Invalid: the kind is unknown or the payload breaks the catalog's rules in strict mode.
-            Unavailable: the disk refuses, or a backlog limit is reached; try again later.
+            Invalid: the kind is unknown, or the payload violates its schema in strict mode.
+            Unavailable: the disk refuses, or a backlog limit is reached; retry later.
         """
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
-        """Keep the code for ``/instance/connect`` and raise QRCODE_UPDATED."""
+        """Store the code for ``/instance/connect`` and emit QRCODE_UPDATED."""
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
-        """Record the state and, where it changed, raise CONNECTION_UPDATE with ``more`` in its data.
+        """Store the state. If it changed, emit CONNECTION_UPDATE with ``more`` in its data.
 
-        ``more`` may carry ``wuid`` (the account, which becomes the events' ``sender``) and
+        ``more`` may contain ``wuid`` (the account, which becomes the events' ``sender``) and
         ``profileName``.
         """
 
@@ -71,22 +72,23 @@ class Connector(Protocol):
     """Connects instances to one messaging network."""
 
     name: str
-    """What ``integration`` says."""
+    """The value of ``integration`` that selects this connector."""
 
     async def run(self, session: Session) -> None:
-        """Connect, then produce events until cancelled or logged out.
+        """Connect, then emit events until cancelled or logged out.
 
-        It runs in a task of its own that the gateway cancels on logout, deletion and shutdown, and
-        starts again, after a wait that grows, where it raises. Returning means: logged out.
+        The gateway runs this in a task of its own and cancels it on logout, deletion and shutdown. If it
+        raises, the gateway starts it again after a growing wait. Returning means that the account is logged
+        out.
         """
 
     async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
-        """Send a text message; called only while the state is ``open``.
+        """Send a text message. The gateway calls this only while the state is ``open``.
 
         Returns:
-            The message, as ``data`` of SEND_MESSAGE; the gateway raises that event.
+            The message, as ``data`` of SEND_MESSAGE. The gateway emits that event.
 
         Raises:
-            NetworkRefused: the network said no; its reason is the message.
-            Invalid: the number or text cannot be sent.
+            NetworkRefused: the network refused; its reason is the message.
+            Invalid: the number or the text cannot be sent.
         """

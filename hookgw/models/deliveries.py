@@ -1,4 +1,4 @@
-"""Deliveries, attempts and their outcomes: the plain records. No I/O."""
+"""Deliveries, attempts and their outcomes, as plain records. No I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hookgw.models.masking import repr_without
 
 
 class DeliveryState(StrEnum):
-    """Where a delivery stands. All but ``pending`` are final until somebody replays it."""
+    """The state of a delivery. Every state but ``pending`` is final until the delivery is replayed."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -21,7 +21,7 @@ class DeliveryState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What came of one attempt."""
+    """The result of one attempt; docs/guarantees.md says which answer leads to which outcome."""
 
     DELIVERED = "delivered"
     REJECTED = "rejected"
@@ -32,7 +32,7 @@ class Outcome(StrEnum):
 
 
 class LaneState(StrEnum):
-    """What a lane is doing."""
+    """The state of a lane."""
 
     IDLE = "idle"
     DELIVERING = "delivering"
@@ -44,13 +44,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """One HTTP request of a delivery.
 
     Attributes:
-        number: 1 and up, over the whole life of the delivery.
-        at: when it began, in seconds since the epoch.
+        number: counts from 1 over the whole life of the delivery, replays included.
+        at: the start, in seconds since the epoch.
         duration: in seconds.
-        outcome: what came of it.
-        status: the answer's status; ``None`` where there was none.
-        error: a sentence that says why it is no delivery; ``None`` for a delivered one.
-        answer: the start of the answer's body, decoded leniently, at most 4 KiB.
+        outcome: the result.
+        status: the response status; ``None`` without a response.
+        error: a sentence that says why the attempt did not deliver; ``None`` if it did.
+        answer: the start of the response body, decoded leniently, at most 4 KiB.
     """
 
     number: int
@@ -69,23 +69,24 @@ FIRST: Position = 0
 """Before the first position of every lane."""
 
 
+# Not frozen: the lane that holds a delivery updates its attempts, failures, next_at and body.
 class Delivery(msgspec.Struct, kw_only=True):
     """One event on its way to one registration.
 
     Attributes:
-        seq: its number, by which it is known for good; deliveries are numbered in the order of appending.
-        event: what is delivered.
-        registration: the id of the registration it goes to.
-        lane: the key of the lane it is in.
-        accepted_at: when it was appended, in seconds since the epoch (steady clock).
-        position: its place in its lane, which is the order of sending: ``seq`` until it is sent again,
-            then a later number of the same count.
-        queued_at: since when it has been in the outbox (steady clock): ``accepted_at`` until it is sent
-            again. Its age is counted from here.
-        attempts: how many attempts it has had.
-        failures: how many of those ended as *failed*: its place in the retry schedule.
-        next_at: not before this time (steady clock); 0 for at once.
-        body: the bytes to send, fixed by the first attempt that did not deliver them; else ``None``.
+        seq: the permanent number of the delivery; numbers grow in the order of appending.
+        event: the event to deliver.
+        registration: the id of the target registration.
+        lane: the key of the delivery's lane.
+        accepted_at: the time of appending, in seconds since the epoch (steady clock).
+        position: the place in the lane, which is the order of sending. It equals ``seq`` until a replay
+            gives the delivery a later number from the same sequence.
+        queued_at: the time of entering the outbox (steady clock): ``accepted_at`` until a replay.
+            ``max_age`` counts from here.
+        attempts: the number of attempts so far.
+        failures: how many attempts ended as *failed*: the place in the retry schedule.
+        next_at: the earliest time of the next attempt (steady clock); 0 for at once.
+        body: the bytes to send, fixed by the first attempt that did not deliver; ``None`` before.
     """
 
     seq: int
@@ -102,37 +103,38 @@ class Delivery(msgspec.Struct, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The name by which the HTTP interface knows it."""
+        """The delivery's name in the HTTP API."""
         return f"dlv_{self.seq}"
 
 
 class Page(NamedTuple):
-    """Pending deliveries of a lane, in order, and whether more of them follow."""
+    """Pending deliveries of a lane, in order; ``more`` says whether further ones follow on disk."""
 
     deliveries: list[Delivery]
     more: bool
 
 
 def parse_delivery_id(text: str) -> int | None:
-    """The sequence number in a delivery id; ``None`` where the text is no delivery id."""
+    """Return the sequence number in a delivery id; ``None`` if the text is not a delivery id."""
     digits = text.removeprefix("dlv_")
+    # str.isdigit accepts digits of every script, and 18 digits always fit SQLite's 64-bit integers.
     if digits == text or not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         return None
     return int(digits)
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the store has to write after an attempt, or after a decision without one.
+    """What the store writes after an attempt, or after a decision without an attempt.
 
     Attributes:
-        seq: the delivery.
-        state: ``pending`` when it will be tried again.
-        at: when it was decided (steady clock).
-        attempt: the attempt to record; ``None`` where none was made (parked, dropped, expired).
+        seq: the delivery's number.
+        state: the new state; ``pending`` if the delivery will be retried.
+        at: the time of the decision (steady clock).
+        attempt: the attempt to store; ``None`` without one (parked, dropped, expired).
         failures: the delivery's new count of *failed* attempts.
-        next_at: for ``pending``, not before this time (steady clock).
-        body: the bytes to keep for the next attempt; ``None`` leaves what is stored.
-        reason: why it is dead or dropped, where no attempt says it.
+        next_at: for ``pending``, the earliest time of the next attempt (steady clock).
+        body: the bytes to store for the next attempt; ``None`` keeps the stored ones.
+        reason: why the delivery is dead or dropped, if no attempt says it.
     """
 
     seq: int
@@ -146,14 +148,14 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outgoing(msgspec.Struct, kw_only=True):
-    """One attempt's request as plugins may change it, before it is signed.
+    """The request of one attempt, as plugins may change it before hookgw signs it.
 
     Attributes:
-        url: where it goes; read-only.
-        body: the bytes that will be sent; read-only here (see ``hookgw_encode``).
-        headers: further headers, over those of the registration; names in lower case. The
-            ``webhook-*`` headers, ``host`` and ``content-length`` are the gateway's and are not here.
-        attempt: 1 and up.
+        url: the target; read-only.
+        body: the bytes to send; read-only here (see ``hookgw_encode``).
+        headers: the registration's headers, with lower-case names; plugins add to them. The
+            ``webhook-*`` headers, ``host`` and ``content-length`` are not included: hookgw sets them.
+        attempt: counts from 1.
     """
 
     url: str
@@ -168,17 +170,17 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot of a lane.
 
     Attributes:
-        lane: its key; see :mod:`hookgw.models.lanes`.
-        registration: the id of the registration that it belongs to.
-        partition: which of the registration's lanes it is; ``None`` if there is one.
-        url: of the registration, without user and password; ``None`` if the registration was deleted.
-        state: what it is doing.
-        backlog: how many deliveries are pending in it, on disk or in memory.
-        head: the sequence number of the delivery at its head, if it has one.
-        head_since: since when the head is in the outbox (steady clock); ``None`` without a head.
-        waiting_until: when it will try again (steady clock); ``None`` unless it waits.
-        last_outcome: of its last attempt.
-        last_error: why that was no delivery.
+        lane: the lane's key; see :mod:`hookgw.models.lanes`.
+        registration: the id of the registration that the lane belongs to.
+        partition: which of the registration's lanes it is; ``None`` if there is only one.
+        url: the registration's URL, without user and password; ``None`` if the registration was deleted.
+        state: the lane's state.
+        backlog: the number of pending deliveries, on disk and in memory.
+        head: the sequence number of the delivery at the head; ``None`` for an empty lane.
+        head_since: the time at which the head entered the outbox (steady clock); ``None`` without a head.
+        waiting_until: the time of the next attempt (steady clock); ``None`` unless the lane is waiting.
+        last_outcome: the outcome of the last attempt.
+        last_error: why the last attempt did not deliver.
     """
 
     lane: str

@@ -1,8 +1,7 @@
-"""What can go wrong, by whose fault it is. No I/O.
+"""The errors of hookgw, by who is at fault. No I/O.
 
-Every error that a caller of the gateway can cause or must hear of is a :class:`HookgwError`.
-The HTTP interface turns each into the one error shape (its ``status``), the commands into an
-exit code. Anything else that is raised is a bug.
+Every error that a caller can cause or needs to know about is a :class:`HookgwError`. The HTTP API turns it
+into an error response (with its ``status``), the commands into an exit code. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -11,15 +10,18 @@ from http import HTTPStatus
 
 
 class HookgwError(Exception):
-    """Base of all errors that have a reader.
+    """Base of all errors that are shown to a person.
 
-    ``messages`` are whole sentences: what is wrong, where, and what would be right.
+    Attributes:
+        messages: whole sentences: what is wrong, where, and how to fix it.
+        status: the HTTP status of the error response.
     """
 
     status: HTTPStatus = HTTPStatus.INTERNAL_SERVER_ERROR
 
     def __init__(self, *messages: str) -> None:
         super().__init__(*messages)
+        # An error response always has a message, even when a plugin raises the bare class.
         self.messages: tuple[str, ...] = messages or (self.status.phrase,)
 
     def __str__(self) -> str:
@@ -27,19 +29,19 @@ class HookgwError(Exception):
 
 
 class Invalid(HookgwError):
-    """The caller's input breaks a rule; nothing of it was kept."""
+    """The caller's input breaks a rule. Nothing was stored."""
 
     status = HTTPStatus.BAD_REQUEST
 
 
 class Unauthorized(HookgwError):
-    """No key, or one that nobody knows."""
+    """The key is missing or unknown."""
 
     status = HTTPStatus.UNAUTHORIZED
 
 
 class Forbidden(HookgwError):
-    """A known key that does not reach this far, or a name that is taken."""
+    """The key is known but does not allow this, or the name is taken."""
 
     status = HTTPStatus.FORBIDDEN
 
@@ -51,33 +53,34 @@ class NotFound(HookgwError):
 
 
 class Conflict(HookgwError):
-    """The state of the instance does not allow the call now."""
+    """The instance's current state does not allow the call."""
 
     status = HTTPStatus.CONFLICT
 
 
 class TooLarge(HookgwError):
-    """A body over its limit."""
+    """A body exceeds its limit."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 class UnsupportedContentType(HookgwError):
-    """A body that does not say it is JSON."""
+    """The content type of the body is not JSON."""
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
 
 class NetworkRefused(HookgwError):
-    """The messaging network, behind a connector, refused or failed."""
+    """The messaging network behind a connector refused or failed."""
 
     status = HTTPStatus.BAD_GATEWAY
 
 
 class Unavailable(HookgwError):
-    """hookgw cannot keep what it was given just now; nothing of it was kept.
+    """hookgw cannot store anything right now. Nothing was stored.
 
-    ``retry_after`` is in seconds.
+    Attributes:
+        retry_after: seconds to wait before a retry.
     """
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
@@ -88,13 +91,15 @@ class Unavailable(HookgwError):
 
 
 class TooManyRequests(HookgwError):
-    """Too many requests, or too many wrong keys; nothing of this one was looked at.
+    """Too many requests, or too many wrong keys. This request was not processed.
 
-    ``retry_after`` is in seconds.
+    Attributes:
+        retry_after: seconds to wait before a retry.
     """
 
     status = HTTPStatus.TOO_MANY_REQUESTS
 
+    # No default: each rate limit knows when its next token is due.
     def __init__(self, *messages: str, retry_after: float) -> None:
         super().__init__(*messages)
         self.retry_after = retry_after
@@ -105,19 +110,20 @@ class StorageUnavailable(Unavailable):
 
 
 class StartError(HookgwError):
-    """The process cannot start as it was told to: a data file in use, a port in use, a bad plugin."""
+    """The process cannot start: a data file or a port is in use, or a plugin is broken."""
 
 
 class ConfigError(StartError):
-    """The configuration breaks a rule; each message names the key's path and, if known, the line."""
+    """The configuration breaks rules. Each message names the key's path and, if known, the line."""
 
 
 class PluginFailed(HookgwError):
-    """A plugin's hook raised, or ran past its deadline.
+    """A plugin's hook raised or exceeded its deadline.
 
     Attributes:
-        plugin: the name of the plugin at fault.
-        hook: the name of the hook.
+        plugin: the plugin's name.
+        hook: the hook's name.
+        reason: the cause, as text.
     """
 
     def __init__(self, plugin: str, hook: str, reason: str) -> None:

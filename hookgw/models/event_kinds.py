@@ -1,4 +1,4 @@
-"""The built-in event kinds: those that hookgw itself raises or that every gateway has. No I/O.
+"""The built-in event kinds: those that hookgw emits itself and those that every gateway has. No I/O.
 
 The schemas use a small part of JSON Schema 2020-12: ``type``, ``properties``, ``required``, ``enum``,
 ``anyOf`` and ``minimum``. They describe what receivers rely on; further fields are always allowed.
@@ -11,7 +11,7 @@ from typing import Any
 from hookgw.models.events import EventKind
 
 MESSAGE_STATUSES = ("PENDING", "SERVER_ACK", "DELIVERY_ACK", "READ", "PLAYED", "DELETED", "ERROR")
-"""What becomes of a message, in the words of the wire contract."""
+"""The states of a message, in the words of the HTTP API."""
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _TEXT_OR_NULL: dict[str, Any] = {"type": ["string", "null"]}
@@ -65,6 +65,7 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
                 "fromMe": {"type": "boolean"},
                 "participant": _TEXT_OR_NULL,
                 "status": {"enum": list(MESSAGE_STATUSES)},
+                # Any value: each network reports errors in its own form.
                 "error": {},
             },
             "required": ["keyId", "remoteJid", "fromMe", "status"],
@@ -95,11 +96,12 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="CONNECTION_UPDATE",
-        meaning="The connection of the instance changed its state.",
+        meaning="The state of the instance's connection changed.",
         schema={
             "type": "object",
             "properties": {
                 "instance": _TEXT,
+                # Evolution API also reports "refused", when no code was scanned in time.
                 "state": {"enum": ["connecting", "open", "close", "refused"]},
                 "statusReason": {"type": "integer"},
                 "wuid": _TEXT,
@@ -117,7 +119,7 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="QRCODE_UPDATED",
-        meaning="There is a new code to connect the account with, or no further code will come.",
+        meaning="A new code to connect the account is available, or no further code will come.",
         schema={
             "type": "object",
             "properties": {
@@ -134,6 +136,7 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
                 "message": _TEXT,
                 "statusCode": {"type": "integer"},
             },
+            # Evolution API sends the same kind with a message alone once its limit of codes is reached.
             "anyOf": [{"required": ["qrcode"]}, {"required": ["message"]}],
         },
         example={
@@ -146,4 +149,4 @@ BUILT_IN_KINDS: tuple[EventKind, ...] = (
         },
     ),
 )
-"""Every built-in kind; a catalog begins with them."""
+"""Every catalog starts with these kinds."""

@@ -1,7 +1,7 @@
 """Events, event kinds and the catalog of kinds. No I/O.
 
-An event's payload travels as the JSON bytes that it came in: nothing between accept and delivery
-decodes it unless a plugin looks at it, so the order of keys and the spelling of numbers survive.
+An event carries its payload as the JSON bytes that arrived. Nothing between accept and delivery decodes
+them unless a plugin reads ``data``, so the order of keys and the spelling of numbers survive.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ import msgspec
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import Invalid
 
+# No ".": Standard Webhooks signs "<id>.<timestamp>.<body>", and a dot in the id would let two different
+# deliveries have the same signature.
 EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
-"""What an event id looks like; no ``.`` in it, because the signature joins its parts with one."""
 
-_random_bits = random.Random().getrandbits  # noqa: S311 -- seeded by the system, for ids that are no secrets
+# os.urandom releases the interpreter lock, which costs a switch of threads for each event.
+_random_bits = random.Random().getrandbits  # noqa: S311 -- seeded by the system; event ids are not secret
 
 
+# dict=True: cached_property stores the decoded payload in __dict__.
 class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Something that happened on an instance. Immutable once accepted.
 
@@ -34,9 +37,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         kind: the canonical name of an event kind, for example ``MESSAGES_UPSERT``.
         instance: the instance's name.
         data_json: the payload, as JSON in UTF-8.
-        time: when it happened, in seconds since the epoch.
-        sender: the account that the instance is connected as, where it is known.
-        server_url: the address of the gateway that saw the event first, where it is known.
+        time: the time of the event, in seconds since the epoch.
+        sender: the account that the instance is connected as, if known.
+        server_url: the address of the gateway that first saw the event, if known.
     """
 
     id: str
@@ -49,39 +52,36 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def data(self) -> Any:
-        """The payload, decoded. Treat it as read-only; use :meth:`replace` to change it."""
+        """The decoded payload. Treat it as read-only; use :meth:`replace` to change it."""
         return msgspec.json.decode(self.data_json)
 
     @property
     def date_time(self) -> str:
-        """When it happened, as RFC 3339 with ``Z``."""
+        """The time of the event, as RFC 3339 with ``Z``."""
         return rfc3339(self.time)
 
     @staticmethod
     def encode(data: Any) -> bytes:
-        """A payload as JSON.
+        """Encode a payload as JSON.
 
         Raises:
-            TypeError: it cannot be written as JSON.
+            TypeError: the payload cannot be encoded as JSON.
         """
         return msgspec.json.encode(data)
 
     def replace(self, *, data: Any = msgspec.UNSET, kind: str | None = None) -> Event:
-        """A copy with another payload or kind; id, instance and time stay.
+        """Return a copy with another payload or kind; id, instance and time stay the same.
 
         Raises:
-            TypeError: ``data`` cannot be written as JSON.
+            TypeError: ``data`` cannot be encoded as JSON.
         """
         data_json = self.data_json if data is msgspec.UNSET else self.encode(data)
         return msgspec.structs.replace(self, data_json=data_json, kind=kind or self.kind)
 
 
 def new_event_id() -> str:
-    """A fresh event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits.
-
-    Ids that grow with time keep the store's index of them together, which makes commits cheaper. They
-    are unique and no secrets: the system's source of random bits would give up Python's lock for each.
-    """
+    """Return a new event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits."""
+    # Ids that grow with time stay together in the store's index of ids, which makes commits cheaper.
     return f"msg_{time.time_ns() // 1_000_000:012x}{_random_bits(80):020x}"
 
 
@@ -93,10 +93,10 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
         meaning: one sentence for people who choose kinds.
         schema: JSON Schema (2020-12) of ``data``.
         example: a payload that satisfies the schema.
-        dotted: the other spelling, for example ``messages.upsert``; made from the name if empty.
-        aliases: further names that mean the same kind.
-        plugin: the plugin that adds the kind; empty for the built-in ones.
-        operational: whether hookgw alone raises it, for those who operate it; see ``docs/operations.md``.
+        dotted: the other spelling, for example ``messages.upsert``; if empty, it is derived from the name.
+        aliases: further names of the kind.
+        plugin: the plugin that adds the kind; empty for built-in kinds.
+        operational: whether only hookgw emits it, about itself; see ``docs/operations.md``.
     """
 
     name: str
@@ -114,12 +114,12 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def path_segment(kind: str) -> str:
-    """What ``byEvents`` adds to the URL's path for the kind of that name: ``messages-upsert``."""
+    """Return the path segment that ``byEvents`` appends to the URL for a kind: ``messages-upsert``."""
     return kind.lower().replace("_", "-")
 
 
 class Catalog:
-    """All known event kinds, found by any spelling."""
+    """All known event kinds. Lookups accept any spelling."""
 
     def __init__(self, kinds: Iterable[EventKind] = ()) -> None:
         self._kinds: dict[str, EventKind] = {}
@@ -131,16 +131,17 @@ class Catalog:
         """Add a kind.
 
         Raises:
-            ValueError: the name is malformed, or one of its spellings is taken by another kind.
+            ValueError: the name is malformed, or another kind already has one of its spellings.
         """
         name = kind.name
         if not (name.isascii() and name.replace("_", "").isalnum() and name == name.upper()):
-            raise ValueError(f"{name!r} is no event kind: use capital letters, digits and underscores")
+            raise ValueError(f"{name!r} is not an event kind: use capital letters, digits and underscores")
+        # All spellings are checked before any is stored: a refused kind leaves the catalog unchanged.
         spellings = {_fold(spelling) for spelling in (name, kind.dotted_name, *kind.aliases)}
         for spelling in spellings:
             if spelling in self._spellings:
                 other = self._spellings[spelling]
-                raise ValueError(f"{name} is already known, as {other.name} of {other.plugin or 'hookgw'}")
+                raise ValueError(f"{name} is already defined, as {other.name} of {other.plugin or 'hookgw'}")
         self._kinds[name] = kind
         for spelling in spellings:
             self._spellings[spelling] = kind
@@ -155,28 +156,30 @@ class Catalog:
         return name in self._kinds
 
     def get(self, spelling: str) -> EventKind | None:
-        """The kind of that name, in any spelling (``MESSAGES_UPSERT``, ``messages.upsert``)."""
+        """Return the kind of a name in any spelling (``MESSAGES_UPSERT``, ``messages.upsert``)."""
+        # Producers nearly always send the canonical name: that lookup folds nothing.
         return self._kinds.get(spelling) or self._spellings.get(_fold(spelling))
 
     def resolve(self, spelling: object, where: str) -> EventKind:
-        """The kind of that name.
+        """Return the kind of a name in any spelling.
 
         Args:
-            spelling: what the caller wrote.
-            where: the place to name in an error, for example ``webhook.events[1]``.
+            spelling: what the caller sent.
+            where: the field to name in an error, for example ``webhook.events[1]``.
 
         Raises:
-            Invalid: nobody knows the kind; the nearest known one is named.
+            Invalid: the kind is unknown; the message suggests the nearest known one.
         """
         if not isinstance(spelling, str):
             raise Invalid(f"{where} must be the name of an event kind, a string.")
         kind = self.get(spelling)
         if kind is not None:
             return kind
+        # The caller's text is cut before it is compared: difflib is quadratic in its length.
         shown = spelling if len(spelling) <= 64 else spelling[:64] + "…"
         near = difflib.get_close_matches(_fold(shown), list(self._spellings), n=1, cutoff=0.0)
         hint = f" Did you mean {self._spellings[near[0]].name}?" if near else ""
-        raise Invalid(f"{where}: {shown!r} is no known event kind.{hint}")
+        raise Invalid(f"{where}: {shown!r} is not a known event kind.{hint}")
 
 
 def _fold(spelling: str) -> str:
@@ -184,11 +187,11 @@ def _fold(spelling: str) -> str:
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What became of events that were handed in.
+    """The result of accepting events.
 
     Attributes:
-        fresh: for each event, whether it was accepted; ``False`` for one that is known already.
-        warnings: payloads that break the schema of their kind, as sentences.
+        fresh: for each event in order, ``True`` if it is new and ``False`` if it is a duplicate.
+        warnings: payloads that violate the schema of their kind, as sentences.
     """
 
     fresh: list[bool]

@@ -14,83 +14,79 @@ from urllib.parse import unquote
 
 import idna
 
+# Underscores are not in RFC 1123 host names, but Docker and Kubernetes give services such names.
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+# RFC 1035, section 2.3.4: 255 bytes on the wire are 253 characters.
 _MAX_NAME = 253
 
 
+# Many registrations share a host, and each lane parses its URL when it starts working.
 @lru_cache(maxsize=1024)
 def parse_host(text: str) -> str:
-    """The host that the authority of a URL names.
-
-    Many URLs share a host, and each lane that begins to work reads its URL: so the last hosts are remembered.
+    """Return the host that the authority of a URL names.
 
     Args:
-        text: what stands between user information and port; an IPv6 address in brackets.
+        text: the part between user information and port; an IPv6 address in brackets.
 
     Returns:
         A name in lower-case ASCII (a trailing dot is kept: it makes a name absolute), or an IP address
         in its plain form, without brackets.
 
     Raises:
-        ValueError: it is no host; the message is a sentence.
+        ValueError: it is not a host; the message is a sentence.
     """
     if text.startswith("["):
-        return _parse_ipv6(text)
-    host = _to_ascii(_unquote(text), shown=text)
+        inner = text.removeprefix("[").removesuffix("]")
+        # A zone (fe80::1%eth0) names an interface of this machine, which a URL must not choose. Browsers
+        # refuse zones too.
+        if "%" in inner:
+            raise ValueError(f"{text!r} has a zone: use an address without one.")
+        try:
+            return str(ipaddress.IPv6Address(inner if text.endswith("]") else text))
+        except ValueError:
+            raise ValueError(f"{text!r} is not an IPv6 address.") from None
+    try:
+        host = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError(f"{text!r} is not a host name: its percent-encoding is not UTF-8.") from None
+    if not host.isascii():
+        # IDNA 2008 with the mapping of UTS 46. The standard library has IDNA 2003, which turns ß into ss and
+        # would connect to another host than a browser does.
+        try:
+            mapped = idna.uts46_remap(host, std3_rules=False)
+            host = mapped if mapped.isascii() else idna.encode(mapped).decode("ascii")
+        except idna.IDNAError as error:
+            raise ValueError(f"{text!r} is not a host name: {error}.") from None
+    host = host.lower()
     labels = host.removesuffix(".").split(".")
+    # The last label decides (WHATWG, "ends in a number checker"): "1.2.3.0x4" must not reach the resolver as
+    # a name, because getaddrinfo would read it as an address that the guard has not seen.
     if _NUMBER.fullmatch(labels[-1]):
-        return _parse_ipv4(labels, shown=text)
+        try:
+            return _parse_ipv4(labels)
+        except ValueError:
+            raise ValueError(f"{text!r} ends in a number but is not an IPv4 address.") from None
     if len(host) > _MAX_NAME + host.endswith(".") or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError(
-            f"{text!r} is no host name: labels of 1 to 63 letters, digits and hyphens, with dots."
+            f"{text!r} is not a host name: use labels of 1 to 63 letters, digits and hyphens, with dots."
         )
     return host
 
 
-def _parse_ipv6(text: str) -> str:
-    inner = text.removeprefix("[").removesuffix("]")
-    if "%" in inner:
-        raise ValueError(f"{text!r} has a zone: an address without one is needed.")
-    try:
-        return str(ipaddress.IPv6Address(inner if text.endswith("]") else text))
-    except ValueError:
-        raise ValueError(f"{text!r} is no IPv6 address.") from None
-
-
-def _unquote(text: str) -> str:
-    try:
-        return unquote(text, errors="strict")
-    except UnicodeDecodeError:
-        raise ValueError(f"{text!r} is no host name: its percent-encoding is not UTF-8.") from None
-
-
-def _to_ascii(text: str, *, shown: str) -> str:
-    """IDNA 2008 with the mapping of UTS 46; what is ASCII already is only put in lower case."""
-    if text.isascii():
-        return text.lower()
-    try:
-        mapped = idna.uts46_remap(text, std3_rules=False)
-        return mapped if mapped.isascii() else idna.encode(mapped).decode("ascii")
-    except idna.IDNAError as error:
-        raise ValueError(f"{shown!r} is no host name: {error}.") from None
-
-
-def _parse_ipv4(labels: list[str], *, shown: str) -> str:
-    """Up to four numbers, the last of which fills the bytes that are left (as ``inet_aton`` has it)."""
-    try:
-        *first, last = map(_parse_number, labels)
-        if len(labels) > 4 or any(number > 255 for number in first) or last >= 256 ** (5 - len(labels)):
-            raise ValueError(shown)
-    except ValueError:
-        raise ValueError(f"{shown!r} ends in a number but is no IPv4 address.") from None
+def _parse_ipv4(labels: list[str]) -> str:
+    numbers = []
+    for label in labels:
+        # int() is quadratic in the number of digits, and refuses more than 4,300 of them.
+        if not _NUMBER.fullmatch(label) or len(label) > 64:
+            raise ValueError(label)
+        if label.startswith("0x"):
+            numbers.append(int(label[2:] or "0", 16))
+        else:
+            numbers.append(int(label, 8 if len(label) > 1 and label.startswith("0") else 10))
+    *first, last = numbers
+    # As inet_aton has it: the last number fills all remaining bytes, so 127.1 is 127.0.0.1.
+    if len(labels) > 4 or any(number > 255 for number in first) or last >= 256 ** (5 - len(labels)):
+        raise ValueError(labels)
     value = last + sum(number << (24 - 8 * place) for place, number in enumerate(first))
     return str(ipaddress.IPv4Address(value))
-
-
-def _parse_number(text: str) -> int:
-    if not _NUMBER.fullmatch(text) or len(text) > 64:
-        raise ValueError(text)
-    if text.startswith("0x"):
-        return int(text[2:] or "0", 16)
-    return int(text, 8 if len(text) > 1 and text.startswith("0") else 10)

@@ -37,7 +37,7 @@ class LaneRule(msgspec.Struct, frozen=True):
 
     @property
     def generation_prefix(self) -> str:
-        """The key of the registration's only lane, or what the keys of its partitions begin with."""
+        """The key of the registration's only lane, or the beginning of the keys of its partitions."""
         return f"{self.registration}:{self.generation}"
 
     def lane(self, event: Event) -> str:
@@ -49,14 +49,15 @@ class LaneRule(msgspec.Struct, frozen=True):
             return f"{lane}:{event.instance}"
         if self.concurrency <= 1:
             return lane
-        # A chat keeps its partition whatever instance hears it: the order of a chat on each instance
-        # follows from that.
+        # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
+        # The result is on disk. Another key or hash would break the order of what is pending.
         key = event.id if self.ordering is Ordering.NONE else chat_of(event)
         return f"{lane}:{zlib.crc32(key.encode()) % self.concurrency}"
 
     def is_current(self, lane: str) -> bool:
-        """Whether a lane belongs to this generation, so that its deliveries are where they should be."""
-        return lane.split(":", 2)[:2] == [self.registration, str(self.generation)]
+        """Return whether a lane is of this generation. Deliveries in any other lane must be moved."""
+        prefix = self.generation_prefix
+        return lane == prefix or lane.startswith(f"{prefix}:")
 
 
 def lane_rule(registration: Registration) -> LaneRule:
@@ -71,4 +72,5 @@ def registration_of(lane: str) -> str:
 
 def partition_of(lane: str) -> str | None:
     """Return a lane's partition: a number, or an instance's name; ``None`` for a registration's only lane."""
-    return lane.split(":", 2)[2] if lane.count(":") == 2 else None
+    parts = lane.split(":", 2)
+    return parts[2] if len(parts) == 3 else None

@@ -1,24 +1,28 @@
-"""Records that hold secrets and do not show them where they are printed. No I/O.
+"""Mask secrets: in the ``repr`` of records, and user information in URLs. No I/O.
 
-A record finds its way into messages of errors, tracebacks and logs by its ``repr``, most of all in plugins.
+Records reach error messages, tracebacks and logs through ``repr``, most of all in plugins.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from hookgw.models.userinfo import MASK, with_masked_user
+MASK = "********"
+"""Shown instead of a secret. A ``set`` that contains it keeps the stored value."""
+
+# The user information ends at the last "@" before the path: parse_target splits there, so nothing that it
+# would authenticate with remains. Any scheme counts: a disabled registration may have any string as its URL.
+_USER_INFO = re.compile(r"^([^/?#@]*://)([^/?]*)@")
 
 
 def repr_without(*secret: str) -> Callable[[Any], str]:
-    """A ``__repr__`` for a record.
+    """Return a ``__repr__`` method for a record that hides secrets.
 
     Args:
-        secret: the fields whose values are masked, where they are not empty.
-
-    Returns:
-        A method that shows all other fields, without users and passwords of URLs.
+        secret: the fields to mask unless they are empty. All other fields are shown, with the user
+            information of URLs masked.
     """
 
     def show(value: Any) -> str:
@@ -26,9 +30,31 @@ def repr_without(*secret: str) -> Callable[[Any], str]:
 
     def masked_repr(self: Any) -> str:
         values = {name: getattr(self, name) for name in self.__struct_fields__}
+        # An empty secret stays visible: "no secret is set" is the most common thing to look for in a log.
         shown = (
             f"{name}={MASK if value and name in secret else show(value)}" for name, value in values.items()
         )
         return f"{type(self).__name__}({', '.join(shown)})"
 
     return masked_repr
+
+
+def without_user(url: str) -> str:
+    """Remove user and password from a URL; return any other text unchanged."""
+    return _USER_INFO.sub(r"\1", url, count=1) if "@" in url else url
+
+
+def with_masked_user(url: str) -> str:
+    """Replace user and password in a URL with :data:`MASK`, if it has any."""
+    return _USER_INFO.sub(rf"\1{MASK}@", url, count=1) if "@" in url else url
+
+
+def user_of(url: str) -> str:
+    """Return ``user:password`` as written in a URL; empty if it has none."""
+    match = _USER_INFO.match(url)
+    return match[2] if match else ""
+
+
+def is_masked(url: str) -> bool:
+    """Return whether a URL has :data:`MASK` instead of user and password."""
+    return user_of(url) == MASK

@@ -1,7 +1,7 @@
-"""The kinds of operational events: what hookgw tells of itself. No I/O.
+"""The kinds of operational events, which hookgw emits about itself. No I/O.
 
-They are in the catalog, so that they have a meaning, a schema and an example, but no producer can emit
-them and no instance's registration hears them. ``docs/operations.md`` describes each.
+They are in the catalog, so that they have a meaning, a schema and an example. No producer can emit them, and
+no registration of an instance receives them. ``docs/operations.md`` describes each kind.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _TEXT_OR_NULL: dict[str, Any] = {"type": ["string", "null"]}
 _COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 _ABOUT: dict[str, Any] = {
     "registration": _TEXT,
+    # null if the registration was deleted in the meantime.
     "instance": _TEXT_OR_NULL,
     "label": _TEXT_OR_NULL,
     "url": _TEXT_OR_NULL,
@@ -35,7 +36,7 @@ _ABOUT_EXAMPLE = {
 
 
 def _kind(name: str, meaning: str, example: dict[str, Any], **properties: Any) -> EventKind:
-    """A kind that is about a registration, with further fields; each of them is always there."""
+    # Every field is required: receivers of alerts should not have to handle missing ones.
     fields = {**_ABOUT, **properties}
     return EventKind(
         name=name,
@@ -49,13 +50,13 @@ def _kind(name: str, meaning: str, example: dict[str, Any], **properties: Any) -
 OPERATIONAL_KINDS: tuple[EventKind, ...] = (
     _kind(
         REGISTRATION_DISABLED,
-        "A registration was disabled by hookgw: its receiver answered 410, or failed for too long.",
+        "hookgw disabled a registration: its receiver answered 410, or failed for too long.",
         {"reason": "The receiver answered 410 Gone."},
         reason=_TEXT,
     ),
     _kind(
         LANE_FAILING,
-        "A lane began to wait because its receiver is unreachable or fails.",
+        "A lane started waiting because its receiver is unreachable or fails.",
         {
             "lane": "reg_5f0c1a2b3c4d5e6f70818293:0",
             "partition": None,
@@ -73,7 +74,7 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
     ),
     _kind(
         LANE_RECOVERED,
-        "A lane that failed delivered again.",
+        "A failing lane delivers again.",
         {
             "lane": "reg_5f0c1a2b3c4d5e6f70818293:0",
             "partition": None,
@@ -87,7 +88,7 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
     ),
     _kind(
         BACKLOG_HIGH,
-        "More deliveries are pending for a registration than operations.backlog_threshold.",
+        "The pending deliveries of a registration exceed operations.backlog_threshold.",
         {"deliveries": 10_001, "bytes": 5_200_520, "threshold": 10_000},
         deliveries=_COUNT,
         bytes=_COUNT,
@@ -95,7 +96,8 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
     ),
     _kind(
         BACKLOG_NORMAL,
-        "What is pending for a registration has fallen to 80 % of operations.backlog_threshold.",
+        # Not 100 %: a backlog that hovers at the threshold must not send an event for each delivery.
+        "The pending deliveries of a registration fell to 80 % of operations.backlog_threshold.",
         {"deliveries": 8_000, "bytes": 4_160_000, "threshold": 10_000},
         deliveries=_COUNT,
         bytes=_COUNT,
@@ -103,10 +105,10 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
     ),
     _kind(
         DELIVERY_DEAD,
-        "Deliveries of a registration were given up; the dead letters can be replayed.",
+        "Deliveries of a registration became dead letters; they can be replayed.",
         {
             "count": 1,
-            "reason": "Gave up after 8 failed attempts, the last of the schedule.",
+            "reason": "The retry schedule is exhausted (failed attempts: 8).",
             "delivery": "dlv_17",
             "eventId": "msg_019aa1b2c3d4e5f60718293a4b5c6d7e",
             "kind": "MESSAGES_UPSERT",
@@ -118,13 +120,10 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         kind=_TEXT_OR_NULL,
     ),
 )
-"""Every operational kind."""
 
 OPERATIONAL_NAMES = frozenset(kind.name for kind in OPERATIONAL_KINDS)
-
-
-OPERATIONS_ID = "operations"
-"""The id of the registration; those of others begin with ``reg_`` or ``global_``."""
-
-
 OPERATIONAL_CATALOG = Catalog(OPERATIONAL_KINDS)
+
+# The id of the registration for operational events. It cannot clash: all other ids start with "reg_" or
+# "global_".
+OPERATIONS_ID = "operations"

@@ -1,6 +1,6 @@
-"""Registrations: who hears what, and how. No I/O.
+"""Registrations: which events go to which URL, and how. No I/O.
 
-The dialects in which callers write them are read in :mod:`hookgw.parsing`.
+:mod:`hookgw.parsing` reads them in every spelling that clients use.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import Any
 import msgspec
 
 from hookgw.models.events import Event
-from hookgw.models.masking import repr_without
+from hookgw.models.masking import repr_without, without_user
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
-from hookgw.models.userinfo import without_user
 
 DEFAULT_LABEL = "default"
+# Seconds for which an old secret signs beside a new one, unless the caller says otherwise.
 DEFAULT_GRACE = 86400.0
-"""For how long an old secret goes on signing beside a new one, in seconds, if nothing else is said."""
+# Each old secret adds a signature to the header of every delivery.
 MOST_OLD_SECRETS = 3
-"""That sign beside the newest one of a registration: each makes the header of every delivery longer."""
 GLOBAL_INSTANCE = "*"
-"""The instance of a registration that hears every instance; no instance can have this name."""
+"""The instance of a registration that receives the events of every instance. No instance has this name."""
 
 
 class Ordering(StrEnum):
@@ -50,29 +49,32 @@ class Secret(msgspec.Struct, frozen=True):
 
     @property
     def signature(self) -> Signature:
-        """How it signs."""
+        """The secret's scheme."""
         return signature_of(self.value)
 
 
 def new_secret(signature: Signature = Signature.V1) -> Secret:
-    """A fresh secret."""
+    """Create a secret."""
     return Secret(make_secret(signature))
 
 
 def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret]:
-    """Secrets in force, the newest first, as they are once there is a newer one.
+    """Return the secrets that keep signing beside a newer one, the newest first.
 
-    One that is in its grace already keeps its end, where that is sooner. At most
-    :data:`MOST_OLD_SECRETS` are kept.
+    Args:
+        secrets: the secrets in force, the newest first. At most :data:`MOST_OLD_SECRETS` are kept.
+        now: seconds since the epoch.
+        grace: seconds until they expire; 0 drops them at once.
     """
     if grace <= 0:
         return []
+    # A second rotation must not extend the grace of a secret that is already expiring: it may have leaked.
     ends = [(s, now + grace if s.expires_at is None else min(now + grace, s.expires_at)) for s in secrets]
     return [msgspec.structs.replace(s, expires_at=end) for s, end in ends[:MOST_OLD_SECRETS]]
 
 
 class RetryOptions(msgspec.Struct, frozen=True):
-    """A registration's own retry rules; ``None`` takes the gateway's. Times in seconds."""
+    """The retry rules of a registration, in seconds; ``None`` means the gateway's setting."""
 
     schedule: tuple[float, ...] | None = None
     max_age: float | None = None
@@ -83,25 +85,25 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """The callback URL, event kinds and options stored for an instance.
 
     Attributes:
-        id: ``reg_`` and random characters; it stays through every change.
+        id: ``reg_`` and random characters; it never changes.
         instance: the instance's name, or :data:`GLOBAL_INSTANCE`.
-        label: its name within the instance.
-        url: absolute ``http`` or ``https``; while ``enabled`` is false it may be any string.
-        events: names of kinds; empty for every kind, also those added later.
-        enabled: whether it hears anything.
-        disabled_reason: why hookgw disabled it; ``None`` where a person did, or it is enabled.
-        by_events: add the kind to the URL's path.
-        base64: handed to connectors: they put media into the event when it is true.
+        label: the name within the instance.
+        url: absolute ``http`` or ``https``; any string while ``enabled`` is false.
+        events: names of kinds; empty for every kind, including kinds added later.
+        enabled: whether it receives events.
+        disabled_reason: why hookgw disabled it; ``None`` if a person did, or while it is enabled.
+        by_events: whether the kind is appended to the URL's path.
+        base64: for connectors: whether to put media into the event.
         headers: sent with every delivery.
-        secrets: the newest first; those that expired no longer sign.
+        secrets: the newest first; expired ones do not sign.
         ordering: see :class:`Ordering`.
         concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at
             a time.
         generation: counts the changes of ordering and concurrency; see :mod:`hookgw.models.lanes`.
-        timeout: of a whole attempt, in seconds; ``None`` takes the gateway's.
-        retry: its own retry rules.
-        plugins: options of plugins, by plugin name.
-        failing_since: when the first of an unbroken row of failures was; ``None`` while it works.
+        timeout: of a whole attempt, in seconds; ``None`` means the gateway's setting.
+        retry: the registration's retry rules.
+        plugins: options for plugins, by plugin name.
+        failing_since: the time of the first failure since the last success; ``None`` after a success.
         created_at, updated_at: seconds since the epoch.
     """
 
@@ -130,7 +132,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The URL without user and password, which others may see."""
+        """The URL without user and password, safe to show."""
         return without_user(self.url)
 
     @property
@@ -159,25 +161,26 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def signature(self) -> Signature:
-        """How its deliveries are signed: as its newest secret signs."""
+        """The scheme of its deliveries, which is that of its newest secret."""
         return self.secrets[0].signature if self.secrets else Signature.V1
 
     def wants(self, kind: str) -> bool:
-        """Whether events of that kind go to it."""
+        """Return whether events of a kind go to this registration."""
         return self.enabled and (not self.events or kind in self.events)
 
     def secrets_in_force(self, now: float) -> tuple[Secret, ...]:
-        """The secrets that sign at that time, the newest first."""
+        """Return the secrets that sign at a time, the newest first."""
         return tuple(s for s in self.secrets if s.expires_at is None or s.expires_at > now)
 
 
 def new_registration_id() -> str:
-    """A fresh registration id."""
+    """Create a registration id."""
+    # 96 random bits: ids of deleted registrations stay in the history and must not be used again.
     return "reg_" + secrets.token_hex(12)
 
 
 def chat_of(event: Event) -> str:
-    """The chat an event belongs to (``data.key.remoteJid``, or ``data.remoteJid``); empty if none."""
+    """Return the chat of an event (``data.key.remoteJid``, or ``data.remoteJid``); empty if it has none."""
     data = event.data
     if not isinstance(data, dict):
         return ""
@@ -187,7 +190,7 @@ def chat_of(event: Event) -> str:
 
 
 class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What a ``set`` asks for, its rules checked. What is ``UNSET`` keeps its stored value."""
+    """A validated ``set``. A field that is ``UNSET`` keeps its stored value."""
 
     url: str
     enabled: bool = True
@@ -206,7 +209,13 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = repr_without("headers", "secret", "plugins")
 
     def apply(self, old: Registration | None, *, instance: str, label: str, now: float) -> Registration:
-        """The registration that results, from the stored one or from nothing."""
+        """Return the resulting registration.
+
+        Args:
+            old: the stored registration; ``None`` to create one.
+            instance, label: the name of a new registration.
+            now: seconds since the epoch.
+        """
         given = {
             name: value
             for name in (
@@ -232,6 +241,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
             url=self.url,
             enabled=self.enabled,
             events=self.events,
+            # A set by a person is a fresh start, also for a registration that hookgw disabled.
             disabled_reason=None,
             failing_since=None,
             updated_at=now,
@@ -242,14 +252,15 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(new, generation=new.generation + 1) if is_redivided else new
 
     def _secrets(self, old: Registration | None, now: float) -> tuple[Secret, ...]:
-        """The new secrets; none where the stored ones stay. Another way to sign is a rotation."""
         if self.secret is not msgspec.UNSET:
+            # No grace: a caller that brings a secret has told the receiver, and may be replacing a leak.
             return (self.secret,)
         wanted = Signature.V1 if self.signature is msgspec.UNSET else self.signature
         if old is None:
             return (new_secret(wanted),)
         if self.signature is msgspec.UNSET or wanted is old.signature:
             return ()
+        # Another scheme is a rotation: receivers that verify the old one have a day to change.
         return (new_secret(wanted), *in_grace(old.secrets_in_force(now), now, DEFAULT_GRACE))
 
 
@@ -257,5 +268,5 @@ GLOBAL_ID_PREFIX = "global_"
 
 
 def is_global(registration_id: str) -> bool:
-    """Whether the id is that of a registration of the configuration, present or former."""
+    """Return whether an id belongs to a registration of the configuration, past or present."""
     return registration_id.startswith(GLOBAL_ID_PREFIX)

@@ -1,11 +1,9 @@
 """Signing secrets in the forms of Standard Webhooks, and the keys in them. No I/O.
 
-``whsec_`` and base64: a secret of 24 to 64 bytes that both sides know (signatures ``v1``, HMAC-SHA256).
-``whsk_`` and base64: an ed25519 key of 64 bytes, the seed and then the public key, that the sender alone
-knows (``v1a``); ``whpk_`` and base64 is its public half of 32 bytes, which verifies. See
+Each form is a prefix and base64. ``whsec_``: a shared secret of 24 to 64 bytes (``v1``, HMAC-SHA256).
+``whsk_``: an ed25519 key of 64 bytes, the seed and then the public key, known only to the sender (``v1a``).
+``whpk_``: its public half of 32 bytes, for verification. See
 https://github.com/standard-webhooks/standard-webhooks, "Signature scheme", and RFC 8032 for ed25519.
-
-``cryptography`` is imported with the first ed25519 key.
 """
 
 from __future__ import annotations
@@ -20,28 +18,29 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 SigningKey: TypeAlias = "bytes | Ed25519PrivateKey"
-"""What signs: a shared secret, or the private key."""
+"""For signing: a shared secret, or a private key."""
 VerifyingKey: TypeAlias = "bytes | Ed25519PublicKey"
-"""What verifies: a shared secret, or the public key."""
+"""For verification: a shared secret, or a public key."""
 
 SYMMETRIC, PRIVATE, PUBLIC = "whsec_", "whsk_", "whpk_"
+# RFC 8032, section 5.1.5. The public key has the same length.
 SEED_BYTES = 32
 
 
 class Signature(StrEnum):
-    """How a registration's deliveries are signed."""
+    """The signature scheme of a registration."""
 
     V1 = "v1"
     V1A = "v1a"
 
 
 def signature_of(secret: str) -> Signature:
-    """What a secret signs with: ``v1a`` if it is an ed25519 key."""
+    """Return the scheme of a secret: ``v1a`` for an ed25519 key, else ``v1``."""
     return Signature.V1A if secret.startswith(PRIVATE) else Signature.V1
 
 
 def make_secret(signature: Signature) -> str:
-    """A fresh secret of 32 random bytes, or a fresh ed25519 key."""
+    """Create a secret of 32 random bytes, or an ed25519 key."""
     seed = secrets.token_bytes(SEED_BYTES)
     if signature is Signature.V1:
         return SYMMETRIC + _encode(seed)
@@ -49,13 +48,14 @@ def make_secret(signature: Signature) -> str:
 
 
 def check_secret_form(secret: str) -> None:
-    """Check a secret that somebody gave.
+    """Check a secret that a caller sent.
 
     Raises:
-        ValueError: it is none; the message is what it must be, and repeats nothing of it.
+        ValueError: it is malformed; the message says what is expected and repeats nothing of the secret.
     """
     if secret.startswith(PRIVATE):
         key = _decode(secret, PRIVATE)
+        # Two halves that do not belong together would sign, and no receiver could verify the signatures.
         if len(key) != 64 or _private(key[:SEED_BYTES]).public_key().public_bytes_raw() != key[SEED_BYTES:]:
             raise ValueError(
                 "must be whsk_ followed by the base64 of 64 bytes: an ed25519 seed and its public key."
@@ -65,22 +65,25 @@ def check_secret_form(secret: str) -> None:
 
 
 def public_key_of(secret: str) -> str:
-    """The public key, ``whpk_…``, of an ed25519 key that was checked."""
+    """Return the public key, ``whpk_…``, of a checked ed25519 key."""
     return PUBLIC + _encode(_decode(secret, PRIVATE)[SEED_BYTES:])
 
 
 def signing_key(secret: str) -> SigningKey:
-    """What signs, of a secret that was checked: the bytes of ``whsec_…``, the key of ``whsk_…``."""
+    """Return the key in a checked secret: the bytes of ``whsec_…``, the private key of ``whsk_…``."""
     if secret.startswith(PRIVATE):
         return _private(_decode(secret, PRIVATE)[:SEED_BYTES])
     return _decode(secret, SYMMETRIC)
 
 
 def verifying_key(text: str) -> VerifyingKey:
-    """What verifies: of a secret, ``whsec_…`` or ``whsk_…``, or of a public key, ``whpk_…``.
+    """Return the key that verifies signatures.
+
+    Args:
+        text: a secret (``whsec_…`` or ``whsk_…``) or a public key (``whpk_…``).
 
     Raises:
-        ValueError: it is none of them; the message repeats nothing of it.
+        ValueError: the text is malformed; the message repeats nothing of it.
     """
     if text.startswith(PUBLIC):
         key = _decode(text, PUBLIC)
@@ -90,6 +93,7 @@ def verifying_key(text: str) -> VerifyingKey:
     if text.startswith(PRIVATE):
         check_secret_form(text)
         return _public(_decode(text, PRIVATE)[SEED_BYTES:])
+    # Shorter secrets than check_secret_form allows are fine here: other senders may use them.
     key = _decode(text, SYMMETRIC)
     if not key:
         raise ValueError("a secret is whsec_ followed by base64.")
@@ -101,7 +105,8 @@ def _encode(content: bytes) -> str:
 
 
 def _decode(text: str, prefix: str) -> bytes:
-    """The bytes behind a prefix; none where the text is malformed."""
+    # Malformed text decodes to no bytes, and every caller checks the length: so no exception carries the
+    # secret into a traceback.
     try:
         if text.startswith(prefix):
             return base64.b64decode(text.removeprefix(prefix).encode("ascii"), validate=True)
@@ -110,6 +115,7 @@ def _decode(text: str, prefix: str) -> bytes:
     return b""
 
 
+# cryptography is imported with the first ed25519 key: most installations never have one.
 def _private(seed: bytes) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -1,4 +1,4 @@
-"""How callers write things: the dialects of known clients, read into one form. No I/O."""
+"""Read the request bodies of clients, in every spelling that known clients use, into models. No I/O."""
 
 from hookgw.parsing.deliveries import Replay, parse_replay
 from hookgw.parsing.events import Batch, EmitLimits, parse_events

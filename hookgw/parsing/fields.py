@@ -1,4 +1,4 @@
-"""Reading the fields of JSON objects that many clients spell in many ways. No I/O."""
+"""Read the fields of JSON objects that clients spell in many ways. No I/O."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from hookgw.models.units import DURATION_FORM, Duration, parse_duration
 
 T = TypeVar("T")
 
-MOST_SENTENCES = 100
-"""About one request, in its problems and in its warnings."""
+# In the problems and in the warnings of a request. A body of 1 MiB can have 200,000 unknown fields, and a
+# sentence for each would make the response many times larger than the request.
+MAX_SENTENCES = 100
 
 Check = Callable[[Any, str], T]
-"""Takes a value and the place it was found in; gives what it means, or raises Invalid naming the place."""
+"""Takes a value and its path. Returns the parsed value, or raises Invalid with the path in the message."""
 
 
 class Fields:
-    """The fields of a request, gathered from one or more objects of it.
+    """The fields of a request, from one or more of its objects.
 
-    A field may have several spellings and may be in any of the objects; the first object that has it
-    wins, and within an object the first spelling. ``null`` is read as left out.
+    A field may have several spellings and may be in any of the objects. The first object that has it wins,
+    and within that object the first spelling. ``null`` counts as missing. Mistakes are collected until
+    :meth:`finish`, so that the caller sees all of them at once.
 
     Args:
         layers: the objects, each with its path in the request (``""`` for the outermost).
@@ -29,16 +31,16 @@ class Fields:
 
     def __init__(self, *layers: tuple[str, dict[str, Any]]) -> None:
         self._layers = layers
+        # Every other field is unknown, and gets a warning: most of them are typing errors.
         self._asked: set[str] = set()
         self.problems: list[str] = []
         self.warnings: list[str] = []
 
     def find(self, *spellings: str) -> tuple[str, Any] | None:
-        """Where a field is and what it holds; ``None`` where it is left out or ``null``."""
+        """Return the path and value of a field; ``None`` if it is missing or ``null``."""
         return next(self._spelled(spellings), None)
 
     def _spelled(self, spellings: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        """Where a field is in the object that counts, under each of its spellings, and what it holds."""
         self._asked.update(spellings)
         for path, layer in self._layers:
             given = [spelling for spelling in spellings if layer.get(spelling) is not None]
@@ -47,12 +49,9 @@ class Fields:
                 return
 
     def pick(self, check: Check[T], *spellings: str) -> T | None:
-        """What a field means; ``None`` where it is left out, or where it is wrong.
-
-        What is wrong is kept for :meth:`finish`, so that the caller hears of everything at once; also what is
-        wrong with further spellings of it in the same object, which count for nothing else.
-        """
+        """Return the parsed value of a field; ``None`` if it is missing or wrong."""
         taken = []
+        # Further spellings in the same object are checked too: the JSON schemas have no order of spellings.
         for where, value in self._spelled(spellings):
             try:
                 taken.append(check(value, where))
@@ -61,34 +60,34 @@ class Fields:
         return taken[0] if taken else None
 
     def read(self, check: Check[T], default: T, *spellings: str) -> T:
-        """As :meth:`pick`, with a default."""
+        """Like :meth:`pick`, with a default."""
         value = self.pick(check, *spellings)
         return default if value is None else value
 
     def need(self, check: Check[T], default: T, *spellings: str) -> T:
-        """As :meth:`read`, for a field that must be there; the default stands only until :meth:`finish`."""
+        """Like :meth:`read`, for a required field; the default is only used until :meth:`finish` raises."""
         if self.find(*spellings) is None:
             self.problems.append(f"{place(self._layers[0][0], spellings[0])} is missing.")
         return self.read(check, default, *spellings)
 
     def is_null(self, name: str) -> bool:
-        """Whether a field is ``null`` in the first object that has it."""
+        """Return whether a field is ``null`` in the first object that has it."""
         self._asked.add(name)
         return next((layer[name] is None for _, layer in self._layers if name in layer), False)
 
     def warn(self, warnings: Iterable[str]) -> None:
-        """Keep warnings of an inner object for :meth:`finish`."""
+        """Add the warnings of an inner object."""
         self.warnings.extend(warnings)
 
     def ignore(self, *names: str) -> None:
-        """Let fields pass that known clients send and that mean nothing here."""
+        """Do not warn of fields that known clients send and that mean nothing here."""
         self._asked.update(names)
 
     def finish(self) -> list[str]:
-        """The warnings, one for each field that nobody asked for among them.
+        """Return the warnings, including one for each unknown field.
 
         Raises:
-            Invalid: with everything that was wrong.
+            Invalid: with every mistake.
         """
         if self.problems:
             raise Invalid(*cut_short(self.problems))
@@ -96,7 +95,7 @@ class Fields:
         return cut_short(self.warnings + unknown)
 
     def unknown(self) -> list[str]:
-        """The names of the fields that nobody asked for, as they came."""
+        """Return the names of the unknown fields."""
         return [name for _, name in self._unknown()]
 
     def _unknown(self) -> Iterator[tuple[str, str]]:
@@ -104,58 +103,54 @@ class Fields:
 
 
 def cut_short(sentences: list[str]) -> list[str]:
-    """The first :data:`MOST_SENTENCES`, and how many more there are: no answer outgrows its request."""
-    if len(sentences) <= MOST_SENTENCES:
+    """Return the first :data:`MAX_SENTENCES` and the number of omitted ones."""
+    if len(sentences) <= MAX_SENTENCES:
         return sentences
-    return [*sentences[:MOST_SENTENCES], f"There are {len(sentences) - MOST_SENTENCES:,} more of this kind."]
+    return [*sentences[:MAX_SENTENCES], f"{len(sentences) - MAX_SENTENCES:,} further messages were omitted."]
 
 
 def place(path: str, name: str) -> str:
-    """The path of a field, for sentences."""
+    """Return the path of a field, for messages."""
     return f"{path}.{show_name(name)}" if path else show_name(name)
 
 
 def show_name(name: str) -> str:
-    """A name of the caller's as it may stand in a sentence: short, without line breaks."""
+    """Return a client's field name for messages: short, and without the line breaks that forge log lines."""
     shown = name if name.isprintable() else repr(name)[1:-1]
     return shown if len(shown) <= 64 else shown[:64] + "…"
 
 
 def unknown_field(where: str) -> str:
-    """The warning about a field that hookgw does not know."""
-    return f"{where} is no field that hookgw knows; it was ignored."
+    """Return the warning about an unknown field."""
+    return f"{where} is an unknown field; it was ignored."
 
 
 def as_object(value: Any, where: str) -> dict[str, Any]:
-    """Check that the value is a JSON object."""
     if not isinstance(value, dict):
         raise Invalid(f"{where} must be an object, not {kind_of(value)}.")
     return value
 
 
 def as_list(value: Any, where: str) -> list[Any]:
-    """Check that the value is a JSON array."""
     if not isinstance(value, list):
         raise Invalid(f"{where} must be a list, not {kind_of(value)}.")
     return value
 
 
 def as_bool(value: Any, where: str) -> bool:
-    """Check that the value is true or false."""
     if not isinstance(value, bool):
         raise Invalid(f"{where} must be true or false, not {kind_of(value)}.")
     return value
 
 
 def as_text(value: Any, where: str) -> str:
-    """Check that the value is a string."""
     if not isinstance(value, str):
         raise Invalid(f"{where} must be a string, not {kind_of(value)}.")
     return value
 
 
 def text_up_to(longest: int) -> Check[str]:
-    """A check for a string of at most so many characters, and at least one."""
+    """Return a check for a string of 1 to ``longest`` characters."""
 
     def check(value: Any, where: str) -> str:
         text = as_text(value, where)
@@ -167,7 +162,7 @@ def text_up_to(longest: int) -> Check[str]:
 
 
 def whole_number(low: int, high: int) -> Check[int]:
-    """A check for an integer between two bounds, both included."""
+    """Return a check for an integer between two inclusive bounds."""
 
     def check(value: Any, where: str) -> int:
         if not is_whole(value) or not low <= value <= high:
@@ -178,14 +173,14 @@ def whole_number(low: int, high: int) -> Check[int]:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether the value is a whole number, which JSON may also write as ``5.0``."""
+    """Return whether a value is a whole number. JavaScript's 5 may arrive as ``5.0``."""
     return (isinstance(value, int) and not isinstance(value, bool)) or (
         isinstance(value, float) and value.is_integer()
     )
 
 
 def one_of(choices: Sequence[str]) -> Check[str]:
-    """A check for one of some words."""
+    """Return a check for one of several words."""
 
     def check(value: Any, where: str) -> str:
         if value not in choices:
@@ -196,9 +191,10 @@ def one_of(choices: Sequence[str]) -> Check[str]:
 
 
 def duration(low: float, high: float) -> Check[float]:
-    """A check for a length of time with a unit (``"15s"``), given in seconds, between two bounds included."""
+    """Return a check for a duration with a unit (``"15s"``) between two inclusive bounds, in seconds."""
 
     def check(value: Any, where: str) -> float:
+        # Before parse_duration, whose message would repeat the whole object.
         if isinstance(value, dict | list):
             raise Invalid(f"{where} must be {DURATION_FORM}, not {kind_of(value)}.")
         try:
@@ -213,22 +209,22 @@ def duration(low: float, high: float) -> Check[float]:
 
 
 def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
-    """A check for a list of at most so many items, each of which passes another check."""
+    """Return a check for a list of at most ``longest`` items, each of which passes another check."""
 
     def check_all(value: Any, where: str) -> tuple[T, ...]:
         items = as_list(value, where)
         if len(items) > longest:
-            raise Invalid(f"{where} has {len(items):,} items; at most {longest:,} are taken.")
+            raise Invalid(f"{where} has {len(items):,} items; at most {longest:,} are allowed.")
         return checked_items(check, items, where)
 
     return check_all
 
 
 def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T, ...]:
-    """Every item checked.
+    """Check every item.
 
     Raises:
-        Invalid: with everything that is wrong with any of them.
+        Invalid: with the mistakes of all items.
     """
     taken: list[T] = []
     problems: list[str] = []
@@ -243,7 +239,7 @@ def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T,
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value is, in words."""
+    """Return the type of a JSON value in words."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""The bodies that the parsers here take, as JSON Schema: for ``/openapi.json``. No I/O.
+"""The bodies that the parsers accept, as JSON Schema, for ``/openapi.json``. No I/O.
 
-The limits are the parsers' own, and the tests hold every answered request to these schemas. What a schema
-cannot say is in its description. Fields that hookgw does not know are ignored, so no object is closed.
+The limits are imported from the parsers, and tests compare both on every body. A rule that a schema cannot
+express is in its description. Unknown fields are ignored, so no object has ``additionalProperties: false``.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from hookgw.parsing.schema_parts import (
 
 GRACE: Schema = {
     "type": ["object", "null"],
-    "description": "How the secret is changed.",
-    "properties": {"grace": length("0s", "30d", "How long the old secret goes on signing; 24h by default.")},
+    "description": "The grace period of the old secret.",
+    "properties": {"grace": length("0s", "30d", "How long the old secret keeps signing; 24h by default.")},
 }
 
 CREATE: Schema = {
     "type": "object",
-    "description": "Further fields are options of the connector.",
+    "description": "All other fields are options for the connector.",
     "required": ["instanceName"],
     "properties": {
         "instanceName": NAME_SCHEMA | {"description": "The name."},
         "token": {
             "type": ["string", "null"],
             "pattern": "^([ -~]{8,256})?$",
-            "description": "The instance key, if you want to choose it.",
+            "description": "The instance key; if missing, hookgw creates one.",
         },
         "integration": or_null(
             {"anyOf": [ref("ConnectorName"), {"enum": ["", *sorted(FOREIGN)]}]},
-            "The connector; left out, events come by HTTP alone.",
+            "The connector; if missing, all events arrive over HTTP.",
         ),
         "webhook": or_null(
             {"anyOf": [ref("RegistrationFields"), URL_SCHEMA, {"enum": ["", {}]}]},
@@ -52,12 +52,14 @@ CREATE: Schema = {
 
 KEY: Schema = {
     "type": "object",
-    "description": "Of expiresIn and expiresAt at most one; with neither it lasts as long as its maker's.",
+    "description": "Send expiresIn or expiresAt; with neither, the key lasts as long as the caller's key.",
     "required": ["name"],
     "properties": {
         "name": NAME_SCHEMA | {"description": "The name."},
-        **dict.fromkeys(("expiresIn", "expires_in"), length("1s", "3650d", "How long it opens anything.")),
-        **dict.fromkeys(("expiresAt", "expires_at"), or_null(TIME_SCHEMA, "Until when it opens anything.")),
+        **dict.fromkeys(("expiresIn", "expires_in"), length("1s", "3650d", "How long the key is valid.")),
+        **dict.fromkeys(
+            ("expiresAt", "expires_at"), or_null(TIME_SCHEMA, "The time at which the key expires.")
+        ),
     },
 }
 
@@ -70,12 +72,12 @@ SEND_TEXT: Schema = {
     "properties": {
         "number": {
             "anyOf": [{"type": "string", "minLength": 1, "maxLength": MAX_NUMBER}, {"type": "integer"}],
-            "description": "Whom it goes to, as the network writes it.",
+            "description": "The recipient, in the network's notation.",
         },
-        "text": {"type": ["string", "null"], "description": "What is sent."},
+        "text": {"type": ["string", "null"], "description": "The text to send."},
         "textMessage": {
             "type": ["object", "null"],
-            "description": "Where older clients write the text; it counts where there is no other.",
+            "description": "The text as older clients send it; used if text is missing.",
         },
     },
     "anyOf": [
@@ -90,54 +92,57 @@ SEND_TEXT: Schema = {
     ],
 }
 
-_PASSED_ON: Schema = {"type": ["string", "null"], "maxLength": 2048, "description": "Passed on."}
+_PASSED_ON: Schema = {"type": ["string", "null"], "maxLength": 2048, "description": "Passed on unchanged."}
 
+# The parser refuses times before the epoch.
 _SINCE_1970: Schema = TIME_SCHEMA | {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
 
 EMITTED_EVENT: Schema = {
     "type": "object",
-    "description": "An event that is handed in.",
+    "description": "An event to deliver.",
     "required": ["event", "data"],
     "properties": {
-        "event": ref("KindName") | {"description": "Its kind."},
-        "data": {"description": "The payload: it is delivered as it came."},
+        "event": ref("KindName") | {"description": "The kind."},
+        "data": {"description": "The payload, delivered unchanged."},
         "id": or_null(
-            EVENT_ID_SCHEMA, "Made if left out; one that is known is a duplicate, and not delivered again."
+            EVENT_ID_SCHEMA,
+            "If missing, hookgw creates one. A known id makes the event a duplicate, which is not delivered.",
         ),
-        "date_time": or_null(_SINCE_1970, "When it happened; now, if left out."),
+        "date_time": or_null(_SINCE_1970, "The time of the event; now if missing."),
         "sender": _PASSED_ON,
         "server_url": _PASSED_ON,
     },
 }
 
 EMIT: Schema = {
-    "description": "One event, or a batch, which is taken whole or not at all.",
+    "description": "One event, or a batch, which is accepted as a whole or not at all.",
     "anyOf": [ref("EmittedEvent"), {"type": "array", "items": ref("EmittedEvent")}],
 }
 EMIT_LINES: Schema = {
     "type": "array",
     "items": ref("EmittedEvent"),
-    "description": "Events in JSON, one a line.",
+    "description": "JSON events, one per line.",
 }
 
 _MOMENT: Schema = {"anyOf": [TIME_SCHEMA, DURATION_SCHEMA]}
 
 REPLAY: Schema = {
     "type": "object",
-    "description": "What is sent again.",
+    "description": "Which deliveries to send again.",
     "required": ["since"],
     "properties": {
-        "since": _MOMENT | {"description": "When the event was accepted, or how long ago."},
-        "until": or_null(_MOMENT, "Likewise; the moment itself is excluded. Now, if left out."),
+        "since": _MOMENT | {"description": "The first acceptance time, or how long ago that is."},
+        "until": or_null(_MOMENT, "The end of the range, excluded; now if missing."),
         "state": {
             "enum": ["dead", "all", None],
-            "description": "dead: dead letters, if left out. all: everything that is finished.",
+            "description": "dead (the default): dead letters. all: every finished delivery.",
         },
-        "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Of those kinds alone."),
-        "label": or_null(NAME_SCHEMA, "To this registration alone."),
+        "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
+        "label": or_null(NAME_SCHEMA, "Only this registration."),
     },
 }
 
+# The names in the OpenAPI document, which adds the gateway's lists of names (KindName, PluginName, …).
 COMPONENTS: dict[str, Schema] = {
     "RegistrationFields": REGISTRATION,
     "RetryRequest": RETRY,
@@ -150,4 +155,3 @@ COMPONENTS: dict[str, Schema] = {
     "EmitRequest": EMIT,
     "ReplayRequest": REPLAY,
 }
-"""By the names that the document gives them. The gateway's own lists of names are added to them there."""

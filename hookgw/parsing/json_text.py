@@ -1,7 +1,7 @@
-"""JSON as hookgw takes it from others: RFC 8259, with nothing that two readers take differently. No I/O.
+"""Strict JSON: RFC 8259, without texts that two readers understand differently. No I/O.
 
-msgspec reads it. What msgspec lets pass is refused here: a name that is there twice in an object (one
-reader would see the first value, another the last), and nesting that some later reader cannot follow.
+msgspec decodes it. This module refuses what msgspec accepts: duplicate names in an object (one reader would
+use the first value, another one the last), and nesting so deep that some later reader fails.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 
 import msgspec
 
+# Objects and lists inside each other. Every CPython can decode this depth, from any depth of calls.
 MAX_DEPTH = 200
-"""How deeply objects and lists may be nested. Every CPython reads that, from whatever depth of calls."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_TOO_DEEP = f"is nested too deeply: at most {MAX_DEPTH} levels are allowed"
 
 
 def decode_strict(text: bytes) -> Any:
-    """The value of a JSON text.
+    """Decode a JSON text.
 
-    Integers keep all of their digits, up to 4,300 of them.
+    Integers keep all of their digits, up to 4,300.
 
     Raises:
-        ValueError: it is no JSON, is not UTF-8, has a name twice in one object, a number that no double
-            can hold, or more than :data:`MAX_DEPTH` levels. The message completes "the body …".
+        ValueError: the text is not JSON or not UTF-8, or has a duplicate name in an object, a number that no
+            double can hold, or more than :data:`MAX_DEPTH` levels. The message completes "the body …".
     """
     try:
         value = _decode(text)
@@ -37,29 +38,28 @@ def decode_strict(text: bytes) -> Any:
     except UnicodeDecodeError:
         raise ValueError("is not UTF-8") from None
     except msgspec.ValidationError:
-        raise ValueError("has a number in it that is out of range") from None
+        raise ValueError("contains a number that is out of range") from None
     except msgspec.DecodeError as error:
-        raise ValueError(_malformed(text, error)) from None
+        if not text.strip():
+            raise ValueError("is empty: JSON is expected") from None
+        reason = f"is not JSON: {error}"
+        # msgspec's message does not say what is wrong, and JavaScript clients produce these by cutting a text
+        # in the middle of an emoji.
+        if _SURROGATE.search(text):
+            reason += ". Half of a surrogate pair (\\ud800 to \\udfff) is not a character"
+        raise ValueError(reason) from None
+    # Counting is fast, and too few brackets cannot be too deep: the slow look is only for the others.
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _is_deep(value):
         raise ValueError(_TOO_DEEP)
+    # Encoded again, a value has as many colons as its text, unless a duplicate name was lost (or a colon was
+    # written as \u003a). Only then is the slow, exact check necessary.
     if b"\\u003" in text or text.count(b":") != _encode(value).count(b":"):
-        _refuse_twins(text)
+        json.loads(text, object_pairs_hook=_unique, parse_int=len, parse_float=len)
     return value
 
 
-_TOO_DEEP = f"is nested too deeply: at most {MAX_DEPTH} levels are read"
-
-
-def _malformed(text: bytes, error: msgspec.DecodeError) -> str:
-    if not text.strip():
-        return "is empty: JSON is expected"
-    if _SURROGATE.search(text):
-        return f"is not JSON: {error}. Half of a surrogate pair (\\ud800 to \\udfff) stands for no character"
-    return f"is not JSON: {error}"
-
-
 def _is_deep(value: Any) -> bool:
-    """Whether more than MAX_DEPTH objects and lists are inside each other, seen level by level."""
+    # Level by level, because a recursive walk would need the stack that the limit protects.
     level = [value]
     for _ in range(MAX_DEPTH):
         inner = (child for node in level for child in (node.values() if type(node) is dict else node))
@@ -67,15 +67,6 @@ def _is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
-
-
-def _refuse_twins(text: bytes) -> None:
-    """Look for a name that is twice in an object.
-
-    Written again from what was read, a text has as many colons as before, unless a twin was lost (or a
-    colon was spelled ``\\u003a``). So this slow, exact look is taken only where that count is off.
-    """
-    json.loads(text, object_pairs_hook=_unique, parse_int=len, parse_float=len)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -87,18 +78,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+# Average bytes per comma below which splitting a list is costly: its items are then smaller than the objects
+# that Python makes of them.
 _DENSE = 16
-"""Bytes between two commas, below which a list may have so many items that to take it apart is costly."""
 
 
 def has_more_items(text: bytes, most: int) -> bool:
-    """Whether a JSON text is a list of so many tiny items that it must not even be taken apart.
+    """Return whether a JSON text is a list of more than ``most`` tiny items, which must not be split.
 
-    Millions of them take a hundred times the memory of the text, and hold up everybody meanwhile. Only texts
-    with so many commas that this can be are read for it, no further than to the first item too many.
+    Millions of tiny items take a hundred times the memory of the text and block the event loop meanwhile.
+    Only texts with many commas are examined, and only up to the first item too many.
 
     Returns:
-        whether there are more than ``most``; false also for what is not worth the look, or is malformed.
+        ``False`` also for texts that are not dense or are malformed: splitting them reports the mistake.
     """
     commas = text.count(b",")
     if commas <= _DENSE * most or commas * _DENSE <= len(text):
@@ -108,13 +100,14 @@ def has_more_items(text: bytes, most: int) -> bool:
     except msgspec.ValidationError as error:
         return "of at most length" in str(error)
     except (msgspec.DecodeError, RecursionError):
-        pass  # whoever takes it apart says what is wrong
+        pass
     return False
 
 
 @lru_cache(maxsize=1)
 def _at_most(items: int) -> msgspec.json.Decoder[Any]:
-    """Reads so many items, and stops at the next one. (A row of fields has such a bound, a list has none.)"""
+    # msgspec checks a list's maximum length only after decoding all of it. An array-like struct with that
+    # many optional fields stops at the first item too many.
     one = (msgspec.Raw | msgspec.UnsetType, msgspec.UNSET)
     fields = [(f"item_{number}", *one) for number in range(items)]
     row = msgspec.defstruct("Row", fields, array_like=True, forbid_unknown_fields=True)

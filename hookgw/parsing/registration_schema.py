@@ -1,7 +1,6 @@
-"""The body of ``/webhook/set`` as JSON Schema: for ``/openapi.json``. No I/O.
+"""The body of ``/webhook/set`` as JSON Schema, for ``/openapi.json``. No I/O.
 
-The fields stand bare, in a ``webhook`` object, partly here and partly there, or beside a ``webhook`` that is
-the URL.
+The fields are at the top level, in a ``webhook`` object, in both, or beside a ``webhook`` that is the URL.
 """
 
 from __future__ import annotations
@@ -13,17 +12,19 @@ from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_SCHEDULE, MAX_URL
 from hookgw.parsing.schema_parts import DURATION_SCHEMA, URL_SCHEMA, ZERO, Schema, flag, length, or_null, ref
 
 _BASE64 = "[A-Za-z0-9+/]"
+# From the test vectors that Standard Webhooks publishes. No pattern can say that a seed and a public key
+# belong together, and schemathesis generates bodies from these schemas: a random key would be refused.
 _PRIVATE_KEY = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
-"""That of the vectors which Standard Webhooks publishes. No pattern says that two halves belong together."""
+# The base64 of 24 to 64 bytes, with exactly the padding that its length needs.
 _SECRET_PATTERN = (
     f"^whsec_(({_BASE64}{{4}}){{8,21}}({_BASE64}{{2}}==)?|({_BASE64}{{4}}){{8,20}}{_BASE64}{{3}}=)$"
 )
-_BY_EVENTS = flag("The kind is added to the URL's path (/messages-upsert).")
-_BASE64_FLAG = flag("Connectors put media into the event.")
+_BY_EVENTS = flag("Whether the kind is appended to the URL's path (/messages-upsert).")
+_BASE64_FLAG = flag("Whether connectors put media into the event.")
 
 RETRY: Schema = {
     "type": "object",
-    "description": "What is left out is the gateway's.",
+    "description": "A missing field means the gateway's setting.",
     "properties": {
         "schedule": or_null(
             {
@@ -31,17 +32,17 @@ RETRY: Schema = {
                 "maxItems": MAX_SCHEDULE,
                 "items": {"anyOf": [ZERO, DURATION_SCHEMA]},
             },
-            "The waits after failures, each from 0s to 7d.",
+            "The waits after failed attempts, each from 0s to 7d.",
         ),
-        "maxAge": length("1s", "365d", "How long an unreachable receiver is waited for."),
-        "disableAfter": length("1s", "365d", "How long it may fail before it is disabled."),
+        "maxAge": length("1s", "365d", "How long a delivery is retried while its receiver is unreachable."),
+        "disableAfter": length("1s", "365d", "How long the registration may fail before it is disabled."),
     },
 }
 
 OPTIONS: Schema = {
-    "enabled": flag("Whether it hears anything; true if left out."),
+    "enabled": flag("Whether the registration receives events; true if missing."),
     "events": or_null(
-        {"type": "array", "items": ref("KindName")}, "The kinds that it hears; none means every kind."
+        {"type": "array", "items": ref("KindName")}, "The kinds to receive; an empty list means every kind."
     ),
     "byEvents": _BY_EVENTS,
     "webhookByEvents": _BY_EVENTS,
@@ -56,36 +57,37 @@ OPTIONS: Schema = {
             "propertyNames": {"pattern": f"^{NAME_PATTERN}$"},
             "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
         },
-        "Sent with every delivery; not host, content-length, webhook-* or a hop-by-hop header.",
+        "Sent with every delivery. Not allowed: host, content-length, webhook-*, hop-by-hop headers.",
     ),
     "secret": {
         "anyOf": [
             {"type": ["string", "null"], "pattern": _SECRET_PATTERN},
             {"enum": [_PRIVATE_KEY], "description": "Any ed25519 key of this form: seed and public key."},
         ],
-        "description": "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and that of an ed25519 seed and "
-        "its public key; one is made if left out.",
+        "description": "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 seed "
+        "and its public key. If missing, hookgw creates one.",
     },
     "signature": {
         "enum": [*(signature.value for signature in Signature), None],
         "description": "v1: HMAC-SHA256 with a shared secret. v1a: ed25519; receivers get the public "
-        "key. A secret that is given must be one for it.",
+        "key. If the request has a secret, it must fit.",
     },
     "ordering": {
         "enum": [*(ordering.value for ordering in Ordering), None],
-        "description": "url: everything in order. chat: in order per chat. none: in no order.",
+        "description": "url: everything in order. instance: in order per instance. chat: in order per chat. "
+        "none: in no order.",
     },
     "concurrency": {
         "type": ["integer", "null"],
         "minimum": 1,
         "maximum": MAX_CONCURRENCY,
-        "description": "How many deliveries go on at once with chat and none.",
+        "description": "How many attempts may run at once with instance, chat and none.",
     },
-    "timeout": length("100ms", "5m", "Over one whole attempt; null is the gateway's."),
-    "retry": or_null(ref("RetryRequest"), "Its own retry rules; null is the gateway's."),
+    "timeout": length("100ms", "5m", "The deadline of a whole attempt; null means the gateway's."),
+    "retry": or_null(ref("RetryRequest"), "The retry rules; null means the gateway's."),
     "plugins": or_null(
         {"type": "object", "propertyNames": ref("PluginName"), "additionalProperties": {"type": "object"}},
-        "Options of plugins for this registration, an object for each.",
+        "Options for plugins, an object for each.",
     ),
 }
 
@@ -94,7 +96,7 @@ _ANY_URL: Schema = {"type": "string", "maxLength": MAX_URL}
 
 REGISTRATION: Schema = {
     "type": "object",
-    "description": "What is left out keeps its stored value, but url, enabled and events are replaced.",
+    "description": "A missing field keeps its stored value; url, enabled and events are always replaced.",
     "required": ["url"],
     "properties": {
         "url": _ANY_URL | {"description": URL_SCHEMA["description"]},
@@ -110,13 +112,13 @@ _LAYERED_DISABLED: Schema = {
         _IF_DISABLED
         | {
             "properties": {
+                # Of two "enabled", the one in "webhook" counts, unless it is null.
                 **_IF_DISABLED["properties"],
                 "webhook": {"properties": {"enabled": {"type": "null"}}},
             }
         },
     ]
 }
-"""Of two ``enabled``, the one in ``webhook`` counts."""
 
 _NESTED: Schema = {
     "type": "object",
@@ -149,8 +151,8 @@ _URL_IN_WEBHOOK: Schema = {
 }
 
 SET: Schema = {
-    "description": "The fields of a registration: bare, in webhook, or beside a webhook that is the URL. "
-    "Every mix is taken; where a field is there twice, the one in webhook counts.",
+    "description": "The fields of a registration: at the top level, in webhook, or beside a webhook that is "
+    "the URL. Every mixture is allowed; if a field appears twice, the one in webhook counts.",
     "anyOf": [
         {"allOf": [ref("RegistrationFields")], "properties": {"webhook": {"type": "null"}}},
         _NESTED,

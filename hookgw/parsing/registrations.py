@@ -1,7 +1,7 @@
-"""The bodies of ``/webhook/set``: one meaning, many spellings. No I/O.
+"""The bodies of ``/webhook/set`` and ``/webhook/rotateSecret``. No I/O.
 
-Clients of several gateways send the fields at the top level or in a ``webhook`` object, in camel case
-or snake case, or mix all of that. ``docs/http.md`` lists what is taken.
+Clients of several gateways send the fields of a registration at the top level or in a ``webhook`` object, in
+camel case or snake case, or in any mixture of these. ``docs/http.md`` lists every spelling.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hookgw.models.errors import Invalid
-from hookgw.models.events import Catalog, EventKind
+from hookgw.models.events import Catalog
 from hookgw.models.registrations import DEFAULT_GRACE, Ordering, RegistrationChange, RetryOptions, Secret
 from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature, check_secret_form
 from hookgw.models.target_url import parse_target
@@ -34,6 +34,7 @@ from hookgw.parsing.fields import (
 from hookgw.parsing.headers import check_headers
 
 MAX_URL = 2048
+# Each partition is a lane with a task and up to one connection.
 MAX_CONCURRENCY = 64
 MAX_SCHEDULE = 100
 MAX_GRACE = 30 * DAY
@@ -49,73 +50,104 @@ READ_ONLY = (
     "stateReason",
     "warnings",
 )
-"""What ``find`` shows beside the fields of ``set``: it may be sent back, and changes nothing."""
+"""Fields that ``find`` returns beside those of ``set``. Clients may send them back; they change nothing."""
 
 
 def parse_registration(body: Any, catalog: Catalog) -> tuple[RegistrationChange, list[str]]:
-    """What the body of a ``set`` asks for.
+    """Read the body of a ``set``.
 
     Args:
         body: the decoded JSON.
         catalog: the known event kinds.
 
     Returns:
-        The change, and warnings about what was ignored.
+        The change, and a warning for each ignored field.
 
     Raises:
-        Invalid: with everything that breaks a rule, each with its path as the caller wrote it.
+        Invalid: with every mistake, each with its path as the client wrote it.
     """
-    fields = _layers(as_object(body, "The body"))
+    body = as_object(body, "The body")
+    nested = body.get("webhook")
+    if nested is None:
+        fields = Fields(("", body))
+    elif isinstance(nested, str):
+        fields = Fields(("", {**body, "url": nested}))
+    else:
+        fields = Fields(("webhook", as_object(nested, "webhook")), ("", body))
     change = read_change(fields, catalog)
     fields.ignore("webhook", *READ_ONLY)
     return change, fields.finish()
 
 
-def _layers(body: dict[str, Any]) -> Fields:
-    nested = body.get("webhook")
-    if nested is None:
-        return Fields(("", body))
-    if isinstance(nested, str):
-        return Fields(("", {**body, "url": nested}))
-    return Fields(("webhook", as_object(nested, "webhook")), ("", body))
-
-
 def read_change(fields: Fields, catalog: Catalog) -> RegistrationChange:
-    """The change that the fields ask for; what is wrong stays with the fields until they are finished."""
+    """Read the fields of a registration. Mistakes stay in ``fields`` until they are finished."""
     enabled = fields.read(as_bool, True, "enabled")
     secret = _kept(fields, check_secret, "secret")
+
+    def check_kinds(value: Any, where: str) -> tuple[str, ...]:
+        items = as_list(value, where)
+        # Every kind in each of its spellings is possible; longer lists are refused before they are resolved.
+        if len(items) > 4 * len(catalog) + 16:
+            raise Invalid(
+                f"{where} has {len(items):,} items, but there are only {len(catalog):,} event kinds."
+            )
+        return tuple(dict.fromkeys(checked_items(check_kind, items, where)))
+
+    def check_kind(value: Any, where: str) -> str:
+        kind = catalog.resolve(value, where)
+        # Operational events name every tenant's registrations.
+        if kind.operational:
+            raise Invalid(
+                f"{where}: {kind.name} is an operational event; only operations.url receives those."
+            )
+        return kind.name
+
+    def check_signature(value: Any, where: str) -> Signature:
+        signature = Signature(one_of(list(Signature))(value, where))
+        if isinstance(secret, Secret) and secret.signature is not signature:
+            prefix = PRIVATE if signature is Signature.V1A else SYMMETRIC
+            raise Invalid(
+                f"{where} is {signature}, but the secret is not: send one that starts with {prefix}."
+            )
+        return signature
+
+    def check_retry(value: Any, where: str) -> RetryOptions:
+        inner = Fields((where, as_object(value, where)))
+        options = RetryOptions(
+            schedule=inner.pick(list_of(duration(0, 7 * DAY), MAX_SCHEDULE), "schedule"),
+            max_age=inner.pick(duration(1, 365 * DAY), "maxAge", "max_age"),
+            disable_after=inner.pick(duration(1, 365 * DAY), "disableAfter", "disable_after"),
+        )
+        fields.warn(inner.finish())
+        return options
+
+    # null keeps the stored value like a missing field, because clients send back what find returned. There,
+    # timeout and retry are null when the gateway's settings apply, so null restores those.
     return RegistrationChange(
-        url=fields.need(check_url if enabled else _any_url, "", "url"),
+        url=fields.need(check_url if enabled else check_any_url, "", "url"),
         enabled=enabled,
-        events=fields.read(_kinds(catalog), (), "events"),
+        events=fields.read(check_kinds, (), "events"),
         by_events=_kept(fields, as_bool, "byEvents", "webhookByEvents", "webhook_by_events", "by_events"),
         base64=_kept(fields, as_bool, "base64", "webhookBase64", "webhook_base64"),
         headers=_kept(fields, check_headers, "headers"),
         secret=secret,
-        signature=_signature(fields, secret),
-        ordering=_kept(fields, _ordering, "ordering"),
+        signature=_kept(fields, check_signature, "signature"),
+        ordering=_kept(fields, check_ordering, "ordering"),
         concurrency=_kept(fields, whole_number(1, MAX_CONCURRENCY), "concurrency"),
-        timeout=_timeout(fields),
-        retry=_retry(fields),
-        plugins=_kept(fields, _plugins, "plugins"),
+        timeout=None if fields.is_null("timeout") else _kept(fields, duration(0.1, 300), "timeout"),
+        retry=RetryOptions() if fields.is_null("retry") else _kept(fields, check_retry, "retry"),
+        plugins=_kept(fields, check_plugins, "plugins"),
     )
 
 
 def _kept(fields: Fields, check: Check[T], *spellings: str) -> T | msgspec.UnsetType:
-    """A field that keeps its stored value where it is left out."""
+    """Read a field that keeps its stored value if it is missing."""
     value = fields.pick(check, *spellings)
     return msgspec.UNSET if value is None else value
 
 
-def _timeout(fields: Fields) -> float | msgspec.UnsetType | None:
-    """Where it is ``null``, the gateway's timeout holds again."""
-    if fields.is_null("timeout"):
-        return None
-    return _kept(fields, duration(0.1, 300), "timeout")
-
-
 def check_url(value: Any, where: str) -> str:
-    """A URL that deliveries can go to."""
+    """Check a URL that deliveries can go to."""
     url = as_text(value, where)
     try:
         parse_target(url)
@@ -124,35 +156,16 @@ def check_url(value: Any, where: str) -> str:
     return url
 
 
-def _any_url(value: Any, where: str) -> str:
-    """The URL of a registration that hears nothing: any string (n8n sends ``"vazio"``)."""
+def check_any_url(value: Any, where: str) -> str:
+    """Check the URL of a disabled registration, which may be any string: n8n sends ``"vazio"``."""
     url = as_text(value, where)
     if len(url) > MAX_URL:
-        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are taken.")
+        raise Invalid(f"{where} has {len(url):,} characters; at most {MAX_URL:,} are allowed.")
     return url
 
 
-def _kinds(catalog: Catalog) -> Check[tuple[str, ...]]:
-    def check(value: Any, where: str) -> tuple[str, ...]:
-        items = as_list(value, where)
-        if len(items) > 4 * len(catalog) + 16:
-            raise Invalid(
-                f"{where} has {len(items):,} items, but there are only {len(catalog):,} event kinds."
-            )
-        kinds = checked_items(lambda item, at: _heard(catalog.resolve(item, at), at), items, where)
-        return tuple(dict.fromkeys(kinds))
-
-    return check
-
-
-def _heard(kind: EventKind, where: str) -> str:
-    if kind.operational:
-        raise Invalid(f"{where}: {kind.name} is an operational event; it goes to operations.url alone.")
-    return kind.name
-
-
 def check_secret(value: Any, where: str) -> Secret:
-    """A signing secret as Standard Webhooks writes it: ``whsec_…``, or ``whsk_…`` for ed25519."""
+    """Check a signing secret in a form of Standard Webhooks: ``whsec_…``, or ``whsk_…`` for ed25519."""
     text = as_text(value, where)
     try:
         check_secret_form(text)
@@ -161,44 +174,12 @@ def check_secret(value: Any, where: str) -> Secret:
     return Secret(text)
 
 
-def _signature(fields: Fields, secret: Secret | msgspec.UnsetType) -> Signature | msgspec.UnsetType:
-    """How to sign; a secret that is given must be one for it."""
-
-    def check(value: Any, where: str) -> Signature:
-        signature = Signature(one_of([signature.value for signature in Signature])(value, where))
-        if isinstance(secret, Secret) and secret.signature is not signature:
-            wanted = PRIVATE if signature is Signature.V1A else SYMMETRIC
-            raise Invalid(
-                f"{where} is {signature}, and the secret is not for it: give one that begins with {wanted}."
-            )
-        return signature
-
-    return _kept(fields, check, "signature")
+def check_ordering(value: Any, where: str) -> Ordering:
+    return Ordering(one_of(list(Ordering))(value, where))
 
 
-def _ordering(value: Any, where: str) -> Ordering:
-    return Ordering(one_of([ordering.value for ordering in Ordering])(value, where))
-
-
-def _retry(outer: Fields) -> RetryOptions | msgspec.UnsetType:
-    """Where it is ``null``, or a part of it is left out, the gateway's rules hold again."""
-    if outer.is_null("retry"):
-        return RetryOptions()
-
-    def check(value: Any, where: str) -> RetryOptions:
-        fields = Fields((where, as_object(value, where)))
-        options = RetryOptions(
-            schedule=fields.pick(list_of(duration(0, 7 * DAY), MAX_SCHEDULE), "schedule"),
-            max_age=fields.pick(duration(1, 365 * DAY), "maxAge", "max_age"),
-            disable_after=fields.pick(duration(1, 365 * DAY), "disableAfter", "disable_after"),
-        )
-        outer.warn(fields.finish())
-        return options
-
-    return _kept(outer, check, "retry")
-
-
-def _plugins(value: Any, where: str) -> dict[str, Any]:
+def check_plugins(value: Any, where: str) -> dict[str, Any]:
+    """Check that the options of each plugin are an object; the plugins check the content."""
     blocks = as_object(value, where)
     problems: list[str] = []
     for name, block in blocks.items():
@@ -212,10 +193,16 @@ def _plugins(value: Any, where: str) -> dict[str, Any]:
 
 
 def parse_grace(body: Any) -> tuple[float, list[str]]:
-    """For how long the old secret goes on signing, in seconds, and warnings. ``None`` for no body.
+    """Read the body of a ``rotateSecret``.
+
+    Args:
+        body: the decoded JSON; ``None`` for no body.
+
+    Returns:
+        For how many seconds the old secret keeps signing, and a warning for each ignored field.
 
     Raises:
-        Invalid: the body is no object, or ``grace`` no duration up to :data:`MAX_GRACE`.
+        Invalid: the body is not an object, or ``grace`` is not a duration up to :data:`MAX_GRACE`.
     """
     fields = Fields(("", as_object({} if body is None else body, "The body")))
     grace = fields.read(duration(0, MAX_GRACE), DEFAULT_GRACE, "grace")

@@ -1,4 +1,4 @@
-"""Who gets in, with what limits them together."""
+"""The authenticator with its limits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Door(Authenticator):
         return self.time
 
 
-def test_a_key_that_is_known() -> None:
+def test_a_known_key() -> None:
     holder = Door(attempts=1).authenticate("shop-key", HERE)
     assert holder is not None
     assert (holder.principal.instance, holder.key.name) == ("shop", "default")
@@ -43,7 +43,7 @@ def test_no_key_is_no_attempt(key: str | None) -> None:
     assert door.authenticate("shop-key", HERE) is not None
 
 
-def test_an_address_that_waits_may_still_ask_without_a_key() -> None:
+def test_an_address_that_waits_may_send_requests_without_a_key() -> None:
     door = Door(attempts=1)
     door.authenticate("wrong", HERE)
     with pytest.raises(TooManyRequests):
@@ -53,13 +53,13 @@ def test_an_address_that_waits_may_still_ask_without_a_key() -> None:
 
 
 @pytest.mark.parametrize(("attempts", "address"), [(0, HERE), (1, None)])
-def test_where_failures_are_not_limited(attempts: int, address: str | None) -> None:
+def test_failures_that_are_not_limited(attempts: int, address: str | None) -> None:
     door = Door(attempts=attempts)
     assert [door.authenticate("wrong", address) for _ in range(100)] == [None] * 100
     assert door.authenticate("shop-key", address) is not None
 
 
-def test_a_key_that_is_revoked_fails_like_any_other() -> None:
+def test_a_revoked_key_fails_like_a_wrong_one() -> None:
     door = Door(attempts=1)
     holder = door.authenticate("shop-key", HERE)
     assert holder is not None
@@ -81,7 +81,7 @@ def test_the_rate_of_a_key() -> None:
     assert door.authenticate("shop-key", None) is not None
 
 
-def test_keys_that_a_key_makes_share_its_rate_and_others_do_not() -> None:
+def test_keys_made_with_a_key_share_its_rate() -> None:
     door = Door(rate=2)
     made = Key(name="more", hash=door.ring.hash("more"), origin="default")
     apart = Key(name="apart", hash=door.ring.hash("apart"))

@@ -18,7 +18,7 @@ from hookgw.auth.client_address import TrustedProxies, rate_limit_key
         ("nonsense", "nonsense"),
     ],
 )
-def test_what_counts_as_one_source(address: str, source: str) -> None:
+def test_the_key_for_rate_limits(address: str, source: str) -> None:
     assert rate_limit_key(address) == source
 
 
@@ -35,11 +35,11 @@ def test_what_counts_as_one_source(address: str, source: str) -> None:
         (None, False),
     ],
 )
-def test_who_is_trusted(peer: str | None, trusted: bool) -> None:
+def test_trusted_peers(peer: str | None, trusted: bool) -> None:
     assert TrustedProxies(["10.0.0.0/24", "fd00::/64"]).trusts(peer) is trusted
 
 
-def test_unix_sockets_are_trusted_where_that_is_said() -> None:
+def test_unix_sockets_are_trusted_if_listed() -> None:
     assert TrustedProxies(["unix"]).trusts(None)
     assert not TrustedProxies(["unix"]).trusts("127.0.0.1")
     assert TrustedProxies(["unix"]).client_of(None, ["192.0.2.1"]) == "192.0.2.1"
@@ -77,6 +77,6 @@ def test_the_client_behind_a_trusted_proxy(forwarded: list[str], client: str) ->
     assert TrustedProxies(["10.0.0.0/24"]).client_of("10.0.0.1", forwarded) == client
 
 
-def test_nobody_else_is_believed() -> None:
+def test_untrusted_peers_cannot_name_a_client() -> None:
     assert TrustedProxies(["10.0.0.0/24"]).client_of("192.0.2.9", ["192.0.2.1"]) == "192.0.2.9"
     assert TrustedProxies([]).client_of("127.0.0.1", ["192.0.2.1"]) == "127.0.0.1"

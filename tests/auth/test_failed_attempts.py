@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hookgw.auth.failed_attempts import MAX_SOURCES, FailedKeyLimiter
-from hookgw.auth.keyring import SOURCES_OF_A_KEY, KeyHolder
+from hookgw.auth.keyring import MAX_SOURCES_PER_KEY, KeyHolder
 from hookgw.models.api_keys import GLOBAL, Key
 from hookgw.models.errors import TooManyRequests
 
@@ -26,7 +26,7 @@ class Attempts(FailedKeyLimiter):
             self.check(address, None)
 
     def refuses(self, holder: KeyHolder | None = None, address: str = HERE) -> float | None:
-        """How long it says to wait; ``None`` where it does not refuse."""
+        """Return the wait in seconds; ``None`` if the attempt is not refused."""
         try:
             self.check(address, holder)
         except TooManyRequests as error:
@@ -43,13 +43,13 @@ def holder() -> KeyHolder:
     return KeyHolder(GLOBAL, Key(name="a", hash="aa"), None)
 
 
-def test_an_address_that_failed_too_often_has_to_wait(attempts: Attempts) -> None:
+def test_an_address_with_too_many_failures_has_to_wait(attempts: Attempts) -> None:
     attempts.fail(times=LIMIT)
     assert attempts.refuses() == WINDOW
     assert attempts.refuses(address=THERE) is None
 
 
-def test_a_right_key_is_refused_alike(attempts: Attempts) -> None:
+def test_a_right_key_is_refused_like_a_wrong_one(attempts: Attempts) -> None:
     attempts.fail(times=LIMIT)
     with pytest.raises(TooManyRequests) as wrong:
         attempts.check(HERE, None)
@@ -58,7 +58,7 @@ def test_a_right_key_is_refused_alike(attempts: Attempts) -> None:
     assert (wrong.value.messages, wrong.value.retry_after) == (right.value.messages, right.value.retry_after)
 
 
-def test_a_right_key_does_not_wipe_out_failures(attempts: Attempts) -> None:
+def test_a_right_key_does_not_reset_failures(attempts: Attempts) -> None:
     own = holder()
     for _ in range(LIMIT):
         attempts.fail()
@@ -66,7 +66,7 @@ def test_a_right_key_does_not_wipe_out_failures(attempts: Attempts) -> None:
     assert attempts.refuses() == WINDOW
 
 
-def test_a_key_that_was_used_from_there_before_goes_on(attempts: Attempts) -> None:
+def test_a_key_used_from_the_address_before_is_exempt(attempts: Attempts) -> None:
     known = holder()
     attempts.fail(times=LIMIT - 1)
     assert attempts.refuses(known) is None
@@ -89,8 +89,8 @@ def test_the_wait_ends_with_the_window(attempts: Attempts) -> None:
     assert attempts.refuses() == WINDOW
 
 
-def test_what_is_tried_meanwhile_does_not_count(attempts: Attempts) -> None:
-    """So that each window has room for a key that is right."""
+def test_refused_attempts_do_not_count(attempts: Attempts) -> None:
+    """So each window has room for a key that is right."""
     attempts.fail(times=LIMIT)
     for _ in range(10 * LIMIT):
         attempts.refuses()
@@ -108,7 +108,7 @@ def test_failures_in_different_windows_do_not_add_up(attempts: Attempts) -> None
         attempts.time += WINDOW
 
 
-def test_the_log_tells_of_it_once_a_window(attempts: Attempts) -> None:
+def test_it_is_logged_once_per_window(attempts: Attempts) -> None:
     with capture_logs() as logs:
         attempts.fail(times=LIMIT)
         for _ in range(10):
@@ -118,7 +118,7 @@ def test_the_log_tells_of_it_once_a_window(attempts: Attempts) -> None:
     assert [(log["source"], log["seconds"]) for log in logs] == [(HERE, 60)] * 2
 
 
-def test_many_addresses_take_no_more_memory(attempts: Attempts) -> None:
+def test_memory_is_bounded(attempts: Attempts) -> None:
     for number in range(MAX_SOURCES + 100):
         attempts.fail(str(IPv4Address(number)))
     assert len(attempts._windows) == MAX_SOURCES
@@ -126,7 +126,7 @@ def test_many_addresses_take_no_more_memory(attempts: Attempts) -> None:
     assert str(IPv4Address(100)) in attempts._windows
 
 
-def test_windows_that_are_over_are_forgotten(attempts: Attempts) -> None:
+def test_ended_windows_are_removed(attempts: Attempts) -> None:
     attempts.fail(HERE)
     attempts.time += 1
     attempts.fail(THERE)
@@ -135,16 +135,16 @@ def test_windows_that_are_over_are_forgotten(attempts: Attempts) -> None:
     assert list(attempts._windows) == [THERE, "192.0.2.3"]
 
 
-def test_the_places_of_a_key_are_bounded(attempts: Attempts) -> None:
+def test_the_sources_of_a_key_are_bounded(attempts: Attempts) -> None:
     own = holder()
-    for number in range(SOURCES_OF_A_KEY + 1):
+    for number in range(MAX_SOURCES_PER_KEY + 1):
         attempts.check(str(IPv4Address(number)), own)
-    assert len(own.sources) == SOURCES_OF_A_KEY
+    assert len(own.sources) == MAX_SOURCES_PER_KEY
     assert "0.0.0.0" not in own.sources
-    assert str(IPv4Address(SOURCES_OF_A_KEY)) in own.sources
+    assert str(IPv4Address(MAX_SOURCES_PER_KEY)) in own.sources
 
 
-def test_a_whole_network_is_one_source(attempts: Attempts) -> None:
+def test_a_64_network_is_one_source(attempts: Attempts) -> None:
     for number in range(LIMIT):
         attempts.fail(str(IPv6Address("2001:db8::") + number * 2**60))
     assert attempts.refuses(address="2001:db8::ffff") == WINDOW

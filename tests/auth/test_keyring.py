@@ -1,4 +1,4 @@
-"""Keys and whose they are."""
+"""Keys and their holders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOW = 1_000.0
 
 
 class Ring(Keyring):
-    """A keyring that says whose a key is, at a time that the test moves."""
+    """A keyring on a clock that the test moves."""
 
     def __init__(self, salt: bytes = b"salt") -> None:
         self.time = NOW
@@ -49,11 +49,11 @@ def ring() -> Ring:
         ("é" * 10_000, None),
     ],
 )
-def test_whose_a_key_is(ring: Ring, key: str | None, owner: Principal | None) -> None:
+def test_the_owner_of_a_key(ring: Ring, key: str | None, owner: Principal | None) -> None:
     assert ring.owner(key) == owner
 
 
-def test_what_a_principal_may() -> None:
+def test_the_rights_of_a_principal() -> None:
     assert GLOBAL.is_global
     assert GLOBAL.may("shop")
     assert not Principal("shop").is_global
@@ -62,14 +62,14 @@ def test_what_a_principal_may() -> None:
     assert not Principal("").is_global
 
 
-def test_the_hash_is_the_installations_own_and_not_the_key(ring: Ring) -> None:
+def test_the_hash_depends_on_the_salt(ring: Ring) -> None:
     assert ring.hash("k") == Ring().hash("k")
     assert ring.hash("k") != Ring(b"pepper").hash("k")
     assert "shop-key-1" not in ring.hash("shop-key-1")
 
 
-def test_the_hash_is_that_of_data_files_of_old(ring: Ring) -> None:
-    """HMAC-SHA256 in hexadecimal digits, as every version before stored it."""
+def test_the_hash_is_hmac_sha256(ring: Ring) -> None:
+    """Another hash would make every stored key useless."""
     assert ring.hash("k") == "0adf6a405b15b87ab6e0ed9c5cacd1e8f196f19c84a72c30d78c8b3a2a6a63b2"
 
 
@@ -97,7 +97,7 @@ def test_which_key_outlives_which(key: float | None, other: float | None, outliv
     assert ring.key("a", key).outlives(ring.key("b", other)) is outlives
 
 
-def test_removed_keys_open_nothing(ring: Ring) -> None:
+def test_removed_keys_are_unknown(ring: Ring) -> None:
     holder = ring.find("shop-key-1")
     assert holder is not None
     ring.remove("shop", [holder.key, ring.key("nobody's")])
@@ -106,7 +106,7 @@ def test_removed_keys_open_nothing(ring: Ring) -> None:
     assert ring.owner("shop-key-2") == Principal("shop")
 
 
-def test_who_lost_a_key_does_not_hold_it_where_another_gets_it(ring: Ring) -> None:
+def test_a_holder_that_lost_its_key_does_not_get_it_back_with_the_next_holder(ring: Ring) -> None:
     holder = ring.find("shop-key-1")
     assert holder is not None
     ring.remove("shop", [holder.key])
@@ -123,7 +123,7 @@ def test_a_global_key_is_not_lost_to_an_instance(ring: Ring) -> None:
     assert ring.owner("the-global-key") is None
 
 
-def test_a_key_of_the_settings_is_global_where_an_instance_has_it_too(ring: Ring) -> None:
+def test_a_global_key_wins_over_an_instances_key(ring: Ring) -> None:
     ring.add_global(ring.key("shop-key-1"))
     assert ring.owner("shop-key-1") == GLOBAL
 
@@ -136,8 +136,8 @@ def test_one_instance_neither_gets_nor_removes_the_key_of_another(ring: Ring) ->
 
 
 @pytest.mark.parametrize("key", ["the-global-key", "shop-key-1"])
-def test_a_key_that_somebody_has_cannot_be_claimed(ring: Ring, key: str) -> None:
-    with pytest.raises(Forbidden, match="choose another"), ring.claiming(key):
+def test_an_existing_key_cannot_be_claimed(ring: Ring, key: str) -> None:
+    with pytest.raises(Forbidden, match="Choose another"), ring.claiming(key):
         pytest.fail("claimed")
 
 

@@ -23,7 +23,7 @@ def time() -> Time:
 
 
 def taken(bucket: TokenBucket) -> int:
-    """How many tokens can be taken now."""
+    """Take all tokens and return their number."""
     count = 0
     while bucket.take() == 0:
         count += 1
@@ -40,7 +40,7 @@ def test_a_burst_and_then_the_rate(rate: int, time: Time) -> None:
     assert taken(bucket) == 2 * rate
 
 
-def test_how_long_to_wait(time: Time) -> None:
+def test_the_wait_for_a_token(time: Time) -> None:
     bucket = TokenBucket(4, time)
     taken(bucket)
     assert bucket.take() == pytest.approx(0.25)
@@ -50,7 +50,7 @@ def test_how_long_to_wait(time: Time) -> None:
     assert bucket.take() == 0
 
 
-def test_what_is_refused_costs_nothing(time: Time) -> None:
+def test_refused_requests_cost_nothing(time: Time) -> None:
     bucket = TokenBucket(10, time)
     taken(bucket)
     for _ in range(1000):
@@ -59,7 +59,7 @@ def test_what_is_refused_costs_nothing(time: Time) -> None:
     assert taken(bucket) == 10
 
 
-def test_a_rate_for_each_kind_of_key_and_none_for_0(time: Time) -> None:
+def test_each_kind_of_key_has_its_rate_and_0_is_no_limit(time: Time) -> None:
     rates = RateLimits(5, 0, time)
     assert rates.bucket(None, "ops") is None
     bucket = rates.bucket("shop", "default")

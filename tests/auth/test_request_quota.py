@@ -8,46 +8,46 @@ from hookgw.models.errors import TooManyRequests
 
 @pytest.fixture
 def limits() -> list[str]:
-    """Which limits refused something."""
+    """The names of the limits that refused a request."""
     return []
 
 
 @pytest.fixture
-def shares(limits: list[str]) -> RequestQuota:
+def quota(limits: list[str]) -> RequestQuota:
     return RequestQuota(2, 100, limits.append)
 
 
-def test_an_instance_has_so_many_requests_at_a_time(shares: RequestQuota, limits: list[str]) -> None:
-    one, _ = shares.enter("a"), shares.enter("a")
+def test_the_requests_of_an_instance_are_limited(quota: RequestQuota, limits: list[str]) -> None:
+    one, _ = quota.enter("a"), quota.enter("a")
     for _ in range(2):
         with pytest.raises(
-            TooManyRequests, match=r"^2 requests of this instance are under way, which is the"
+            TooManyRequests, match=r"^2 requests of this instance are in progress, the maximum"
         ):
-            shares.enter("a")
-    shares.enter("b")
+            quota.enter("a")
+    quota.enter("b")
     one.leave()
-    shares.enter("a")
+    quota.enter("a")
     assert limits == ["instance_share"] * 2
 
 
-def test_their_bodies_have_so_many_bytes_together(shares: RequestQuota, limits: list[str]) -> None:
-    one, two, other = shares.enter("a"), shares.enter("a"), shares.enter("b")
+def test_the_size_of_their_bodies_is_limited(quota: RequestQuota, limits: list[str]) -> None:
+    one, two, other = quota.enter("a"), quota.enter("a"), quota.enter("b")
     for size in (10, 60, 60):
         one.hold(size)
     two.hold(40)
     other.hold(100)
-    with pytest.raises(TooManyRequests, match="100B of bodies of this instance are under way"):
+    with pytest.raises(TooManyRequests, match="100B of request bodies of this instance are in progress"):
         two.hold(41)
     two.leave()
-    shares.enter("a").hold(40)
+    quota.enter("a").hold(40)
     assert limits == ["instance_share"]
 
 
-def test_what_has_ended_leaves_nothing_behind(shares: RequestQuota) -> None:
+def test_ended_requests_leave_nothing_behind(quota: RequestQuota) -> None:
     for _ in range(3):
-        parts = [shares.enter("a"), shares.enter("a")]
-        for part in parts:
-            part.hold(50)
-        for part in parts:
-            part.leave()
-    assert not shares._taken
+        leases = [quota.enter("a"), quota.enter("a")]
+        for lease in leases:
+            lease.hold(50)
+        for lease in leases:
+            lease.leave()
+    assert not quota._used

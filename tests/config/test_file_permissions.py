@@ -1,4 +1,4 @@
-"""Files and folders that others can write to are refused, with the command that mends it."""
+"""Files that others can write to are refused, with the command that fixes it; exposed secrets are found."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from hookgw.config.file_permissions import (
     everything_in,
+    exposed_secrets,
     first_trouble,
     is_own_group,
     replaceable_by_others,
@@ -32,7 +33,7 @@ def verdict(path: Path, *, trusted: frozenset[int] = frozenset({US}), own: bool 
 
 
 @pytest.mark.parametrize(
-    ("mode", "own", "mend"),
+    ("mode", "own", "fix"),
     [
         (0o700, False, None),
         (0o755, False, None),
@@ -43,15 +44,15 @@ def verdict(path: Path, *, trusted: frozenset[int] = frozenset({US}), own: bool 
         (0o1777, True, "chmod o-w"),
     ],
 )
-def test_who_may_write(tmp_path: Path, mode: int, own: bool, mend: str | None) -> None:
+def test_who_may_write(tmp_path: Path, mode: int, own: bool, fix: str | None) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
     folder.chmod(mode)
     found = verdict(folder, own=own)
-    if mend is None:
+    if fix is None:
         assert found is None
     else:
-        assert f"{mend} '{folder}'" in (found or "")
+        assert f"{fix} '{folder}'" in (found or "")
 
 
 def test_the_group_is_named(tmp_path: Path) -> None:
@@ -59,7 +60,7 @@ def test_the_group_is_named(tmp_path: Path) -> None:
     assert f"the group {grp.getgrgid(tmp_path.stat().st_gid).gr_name}." in (verdict(tmp_path) or "")
 
 
-def test_what_belongs_to_a_stranger_is_not_trusted(tmp_path: Path) -> None:
+def test_files_of_other_users_are_not_trusted(tmp_path: Path) -> None:
     found = verdict(tmp_path, trusted=frozenset({US + 1})) or ""
     name = pwd.getpwuid(US).pw_name
     assert f"belongs to {name}" in found
@@ -156,7 +157,7 @@ def test_a_data_file_that_others_can_write_to_is_refused(tmp_path: Path, name: s
     assert (folder / "hookgw.db").stat().st_size == 0
 
 
-def test_what_others_could_read_is_the_owners_alone_from_the_start_on(tmp_path: Path) -> None:
+def test_a_readable_data_file_is_restricted_at_start(tmp_path: Path) -> None:
     path = tmp_path / "hookgw.db"
     path.touch()
     path.chmod(0o644)
@@ -199,7 +200,7 @@ def test_plugins_that_others_can_write_to_are_refused(tmp_path: Path, name: str)
         load(tmp_path)
 
 
-def test_a_checkout_made_under_umask_002_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_made_under_umask_002_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "audit.py").write_text("")
@@ -210,3 +211,35 @@ def test_a_checkout_made_under_umask_002_is_taken(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("hookgw.config.file_permissions.is_own_group", lambda _gid, _uid: False)
     with pytest.raises(StartError, match=f"chmod g-w {folder}$"):
         load(tmp_path)
+
+
+TEXT = """
+auth: {global_key: a-key-in-the-file}
+operations:
+  url: https://user:password@ops.example/x
+  secret: "${OPS_SECRET}"
+  headers: {authorization: Bearer x, x-y: "${Y:-}"}
+global_webhooks:
+  - {url: "https://example.org/a@b", webhook: {headers: {x-key: k}}, secret: whsec_x}
+storage: {master_key: null, old_master_keys: [one, "${TWO}"]}
+"""
+EXPOSED = [
+    "auth.global_key",
+    "operations.url",
+    "operations.headers.authorization",
+    "global_webhooks[0].webhook.headers.x-key",
+    "global_webhooks[0].secret",
+    "storage.old_master_keys[0]",
+]
+
+
+@pytest.mark.parametrize(("mode", "found"), [(0o644, EXPOSED), (0o604, EXPOSED), (0o640, []), (0o600, [])])
+def test_secrets_that_others_can_read(tmp_path: Path, mode: int, found: list[str]) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(TEXT)
+    file.chmod(mode)
+    assert exposed_secrets(file) == found
+
+
+def test_the_example_exposes_no_secret() -> None:
+    assert exposed_secrets(Path(__file__).parents[2] / "config.example.yaml") == []

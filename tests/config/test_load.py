@@ -1,4 +1,4 @@
-"""Loading the settings: the file, the environment, which of them holds, and what a wrong one says."""
+"""Loading the settings: the file, the environment, their precedence, and the messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def messages(path: Path | None, environ: dict[str, str]) -> tuple[str, ...]:
-    """What loading complains of, the folder of the file left out."""
+    """The messages of loading, without the file's folder."""
     with pytest.raises(ConfigError) as caught:
         load_settings(path, environ)
     return tuple(text.replace(f"{path.parent}/", "") if path else text for text in caught.value.messages)
@@ -42,7 +42,7 @@ def test_a_file_that_says_nothing_new_gives_the_defaults(file: Path, content: by
     assert load_settings(file, {}) == Settings()
 
 
-def test_everything_wrong_is_told_at_once_with_path_file_and_line(file: Path) -> None:
+def test_every_mistake_is_reported_with_path_file_and_line(file: Path) -> None:
     file.write_text(
         "server:\n"
         "  bnd: x\n"
@@ -58,13 +58,13 @@ def test_everything_wrong_is_told_at_once_with_path_file_and_line(file: Path) ->
         "  kept_answer: 1MiB\n"
     )
     assert messages(file, {"HOOKGW_STORAGE__PATH": "", "HOOKGW_SERVR__BIND": "x"}) == (
-        "log.level (hookgw.yaml, line 6): this key is there twice, first in line 5: keep one.",
+        "log.level (hookgw.yaml, line 6): this key appears twice, first in line 5: keep one.",
         "HOOKGW_SERVR__BIND: this variable overrides no key. Did you mean HOOKGW_SERVER__BIND?",
-        "server.bnd (hookgw.yaml, line 2): this key is not known. Did you mean server.bind?",
+        "server.bnd (hookgw.yaml, line 2): this key is unknown. Did you mean server.bind?",
         f"delivery.timeout (hookgw.yaml, line 8): expected {DURATION_FORM}, got 5.",
         f"delivery.schedule[1] (hookgw.yaml, line 11): expected {DURATION_FORM}, got 'never'.",
         "server.bind[0] (hookgw.yaml, line 3): '127.0.0.1:99999': a port is from 0 to 65535.",
-        "storage.path (HOOKGW_STORAGE__PATH): must not be empty, nor hold a NUL character.",
+        "storage.path (HOOKGW_STORAGE__PATH): must not be empty or contain a NUL character.",
         "delivery.kept_answer (hookgw.yaml, line 12): must not be more than max_answer (64KiB).",
     )
 
@@ -82,10 +82,10 @@ class TestFile:
             "hookgw.yaml: the configuration file cannot be read: No such file or directory.",
         )
 
-    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+    def test_a_folder_is_refused(self, tmp_path: Path) -> None:
         assert "cannot be read: Is a directory." in messages(tmp_path, {})[0]
 
-    def test_what_is_not_utf8_is_named_with_its_line(self, file: Path) -> None:
+    def test_bytes_that_are_not_utf8_are_reported_with_their_line(self, file: Path) -> None:
         file.write_bytes(b"a: 1\nb: \xff\n")
         assert messages(file, {}) == ("hookgw.yaml, line 2: this is not UTF-8: save the file as UTF-8.",)
 
@@ -93,14 +93,16 @@ class TestFile:
         file.write_bytes(b"#" * 2**20)
         assert load_settings(file, {}) == Settings()
         file.write_bytes(b"#" * (2**20 + 1))
-        assert messages(file, {}) == ("hookgw.yaml: more than 1 MiB is no configuration file.",)
+        assert messages(file, {}) == (
+            "hookgw.yaml: the file is larger than 1 MiB: this is not a configuration.",
+        )
 
-    def test_what_is_not_yaml_is_named_with_its_line_alone(self, file: Path) -> None:
+    def test_broken_yaml_is_the_only_mistake_reported(self, file: Path) -> None:
         file.write_text("log:\n  level: [\n")
         (message,) = messages(file, {"HOOKGW_LOG__LEVEL": "info"})
         assert message.startswith("hookgw.yaml, line 3: this is not YAML: ")
 
-    def test_a_file_that_is_no_mapping_is_refused(self, file: Path) -> None:
+    def test_a_file_must_be_a_mapping(self, file: Path) -> None:
         file.write_text("- server\n")
         assert messages(file, {"HOOKGW_LOG__LEVEL": "info"}) == (
             "hookgw.yaml, line 1: expected a mapping of keys, got a list.",
@@ -117,7 +119,7 @@ class TestReferences:
         assert settings.delivery.lane_buffer == 7
         assert settings.delivery.jitter == 0.5
 
-    def test_what_is_put_in_cannot_add_keys(self, file: Path) -> None:
+    def test_an_inserted_value_cannot_add_keys(self, file: Path) -> None:
         file.write_text("storage:\n  path: ${P}\n")
         assert load_settings(file, {"P": "a\nlog: {level: debug}"}).storage.path == "a\nlog: {level: debug}"
 
@@ -151,7 +153,7 @@ class TestReferences:
         assert expand(text, {"A": "1", "EMPTY": "", "LOOP": "${A}"}) == result
 
     @pytest.mark.parametrize("text", ["${}", "${1A}", "${A B}", "${A-x}", "${A", "${", "${Ä}", "a ${:-b}"])
-    def test_what_names_no_variable_is_refused(self, text: str) -> None:
+    def test_malformed_references_are_refused(self, text: str) -> None:
         with pytest.raises(ValueError, match="names no variable: write"):
             expand(text, {"A": "1"})
 
@@ -197,7 +199,7 @@ class TestOverrides:
         settings = load_settings(file, {"HOOKGW_PLUGINS__OPTIONS__SIMULATOR__RATE": "5"})
         assert settings.plugins.options == {"simulator": {"rate": 5, "size": 2}, "other": None}
 
-    def test_a_section_that_is_none_is_told_once(self, file: Path) -> None:
+    def test_a_broken_section_is_reported_once(self, file: Path) -> None:
         file.write_text("log: 5\n")
         assert messages(file, {"HOOKGW_LOG__LEVEL": "info"}) == (
             "log (hookgw.yaml, line 1): expected a mapping of keys, got 5.",
@@ -232,16 +234,14 @@ class TestOverrides:
             ("HOOKGW_Q__Q", ""),
         ],
     )
-    def test_a_variable_that_looks_like_an_override_and_is_none_is_refused(
-        self, variable: str, hint: str
-    ) -> None:
+    def test_a_misspelled_override_is_refused(self, variable: str, hint: str) -> None:
         assert messages(None, {variable: "x"}) == (f"{variable}: this variable overrides no key.{hint}",)
 
     @pytest.mark.parametrize(
         ("text", "sentence"),
         [
             ("[::1]:80", "this is not YAML: "),
-            ("[a:1, a:1]", "a:1 is there twice: keep one."),
+            ("[a:1, a:1]", "a:1 appears twice: keep one."),
             ("null", "expected a list, each item text, got null."),
             ("{a: 1}", "expected text, got a mapping."),
         ],
@@ -282,7 +282,7 @@ class TestGlobalKey:
         (message,) = messages(None, {"HOOKGW_GLOBAL_KEY": "hunter 2"})
         assert message == (
             "auth.global_key (HOOKGW_GLOBAL_KEY): a key is at most 255 visible ASCII characters "
-            "without spaces, as it travels in a header."
+            "without spaces, because a header carries it."
         )
 
 
@@ -320,9 +320,11 @@ class TestMasterKey:
             ),
         ],
     )
-    def test_what_is_no_key_is_refused_and_not_shown(self, environ: dict[str, str], place: str) -> None:
+    def test_malformed_keys_are_refused_and_not_shown(self, environ: dict[str, str], place: str) -> None:
         (message,) = messages(None, environ)
-        assert message == f"{place}: a master key is the base64 of 32 bytes: make one with hookgw master-key."
+        assert (
+            message == f"{place}: a master key is the base64 of 32 bytes: create one with hookgw master-key."
+        )
 
     def test_one_key_and_not_two(self, file: Path) -> None:
         file.write_text(f"storage: {{master_key: {self.KEY}, master_key_file: /run/key}}")

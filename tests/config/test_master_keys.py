@@ -48,14 +48,14 @@ def test_a_key_file_that_others_can_read_is_warned_of(tmp_path: Path) -> None:
     file.chmod(0o644)
     with capture_logs() as lines:
         assert read_master_keys(StorageSettings(master_key_file=str(file))).present == KEY
-    assert [line["mend"] for line in lines] == [f"chmod o-r {file}"]
+    assert [line["fix"] for line in lines] == [f"chmod o-r {file}"]
 
 
 @pytest.mark.parametrize("content", ["", "hunter2", "ä", f"{TEXT}\n{TEXT}"], ids=range(4))
 def test_a_file_without_a_key_stops_the_start(tmp_path: Path, content: str) -> None:
     file = tmp_path / "master.key"
     file.write_text(content)
-    with pytest.raises(StartError, match=f"storage.master_key_file: {file} holds no master key") as caught:
+    with pytest.raises(StartError, match=f"storage.master_key_file: {file} contains no master key") as caught:
         read_master_keys(StorageSettings(master_key_file=str(file)))
     assert not content or content not in str(caught.value)
 

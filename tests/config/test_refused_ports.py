@@ -18,5 +18,5 @@ def test_shells_mail_and_databases_are_on_it(port: int) -> None:
 
 
 @pytest.mark.parametrize("port", [80, 443, 3000, 5000, 5678, 8000, 8080, 8443, 9000])
-def test_where_receivers_are_is_not(port: int) -> None:
+def test_ports_of_receivers_are_not_on_it(port: int) -> None:
     assert port not in REFUSED_PORTS

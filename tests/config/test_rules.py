@@ -1,4 +1,4 @@
-"""The rules of values, each at its edges."""
+"""The rules for values, at their bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookgw.models.units import Duration, Size
 
 
 def broken(path: str, value: Any) -> list[tuple[str, str]]:
-    """What is wrong with settings whose value at one path is another."""
+    """The mistakes in the default settings with one changed value."""
     section, _, key = path.partition(".")
     defaults = Settings()
     changed = msgspec.structs.replace(getattr(defaults, section), **{key: value})
@@ -100,48 +100,48 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("plugins.folders", ()),
     ],
 )
-def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
+def test_valid_values_are_accepted(path: str, value: Any) -> None:
     assert broken(path, value) == []
 
 
 @pytest.mark.parametrize(
     ("path", "value", "place", "sentence"),
     [
-        ("server.bind", (), "", "this list is empty"),
-        ("server.bind", ("a:1", "a:1"), "[1]", "a:1 is there twice"),
-        ("server.bind", ("a:1", "8080"), "[1]", "is no address to listen on: write host:port"),
-        ("server.bind", ("a:",), "[0]", "is no address to listen on"),
-        ("server.bind", ("a:http",), "[0]", "is no address to listen on"),
-        ("server.bind", ("a:-1",), "[0]", "is no address to listen on"),
-        ("server.bind", ("a:٣",), "[0]", "is no address to listen on"),
+        ("server.bind", (), "", "the list is empty"),
+        ("server.bind", ("a:1", "a:1"), "[1]", "a:1 appears twice"),
+        ("server.bind", ("a:1", "8080"), "[1]", "is not an address to listen on: write host:port"),
+        ("server.bind", ("a:",), "[0]", "is not an address to listen on"),
+        ("server.bind", ("a:http",), "[0]", "is not an address to listen on"),
+        ("server.bind", ("a:-1",), "[0]", "is not an address to listen on"),
+        ("server.bind", ("a:٣",), "[0]", "is not an address to listen on"),
         ("server.bind", ("a:65536",), "[0]", "a port is from 0 to 65535"),
         ("server.bind", ("a:" + "9" * 5000,), "[0]", "a port is from 0 to 65535"),
         ("server.bind", (":8080",), "[0]", "0.0.0.0 for every IPv4 address"),
-        ("server.bind", ("*:8080",), "[0]", "'*' is no host"),
-        ("server.bind", ("::1:8080",), "[0]", "'::1' is no host"),
-        ("server.bind", ("[127.0.0.1]:80",), "[0]", "is no host"),
-        ("server.bind", ("256.1.1.1:80",), "[0]", "is no host"),
-        ("server.bind", ("-a:80",), "[0]", "is no host"),
-        ("server.bind", ("a..b:80",), "[0]", "is no host"),
-        ("server.bind", ("a.b" * 100 + ":80",), "[0]", "is no host"),
-        ("server.bind", ("http://a:80",), "[0]", "is no host"),
+        ("server.bind", ("*:8080",), "[0]", "'*' is not a host"),
+        ("server.bind", ("::1:8080",), "[0]", "'::1' is not a host"),
+        ("server.bind", ("[127.0.0.1]:80",), "[0]", "is not a host"),
+        ("server.bind", ("256.1.1.1:80",), "[0]", "is not a host"),
+        ("server.bind", ("-a:80",), "[0]", "is not a host"),
+        ("server.bind", ("a..b:80",), "[0]", "is not a host"),
+        ("server.bind", ("a.b" * 100 + ":80",), "[0]", "is not a host"),
+        ("server.bind", ("http://a:80",), "[0]", "is not a host"),
         ("server.bind", ("unix:h.sock",), "[0]", "unix:/path"),
         ("server.bind", ("fd://x",), "[0]", "write fd://3"),
         ("server.bind", ("fd://",), "[0]", "write fd://3"),
-        ("server.base_path", "hooks", "", "must begin with a slash: /hooks."),
-        ("server.base_path", "/hooks/", "", "no slash at its end"),
-        ("server.base_path", "/", "", "leave it empty for none"),
-        ("server.base_path", "/a//b", "", "no two in a row"),
+        ("server.base_path", "hooks", "", "must start with a slash: /hooks."),
+        ("server.base_path", "/hooks/", "", "must not end with a slash"),
+        ("server.base_path", "/", "", "leave it empty for no prefix"),
+        ("server.base_path", "/a//b", "", "or contain two in a row"),
         ("server.base_path", "/a b", "", "must be a plain path"),
         ("server.base_path", "/a?b", "", "must be a plain path"),
         ("server.base_path", "/<x>", "", "must be a plain path"),
-        ("server.public_url", "hooks.example.org", "", "must be an http or https address"),
-        ("server.public_url", "ftp://a", "", "must be an http or https address"),
-        ("server.public_url", "https://", "", "must be an http or https address"),
-        ("server.public_url", "https://a b", "", "must be an http or https address"),
-        ("server.public_url", "https://a:99999", "", "must be an http or https address"),
-        ("server.public_url", "https://a:0", "", "must be an http or https address"),
-        ("server.public_url", "https://[::1", "", "must be an http or https address"),
+        ("server.public_url", "hooks.example.org", "", "must be an http or https URL"),
+        ("server.public_url", "ftp://a", "", "must be an http or https URL"),
+        ("server.public_url", "https://", "", "must be an http or https URL"),
+        ("server.public_url", "https://a b", "", "must be an http or https URL"),
+        ("server.public_url", "https://a:99999", "", "must be an http or https URL"),
+        ("server.public_url", "https://a:0", "", "must be an http or https URL"),
+        ("server.public_url", "https://[::1", "", "must be an http or https URL"),
         ("server.public_url", "https://a/?x=1", "", "no user, query or fragment"),
         ("server.public_url", "https://a/#x", "", "no user, query or fragment"),
         ("server.max_body", Size(1023), "", "must be from 1KiB to 1GiB, not 1023B."),
@@ -149,9 +149,9 @@ def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
         ("server.max_requests", 0, "", "must be from 1 to 1000000, not 0."),
         ("server.max_connections", 1_000_001, "", "must be from 1 to 1000000"),
         ("server.tls", TlsSettings(certificate="a.pem"), "", "certificate and key belong together"),
-        ("server.tls", TlsSettings(key="a.pem"), "", "give both, or none for plain HTTP"),
+        ("server.tls", TlsSettings(key="a.pem"), "", "set both, or neither for plain HTTP"),
         ("server.trusted_proxies", ("10.1.2.3/8",), "[0]", "write 10.0.0.0/8; unix stands for Unix sockets."),
-        ("server.trusted_proxies", ("unix", "proxy"), "[1]", "is no network"),
+        ("server.trusted_proxies", ("unix", "proxy"), "[1]", "is not a network"),
         ("server.max_batch_events", 0, "", "must be from 1 to 1000000, not 0."),
         ("server.max_batch_events", 1_000_001, "", "must be from 1 to 1000000"),
         ("auth.global_key", "a b", "", "visible ASCII characters"),
@@ -161,8 +161,8 @@ def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
         ("storage.path", "a\0b", "", "NUL"),
         ("storage.history_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; storage.reten"),
         ("delivery.allow_networks", ("10.0.0.0/8", "10.1.2.3/8"), "[1]", "write 10.0.0.0/8."),
-        ("delivery.allow_networks", ("10.0.0.0/33",), "[0]", "is no network"),
-        ("delivery.allow_networks", ("intranet",), "[0]", "is no network"),
+        ("delivery.allow_networks", ("10.0.0.0/33",), "[0]", "is not a network"),
+        ("delivery.allow_networks", ("intranet",), "[0]", "is not a network"),
         ("delivery.refused_ports", (22, 0), "[1]", "must be from 1 to 65535, not 0."),
         ("delivery.refused_ports", (65536,), "[0]", "must be from 1 to 65535, not 65536."),
         ("delivery.proxy", "", "", "must be as in http://proxy.example:3128 or socks5://"),
@@ -177,22 +177,22 @@ def test_what_makes_sense_is_taken(path: str, value: Any) -> None:
         ("delivery.lane_buffer", 0, "", "must be from 1 to 100000"),
         ("delivery.lane_buffer", 100_001, "", "must be from 1 to 100000"),
         ("limits.deliveries", -1, "", "must be from 0 to"),
-        ("limits.bytes", Size(2**20 - 1), "", "must not be less than events.max_data (1MiB), or be 0 for no"),
+        ("limits.bytes", Size(2**20 - 1), "", "must be at least events.max_data (1MiB), or 0 for no limit"),
         ("limits.registration_bytes", Size(2**60 + 1), "", "or 0 for no limit, not 1152921504606846977B."),
         ("limits.registration_deliveries", -1, "", "must be from 0 to"),
         ("operations.url", "ops.example", "", "The URL must begin with http"),
         ("operations.events", ("LANE_FAILING", "LANE_FALING"), "[1]", "Did you mean LANE_FAILING?"),
-        ("operations.events", ("MESSAGES_UPSERT",), "[0]", "is no known event kind"),
+        ("operations.events", ("MESSAGES_UPSERT",), "[0]", "is not a known event kind"),
         ("operations.headers", {"host": "a"}, "", "host "),
         ("operations.secret", "hunter2", "", "must be whsec_ followed by the base64 of 24 to 64 bytes."),
         ("operations.backlog_threshold", -1, "", "must be from 0 to"),
-        ("plugins.names", ("a.b", "a-b"), "[1]", "is no importable name"),
-        ("plugins.names", ("a..b",), "[0]", "is no importable name"),
+        ("plugins.names", ("a.b", "a-b"), "[1]", "is not an importable name"),
+        ("plugins.names", ("a..b",), "[0]", "is not an importable name"),
         ("plugins.disabled", (" ",), "[0]", "must not be empty"),
         ("plugins.folders", ("",), "[0]", "must not be empty"),
     ],
 )
-def test_what_makes_no_sense_is_named(path: str, value: Any, place: str | None, sentence: str) -> None:
+def test_invalid_values_are_reported(path: str, value: Any, place: str | None, sentence: str) -> None:
     found = dict(broken(path, value))
     at = path + place if place is not None else "delivery.kept_answer"
     assert sentence in found[at]
@@ -205,6 +205,6 @@ def test_a_password_in_the_public_address_is_not_shown() -> None:
     assert "https://hooks.example.org" in sentence
 
 
-def test_all_that_is_wrong_is_named_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     found = broken("delivery.schedule", (Duration(0), Duration(1), Duration(0)))
     assert [place for place, _ in found] == ["delivery.schedule[0]", "delivery.schedule[2]"]

@@ -1,4 +1,4 @@
-"""The settings: their fixed defaults, and that nothing about them can be changed by accident."""
+"""The settings: fixed defaults, and no accidental changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From mappings to typed settings: every type, every report, and the default where one is wrong."""
+"""Typed settings: every type, every report, and the default for each mistake."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def test_every_type_is_read() -> None:
         (
             {"server": {"bind": ["a", 5]}},
             "server.bind[1]",
-            "expected text, got what is no text: write it in quotes.",
+            "expected text, got a number, true, false or null: write it in quotes.",
         ),
         (
             {"storage": {"path": None}},
             "storage.path",
-            "expected text, got what is no text: write it in quotes.",
+            "expected text, got a number, true, false or null: write it in quotes.",
         ),
         ({"storage": {"path": ["x"]}}, "storage.path", "expected text, got a list."),
         ({"storage": {"path": {}}}, "storage.path", "expected text, got a mapping."),
@@ -87,14 +87,14 @@ def test_every_type_is_read() -> None:
             "global_webhooks[0]",
             "expected a mapping, got 'https://a'.",
         ),
-        ({"storge": {}}, "storge", "this key is not known. Did you mean storage?"),
-        ({"server": {"bnd": 1}}, "server.bnd", "this key is not known. Did you mean server.bind?"),
-        ({"timeout": "5s"}, "timeout", "this key is not known here. Did you mean delivery.timeout?"),
-        ({"log": {"path": "x"}}, "log.path", "this key is not known here. Did you mean storage.path?"),
-        ({"instances": {"zzz": 1}}, "instances.zzz", "this key is not known. Known here: auto_create."),
+        ({"storge": {}}, "storge", "this key is unknown. Did you mean storage?"),
+        ({"server": {"bnd": 1}}, "server.bnd", "this key is unknown. Did you mean server.bind?"),
+        ({"timeout": "5s"}, "timeout", "this key is unknown here. Did you mean delivery.timeout?"),
+        ({"log": {"path": "x"}}, "log.path", "this key is unknown here. Did you mean storage.path?"),
+        ({"instances": {"zzz": 1}}, "instances.zzz", "this key is unknown. Known here: auto_create."),
     ],
 )
-def test_what_is_wrong_is_reported_and_the_default_stays(raw: Any, path: str, sentence: str) -> None:
+def test_a_mistake_is_reported_and_the_default_stays(raw: Any, path: str, sentence: str) -> None:
     assert read(raw) == (Settings(), [(path, sentence)])
 
 
@@ -147,7 +147,7 @@ def test_known_keys_lists_every_key_with_type_and_default() -> None:
         (dict[str, Any], "a mapping"),
     ],
 )
-def test_wanted_says_what_a_type_takes(kind: Any, words: str) -> None:
+def test_wanted_describes_a_type(kind: Any, words: str) -> None:
     assert wanted(kind) == words
 
 

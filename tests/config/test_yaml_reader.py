@@ -1,4 +1,4 @@
-"""The strict reading of YAML: what values mean, where they stand, and what is refused."""
+"""Strict YAML: values, lines, and mistakes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hookgw.config.yaml_reader import read_scalar, read_yaml
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)
 def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test runs with PyYAML's C parser and with its Python one."""
+    """Run every test with PyYAML's C parser and its Python parser."""
     monkeypatch.setattr(config_yaml, "_LOADER", getattr(yaml, request.param))
 
 
@@ -51,7 +51,7 @@ def test_plain_scalars_mean_what_they_look_like(text: str, value: Any) -> None:
         "9" * 101,
     ],
 )
-def test_what_yaml_elsewhere_reads_as_something_else_is_text(text: str) -> None:
+def test_values_that_yaml_readers_misread_are_text(text: str) -> None:
     assert read_yaml(f"key: {text}").value == {"key": text}
 
 
@@ -90,8 +90,8 @@ def test_an_empty_text_is_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "path", "line", "sentence"),
     [
-        ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "b.c", 5, "this key is there twice, first in line 3"),
-        ("a: 1\n'a': 2\n", "a", 2, "this key is there twice, first in line 1"),
+        ("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\n", "b.c", 5, "this key appears twice, first in line 3"),
+        ("a: 1\n'a': 2\n", "a", 2, "this key appears twice, first in line 1"),
         ("5: x\n", "5", 1, 'write "5" in quotes'),
         ("a:\n  true: x\n", "a.true", 2, 'write "true" in quotes'),
         ("a:\n  ? [b, [c]]\n  : x\n", "a", 2, "a key must be text"),
@@ -101,7 +101,7 @@ def test_an_empty_text_is_nothing(text: str) -> None:
         ("a: &x 1\nb: 2\n", "a", 1, "anchors and aliases"),
         ("a: 1\nb: *x\n", "b", 2, "anchors and aliases"),
         ("a: &x [1]\n", "a", 1, "anchors and aliases"),
-        ("a: !!int '5'\n", "a", 1, "tags such as tag:yaml.org,2002:int are not read"),
+        ("a: !!int '5'\n", "a", 1, "tags such as tag:yaml.org,2002:int are not supported"),
         ("a: !!python/object/apply:os.system ['true']\n", "a", 1, "tags such as"),
         ("a: ! x\n", "a", 1, "tags such as"),
         ("a: 1\n---\nb: 2\n", "", 2, "a second document"),
@@ -112,15 +112,13 @@ def test_an_empty_text_is_nothing(text: str) -> None:
         ("a: \x00\n", "", None, "this is not YAML"),
     ],
 )
-def test_what_is_refused_is_named_with_its_place(
-    text: str, path: str, line: int | None, sentence: str
-) -> None:
+def test_each_mistake_has_its_path_and_line(text: str, path: str, line: int | None, sentence: str) -> None:
     problem = read_yaml(text).problems[0]
     assert (problem.path, problem.line) == (path, line)
     assert sentence in problem.sentence
 
 
-def test_all_problems_are_named_and_reading_goes_on() -> None:
+def test_every_problem_is_reported_and_reading_continues() -> None:
     document = read_yaml("a: *x\nb: !t 1\n? [c, {d: e}]\n: 1\nf: {g: 1}\n")
     assert [problem.path for problem in document.problems] == ["a", "b", ""]
     assert document.value["f"] == {"g": 1}
@@ -137,7 +135,7 @@ def _nested(levels: int) -> str:
     return "a: " + "[" * levels + "]" * levels + "\nb: 1\n"
 
 
-def test_nesting_is_taken_up_to_the_limit() -> None:
+def test_nesting_is_accepted_up_to_the_limit() -> None:
     """The mapping around is one of the 32 levels."""
     assert read_yaml(_nested(31)).problems == []
     (problem,) = read_yaml(_nested(32)).problems
@@ -158,7 +156,7 @@ def test_scalars_are_expanded_before_they_are_read_and_keys_never() -> None:
     assert document.value == {"x": 5, "list": [5, "5", "5"], "X": 1}
 
 
-def test_what_cannot_be_expanded_is_named_with_its_place() -> None:
+def test_failed_expansions_have_their_path_and_line() -> None:
     def refuse(text: str) -> str:
         raise ValueError(f"no {text}")
 

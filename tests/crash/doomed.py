@@ -16,12 +16,11 @@ from typing import Any
 
 from hookgw.cli.group import main
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.gateway import history_pruning as background
+from hookgw.gateway import history_pruning
 from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
-from hookgw.store import Store
-from hookgw.store.sqlite import database, migrations
-from hookgw.store.sqlite import store_pending as moving_access
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite import database, dead_letters, history, pending_changes, requeue, schema
+from hookgw.store.sqlite import repartition as repartitioning
+from hookgw.store.sqlite.group_commit import GroupCommit
 
 
 def die(*_: object) -> None:
@@ -39,113 +38,92 @@ def dispatch() -> None:
 
 
 def settle() -> None:
-    """A receiver's 2xx was read, and nothing of it written down."""
-    usual = Store.settle_nowait
+    """A receiver's 2xx was read, and nothing of it is stored."""
+    usual = GroupCommit.settle_nowait
 
-    def doomed(self: Store, settlement: Settlement) -> None:
+    def doomed(self: GroupCommit, settlement: Settlement) -> None:
         if settlement.state is DeliveryState.DELIVERED:
             die()
         usual(self, settlement)
 
-    Store.settle_nowait = doomed  # type: ignore[method-assign]
+    GroupCommit.settle_nowait = doomed  # type: ignore[method-assign]
 
 
 def replay() -> None:
-    """One step of a replay is on disk, the second in the middle of its transaction."""
-    Transaction.requeue = _deadly_after(1, Transaction.requeue)  # type: ignore[method-assign]
+    """One step of a replay is on disk, the second one is in the middle of its transaction."""
+    pending_changes.requeue = _deadly_after(1, requeue.requeue)  # type: ignore[attr-defined]
 
 
 def prune() -> None:
-    """Two steps of pruning are on disk, the third in the middle of its transaction."""
-    background._PRUNE_EVERY = 0.1
-    Transaction.prune = _deadly_after(2, Transaction.prune)  # type: ignore[method-assign]
+    """Two steps of pruning are on disk, the third one is in the middle of its transaction."""
+    history_pruning.PRUNE_EVERY = 0.1
+    history._prune = _deadly_after(2, history._prune)
 
 
-def move() -> None:
-    """Two steps of a move to another URL are on disk, the third in the middle of its transaction."""
-    Transaction.relane = _deadly_walk(2, Transaction.relane)  # type: ignore[method-assign]
+def repartition() -> None:
+    """Two steps of a re-partition are on disk, the third one is in the middle of its transaction."""
+    pending_changes.STEP = 100
+    pending_changes.repartition = _deadly_after(2, repartitioning.repartition)  # type: ignore[attr-defined]
 
 
 def parking() -> None:
-    """Two steps of parking are on disk, the third in the middle of its transaction."""
-    Transaction.park = _deadly_walk(2, Transaction.park)  # type: ignore[method-assign]
+    """Two steps of parking are on disk, the third one is in the middle of its transaction."""
+    pending_changes.STEP = 100
+    dead_letters.park = _deadly_after(2, dead_letters.park)
 
 
-def migration() -> None:
-    """A migration is done but for its commit."""
-    usual = migrations._apply
-
-    def doomed(connection: sqlite3.Connection, migration: migrations.Migration, number: int) -> None:
-        connection.create_function("die", 0, die)
-        usual(connection, (*migration, "SELECT die()"), number)
-
-    migrations._apply = doomed
-
-
-UPGRADE = (
-    "ALTER TABLE deliveries ADD COLUMN weight INTEGER NOT NULL DEFAULT 0",
-    "UPDATE deliveries SET weight = size + row_done()",
-    "CREATE INDEX weighed ON deliveries (weight)",
-    "CREATE TABLE more AS SELECT seq, weight FROM deliveries",
-)
-"""A migration that no version of hookgw has: it changes every row of a data file of this version."""
-
-
-def upgrade(detail: str) -> None:
-    """A version that has one more migration: dead after so many of its statements, in its rows, or never."""
-    rows = 0
-
-    def row_done() -> int:
-        nonlocal rows
-        rows += 1
-        if detail == "rows" and rows == 500:
-            die()
-        return 0
+def creation() -> None:
+    """A new data file has its schema, but for the commit."""
+    schema.SCHEMA = (*schema.SCHEMA, "SELECT die()")
+    usual = schema.migrate
 
     def doomed(connection: sqlite3.Connection, path: Path) -> None:
         connection.create_function("die", 0, die)
-        connection.create_function("row_done", 0, row_done)
-        statements = list(UPGRADE)
-        if detail.isdigit():
-            statements.insert(int(detail), "SELECT die()")
-        migrations.migrate(connection, path, (*migrations.MIGRATIONS, statements))
+        usual(connection, path)
 
-    database.migrate = doomed  # type: ignore[attr-defined, assignment]
+    database.migrate = doomed  # type: ignore[attr-defined]
 
 
-def _deadly_after(times: int, usual: Callable[..., int]) -> Callable[..., int]:
-    """The same, but once it has done something so many times, it dies with its next work undone."""
+def upgrade(statement: str) -> None:
+    """The migration of a file of the previous version dies before the statement with that number."""
+
+    class Dying:
+        def __init__(self, connection: sqlite3.Connection) -> None:
+            self._connection = connection
+            self._count = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._connection, name)
+
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            self._count += 1
+            if self._count == int(statement):
+                die()
+            return self._connection.execute(*arguments)
+
+    usual = schema.migrate_lanes
+    schema.migrate_lanes = lambda connection: usual(Dying(connection))  # type: ignore[arg-type]
+
+
+def _deadly_after(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a step: once it has done something so many times, it dies before the commit of the next one."""
     done = 0
 
-    def doomed(self: Transaction, *arguments: Any) -> int:
+    def doomed(*arguments: Any, **more: Any) -> Any:
         nonlocal done
-        count = usual(self, *arguments)
+        result = usual(*arguments, **more)
+        count = result[0] if isinstance(result, tuple) else result
         if count and done == times:
             die()
         done += count > 0
-        return count
-
-    return doomed
-
-
-def _deadly_walk(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
-    """The same in steps of 100 deliveries, but after so many of them it dies with the next one undone."""
-    moving_access.MOVING_STEP = 100
-    done = 0
-
-    def doomed(self: Transaction, *arguments: Any, **more: Any) -> Any:
-        nonlocal done
-        then = usual(self, *arguments, **more)
-        if done == times:
-            die()
-        done += 1
-        return then
+        return result
 
     return doomed
 
 
 MOMENTS: dict[str, Callable[..., None]] = {
-    moment.__name__: moment for moment in (dispatch, settle, replay, prune, move, parking, migration, upgrade)
+    moment.__name__: moment
+    for moment in (dispatch, settle, replay, prune, repartition, parking, creation, upgrade)
 }
 
 if __name__ == "__main__":

@@ -93,6 +93,7 @@ def behaviours(chance: random.Random) -> list[Callable[[], Answer]]:
 
 
 async def test_nothing_accepted_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print(f"seed {SEED}")  # pytest shows it when the test fails
     chance = random.Random(SEED)
     with trio.fail_after(DEADLINE):
         async with AsyncExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -11,8 +12,8 @@ import httpx
 import pytest
 import trio
 
-from hookgw.store.sqlite.store_requeue import REPLAY_STEP
-from hookgw.testing import Receiver, answer, open_receiver
+from hookgw.store.sqlite.pending_changes import REPLAY_STEP
+from hookgw.testing import Receiver, answer, hang, open_receiver
 from tests.crash.target import Target
 from tests.store.sqlite.support import peek
 from tests.support.gateway_process import KEY, write_config
@@ -210,40 +211,72 @@ async def test_during_pruning(tmp_path: Path) -> None:
         assert peek(stage.data, orphans) == [(0,)], orphans
 
 
-async def half_moved(stage: Stage, url: str) -> None:
-    """A thousand are pending, and the process died while they followed their registration to a URL."""
+PARTITIONS = {"ordering": "none", "concurrency": 4}
+
+
+async def half_partitioned(stage: Stage) -> None:
+    """Leave a thousand pending deliveries, of which 200 are in the partitions of the changed registration."""
     stage.receiver.default = answer(503)
-    await stage.start("move")
+    await stage.start("repartition")
     await stage.register()
     await stage.call("POST", "/event/emit/shop", batch(1000))
     with suppress(httpx.HTTPError):  # it is answered after the first step, if the process lives so long
-        await stage.call("POST", "/webhook/set/shop", {"url": url})
+        await stage.call("POST", "/webhook/set/shop", {"url": stage.receiver.url, **PARTITIONS})
     await stage.target.died()
-    lanes = "SELECT lane, count(*) FROM deliveries WHERE state = 'pending' GROUP BY lane ORDER BY 2"
-    assert [count for _, count in peek(stage.data, lanes)] == [200, 800]
+    partitioned = """SELECT sum(name LIKE '%:%:%'), count(*) FROM deliveries
+        JOIN names ON number = lane WHERE state = 'pending'"""
+    assert peek(stage.data, partitioned) == [(200, 1000)]
 
 
-async def test_during_a_move_to_another_url(tmp_path: Path) -> None:
-    """It goes on at the next start: all arrives there, in order, before what is accepted later."""
-    async with staged(tmp_path) as stage, open_receiver() as other:
-        await half_moved(stage, other.url)
-        tried = len(stage.receiver.requests)
+async def test_during_a_repartition(tmp_path: Path) -> None:
+    """The next start finishes it before anything is sent: nothing is lost, each partition is in order."""
+    async with staged(tmp_path) as stage:
+        await half_partitioned(stage)
+        stage.receiver.default = answer()
+        seen = len(stage.receiver.requests)
         await stage.start()
         await stage.call("POST", "/event/emit/shop", [event("late")])
         await stage.drained()
-        assert other.ids == [*ids(batch(1000)), "late"]
-        assert len(stage.receiver.requests) == tried
+        arrived = stage.receiver.ids[seen:]
+        sent = [*ids(batch(1000)), "late"]
+        assert set(arrived) == set(sent)
+        assert len(arrived) == len(sent)
+        for partition in range(4):
+            of_partition = [name for name in sent if zlib.crc32(name.encode()) % 4 == partition]
+            assert [name for name in arrived if name in set(of_partition)] == of_partition
 
 
-async def test_during_a_move_that_is_killed_again(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage, open_receiver() as other:
-        await half_moved(stage, other.url)
+async def test_during_a_repartition_that_is_killed_again(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        await half_partitioned(stage)
+        stage.receiver.default = answer()
+        seen = len(stage.receiver.requests)
         with suppress(AssertionError):  # it may not live until it is ready
-            await stage.start("move")
+            await stage.start("repartition")
         await stage.target.died()
+        assert len(stage.receiver.requests) == seen
         await stage.start()
         await stage.drained()
-        assert other.ids == ids(batch(1000))
+        assert set(stage.receiver.ids[seen:]) == set(ids(batch(1000)))
+
+
+async def test_right_after_a_change_of_the_url(tmp_path: Path) -> None:
+    """What is pending goes to the new URL at the next start, at once and in order."""
+    async with staged(tmp_path) as stage, open_receiver() as other:
+        stage.receiver.default = answer(503, headers={"retry-after": "1000"})
+        await stage.start()
+        await stage.register()
+        await stage.call("POST", "/event/emit/shop", batch(3))
+        await stage.receiver.wait_for(1)
+        other.default = hang()  # the new receiver hears nothing whole before the kill
+        await stage.call("POST", "/webhook/set/shop", {"url": other.url})
+        await stage.target.kill()
+        other.default = answer()
+        seen = len(other.requests)
+        await stage.start()
+        await stage.drained()
+        assert other.ids[seen:] == ids(batch(3))
+        assert stage.receiver.ids == ["e0"]
 
 
 async def test_during_parking(tmp_path: Path) -> None:
@@ -264,9 +297,9 @@ async def test_during_parking(tmp_path: Path) -> None:
         assert len(stage.receiver.requests) == tried
 
 
-async def test_during_a_migration(tmp_path: Path) -> None:
+async def test_while_the_data_file_is_created(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
-        await stage.target.spawn(doomed_at="migration")
+        await stage.target.spawn(doomed_at="creation")
         await stage.target.died()
         assert peek(stage.data, "SELECT count(*) FROM sqlite_schema") == [(0,)]
         await stage.start()

@@ -1,4 +1,4 @@
-"""``kill -9`` while a newer version brings a data file with rows to its schema."""
+"""``kill -9`` while hookgw brings a data file of the previous version to its schema."""
 
 from __future__ import annotations
 
@@ -6,50 +6,53 @@ from pathlib import Path
 
 import pytest
 
-from hookgw.store.sqlite.migrations import MIGRATIONS
-from hookgw.testing import answer
-from tests.crash.doomed import UPGRADE
-from tests.crash.test_moments import DEADLINE, batch, event, ids, staged
+from hookgw.models.lanes import registration_of
+from hookgw.store.sqlite.schema import PREVIOUS_VERSION, VERSION
+from tests.crash.test_moments import DEADLINE, staged
+from tests.store.sqlite.previous_version import load_truth, unpack
 from tests.store.sqlite.support import peek
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(DEADLINE + 10)]
 
 Rows = dict[str, list[tuple[object, ...]]]
 
+ORDER = """SELECT r.name, l.name, d.seq FROM deliveries d
+    JOIN names r ON r.number = d.registration JOIN names l ON l.number = d.lane ORDER BY d.position"""
+
 
 def everything(data: Path) -> Rows:
-    """All rows of all tables, and the schema."""
+    """Return all rows of all tables, and the schema."""
     tables = [str(name) for (name,) in peek(data, "SELECT name FROM sqlite_schema WHERE type = 'table'")]
     rows = {table: peek(data, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables}
     schema = peek(data, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name")
     return {**rows, "the schema": schema, "its number": peek(data, "PRAGMA user_version")}
 
 
-@pytest.mark.parametrize("moment", [*map(str, range(len(UPGRADE) + 1)), "rows"])
-async def test_a_kill_during_a_migration_leaves_every_row_as_it_was(tmp_path: Path, moment: str) -> None:
-    """Whatever it had done by then; the next start does it anew, and what was pending is delivered."""
-    done, late = batch(600), [event(f"late{number}") for number in range(600)]
+@pytest.mark.parametrize("statement", [1, 2, 5, 20, 28])
+async def test_a_kill_during_the_migration_leaves_every_row_as_it_was(tmp_path: Path, statement: int) -> None:
+    """The next start migrates again; deliveries keep their order, each registration has its own lanes."""
+    truth = load_truth("plain")
     async with staged(tmp_path) as stage:
-        await stage.start()
-        await stage.register()
-        await stage.call("POST", "/event/emit/shop", done)
-        await stage.drained()
-        stage.receiver.default = answer(503)
-        await stage.call("POST", "/event/emit/shop", late)
-        await stage.target.kill()
-        before = everything(stage.data)
-        assert len(before["deliveries"]) == 1200
-        await stage.target.spawn(doomed_at=f"upgrade:{moment}")
+        unpack("plain", tmp_path).replace(stage.data)
+        before, order = everything(stage.data), peek(stage.data, ORDER)
+        assert before["its number"] == [(PREVIOUS_VERSION,)]
+        await stage.target.spawn(doomed_at=f"upgrade:{statement}")
         await stage.target.died()
         assert everything(stage.data) == before
         assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
-        stage.receiver.default = answer()
-        seen = len(stage.receiver.requests)
-        await stage.start("upgrade:never")
-        await stage.drained()
-        arrived = [request.event_id for request in stage.receiver.requests[seen:]]
-        assert arrived == ids(late)
-        assert await stage.deliveries("delivered") == ids(done + late)
-    assert peek(stage.data, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
-    assert peek(stage.data, "SELECT count(*) FROM deliveries WHERE weight = size") == [(1200,)]
-    assert peek(stage.data, "SELECT count(*) FROM more") == [(1200,)]
+        await stage.start()
+        migrated = peek(stage.data, ORDER)
+        assert [(registration, seq) for registration, _, seq in migrated] == [
+            (registration, seq) for registration, _, seq in order
+        ]
+        assert all(registration_of(str(lane)) == registration for registration, lane, _ in migrated)
+        found = await stage.call("GET", "/delivery/list/desk", limit=1000)
+        assert found["deliveries"]
+    assert peek(stage.data, "PRAGMA user_version") == [(VERSION,)]
+    assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
+    for suffix in ("", ".1"):  # a copy of each start
+        copy = stage.data.with_name(f"{stage.data.name}.schema-{PREVIOUS_VERSION}{suffix}")
+        assert everything(copy) == before
+    assert {delivery.seq for pending in truth.pending.values() for delivery in pending} <= {
+        seq for _, _, seq in migrated
+    }

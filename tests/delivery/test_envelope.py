@@ -29,7 +29,7 @@ def event(data_json: bytes, *, sender: str | None = None, server_url: str | None
     )
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_fields_are_omitted() -> None:
     assert encode_envelope(event(b'{"b":1,"a":2}'), destination=URL, server_url=None) == (
         b'{"event":"MESSAGES_UPSERT","instance":"loja1","data":{"b":1,"a":2},'
         b'"destination":"https://example.com/hook","date_time":"2026-11-20T12:00:00.250Z"}'
@@ -44,7 +44,7 @@ def test_what_is_not_known_is_left_out() -> None:
         ("https://a", None, "https://a"),
     ],
 )
-def test_all_keys_come_in_their_order(of_the_event: str | None, ours: str | None, sent: str) -> None:
+def test_all_keys_in_order(of_the_event: str | None, ours: str | None, sent: str) -> None:
     body = encode_envelope(
         event(b"[]", sender="55@s", server_url=of_the_event), destination=URL, server_url=ours
     )
@@ -60,7 +60,7 @@ def test_all_keys_come_in_their_order(of_the_event: str | None, ours: str | None
 
 
 @pytest.mark.parametrize("path", sorted(PAYLOADS.glob("*.json")), ids=lambda path: path.name)
-def test_payloads_are_sent_as_they_came(path: Path) -> None:
+def test_payloads_are_sent_unchanged(path: Path) -> None:
     data_json = path.read_bytes().strip()
     body = encode_envelope(event(data_json), destination=URL, server_url=None)
     assert body.count(data_json) == 1

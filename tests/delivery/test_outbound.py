@@ -1,4 +1,4 @@
-"""What leaves a gateway: all of it passes the address guard."""
+"""Everything that leaves a gateway passes the address guard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import hookgw
 from hookgw.api.app import create_app
 from hookgw.config.settings import DeliverySettings, Settings, StorageSettings
 from hookgw.delivery.http.resolver import SystemResolver
-from hookgw.delivery.outbound import CHECK_PATIENCE, OutboundHttp
+from hookgw.delivery.outbound import CHECK_TIMEOUT, OutboundHttp
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.connectors import Session
@@ -28,21 +28,21 @@ from tests.support.proxies import http_proxy, open_proxy
 
 
 async def sent_to(kit: GatewayKit, url: str) -> Attempt:
-    """A test delivery to that URL."""
+    """Send a test event to that URL."""
     await kit.register(url)
     return await kit.gateway.registrations.test("shop")
 
 
 async def dead_letter(kit: GatewayKit, instance: str) -> DeliveryReport:
-    """The first delivery of an instance that was given up."""
+    """Return the first dead letter of an instance."""
     query = DeliveryQuery(instance=instance, state=DeliveryState.DEAD, limit=1)
     for _ in range(1000):
         await kit.settled()
-        if found := await kit.gateway.store.list_deliveries(query):
-            report = await kit.gateway.store.find_delivery(instance, found.deliveries[0].event_id)
+        if found := (await kit.gateway.store.list_deliveries(query)).deliveries:
+            report = await kit.gateway.store.find_delivery(instance, found[0].event_id)
             assert report is not None
             return report
-    pytest.fail("nothing was given up")
+    pytest.fail("there is no dead letter")
 
 
 @pytest.mark.parametrize("url", ["http://10.1.2.3/hook", "http://8.8.8.8:25/hook"])
@@ -53,7 +53,7 @@ async def test_a_test_event_passes_the_guard(tmp_path: Path, hookgw_clock: MockC
     assert "is not dialled" in (attempt.error or "")
 
 
-async def test_the_settings_say_which_ports_are_refused(tmp_path: Path, hookgw_clock: MockClock) -> None:
+async def test_refused_ports_are_a_setting(tmp_path: Path, hookgw_clock: MockClock) -> None:
     async with open_kit(tmp_path, settings={"delivery": {"refused_ports": [8081]}}) as kit:
         assert (await sent_to(kit, "http://127.0.0.1:8081/")).outcome is Outcome.BLOCKED
         assert (await sent_to(kit, "http://127.0.0.1:22/")).outcome is not Outcome.BLOCKED
@@ -74,7 +74,7 @@ async def test_a_gateway_does_not_deliver_to_itself(tmp_path: Path, hookgw_clock
         assert (await sent_to(kit, "http://127.0.0.1:8080/")).outcome is Outcome.BLOCKED
 
 
-async def test_deliveries_go_through_the_proxy_of_the_settings(
+async def test_deliveries_go_through_the_configured_proxy(
     tmp_path: Path, hookgw_clock: MockClock, hookgw_receiver: Receiver
 ) -> None:
     async with open_proxy(http_proxy, reaches=hookgw_receiver.port, credentials="ann:hunter2") as proxy:
@@ -115,7 +115,7 @@ async def test_a_proxy_that_does_not_connect_makes_the_receiver_unreachable(
         ),
     ],
 )
-async def test_who_sets_a_url_that_is_refused_now_is_warned(
+async def test_setting_a_refused_url_gives_a_warning(
     tmp_path: Path, hookgw_clock: MockClock, url: str, warning: str
 ) -> None:
     async with open_kit(tmp_path, settings={"delivery": {"refused_ports": [8081]}}) as kit:
@@ -126,7 +126,7 @@ async def test_who_sets_a_url_that_is_refused_now_is_warned(
 
 
 async def resolving(**addresses: str) -> OutboundHttp:
-    """What leaves a gateway for which the names have these addresses."""
+    """Make the outbound HTTP of a gateway for which names have these addresses."""
 
     def getaddrinfo(host: str, port: int, **_: Any) -> Any:
         if host not in addresses:
@@ -141,7 +141,7 @@ def registered(url: str, *, enabled: bool = True) -> Registration:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("http://inside/hook", ["url: The host inside is blocked. Port 80 of 192.168.1.7 "]),
         ("https://outside/hook", []),
@@ -149,15 +149,13 @@ def registered(url: str, *, enabled: bool = True) -> Registration:
         ("https://8.8.8.8/hook", []),
     ],
 )
-async def test_a_name_is_looked_up_for_the_warning(url: str, told: list[str]) -> None:
-    egress = await resolving(inside="192.168.1.7", outside="8.8.8.8")
-    warnings = await egress.warnings(registered(url))
-    assert [warning[: len(start)] for warning, start in zip(warnings, told, strict=True)] == told
+async def test_warnings_look_names_up(url: str, expected: list[str]) -> None:
+    outbound = await resolving(inside="192.168.1.7", outside="8.8.8.8")
+    warnings = await outbound.warnings(registered(url))
+    assert [warning[: len(start)] for warning, start in zip(warnings, expected, strict=True)] == expected
 
 
-async def test_a_url_of_the_configuration_that_is_refused_is_logged(
-    tmp_path: Path, hookgw_clock: MockClock
-) -> None:
+async def test_a_refused_url_in_the_configuration_is_logged(tmp_path: Path, hookgw_clock: MockClock) -> None:
     settings = {
         "global_webhooks": [
             {"label": "crm", "url": "http://user:hunter2@10.1.2.3/"},
@@ -168,19 +166,19 @@ async def test_a_url_of_the_configuration_that_is_refused_is_logged(
     with capture_logs() as logs:
         async with open_kit(tmp_path, settings=settings) as kit:
             await kit.settled()
-    told = {log["registration"]: log["reason"] for log in logs if "is refused" in log["event"]}
-    assert told.keys() == {"crm", "operations"}
-    assert 'delivery.allow_networks: ["10.1.2.3/32"]' in told["crm"]
+    expected = {log["registration"]: log["reason"] for log in logs if "is refused" in log["event"]}
+    assert expected.keys() == {"crm", "operations"}
+    assert 'delivery.allow_networks: ["10.1.2.3/32"]' in expected["crm"]
     assert "hunter2" not in str(logs)
 
 
-async def test_a_disabled_registration_warns_of_nothing() -> None:
-    egress = await resolving()
-    assert await egress.warnings(registered("vazio", enabled=False)) == []
-    assert await egress.warnings(registered("http://10.1.2.3/", enabled=False)) == []
+async def test_a_disabled_registration_has_no_warnings() -> None:
+    outbound = await resolving()
+    assert await outbound.warnings(registered("vazio", enabled=False)) == []
+    assert await outbound.warnings(registered("http://10.1.2.3/", enabled=False)) == []
 
 
-async def test_a_name_that_nobody_answers_for_holds_a_set_up_no_longer_than_that(
+async def test_looking_up_a_name_for_warnings_has_a_timeout(
     mock_clock: MockClock,
 ) -> None:
     async def silent(*_: Any, **__: Any) -> Any:
@@ -189,17 +187,17 @@ async def test_a_name_that_nobody_answers_for_holds_a_set_up_no_longer_than_that
 
     async def warn() -> None:
         assert await OutboundHttp(DeliverySettings(), silent).warnings(registered("http://slow/")) == []
-        assert trio.current_time() == CHECK_PATIENCE
+        assert trio.current_time() == CHECK_TIMEOUT
 
     asked = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(warn)
         await asked.wait()
-        mock_clock.jump(CHECK_PATIENCE)
+        mock_clock.jump(CHECK_TIMEOUT)
 
 
 class Client:
-    """A plugin that takes the gateway's client wherever it can get at it."""
+    """A plugin that takes the gateway's client from every place that offers it."""
 
     name = "client"
 
@@ -229,7 +227,7 @@ class Client:
         raise NotImplementedError
 
 
-async def test_plugins_reach_out_through_the_guard_from_wherever_they_run(
+async def test_requests_of_plugins_pass_the_guard(
     tmp_path: Path, hookgw_clock: MockClock, hookgw_receiver: Receiver
 ) -> None:
     plugin = Client()

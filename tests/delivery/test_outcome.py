@@ -41,9 +41,7 @@ def test_a_delivery_has_no_error() -> None:
         (599, None, ["599"]),
     ],
 )
-def test_the_error_says_what_the_receiver_answered(
-    status: int, location: str | None, parts: list[str]
-) -> None:
+def test_the_error_names_the_status(status: int, location: str | None, parts: list[str]) -> None:
     error = describe_status(status, location)
     assert error is not None
     assert all(part in error for part in parts)

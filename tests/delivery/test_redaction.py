@@ -29,13 +29,13 @@ def test_user_and_password_are_secret_in_every_spelling() -> None:
     }
 
 
-def test_what_is_short_is_not_looked_for() -> None:
+def test_short_values_are_not_secrets() -> None:
     assert sent(authorization="12345", accept="a b c") == ()
     assert sent("https://a:b@receiver.test/") == ()
 
 
 @pytest.mark.parametrize(
-    ("answer", "kept"),
+    ("body", "kept"),
     [
         (b"ok", b"ok"),
         (b'{"auth": "Bearer planted-token"}', b'{"auth": "********"}'),
@@ -43,5 +43,5 @@ def test_what_is_short_is_not_looked_for() -> None:
         (b"\xff planted-token", b"\xff ********"),
     ],
 )
-def test_what_an_answer_repeats_is_masked(answer: bytes, kept: bytes) -> None:
-    assert redact(answer, sent(authorization="Bearer planted-token")) == kept
+def test_secrets_in_a_response_are_masked(body: bytes, kept: bytes) -> None:
+    assert redact(body, sent(authorization="Bearer planted-token")) == kept

@@ -1,4 +1,4 @@
-"""The courier against a real receiver, with plugins that are small objects."""
+"""The sender against a real receiver, with small objects as plugins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n"
 
 
 class NoPlugins:
-    """Hooks that nobody implements; tests override what they need."""
+    """Hooks without plugins; tests override the ones they need."""
 
     implemented: frozenset[str] = frozenset()
 
@@ -45,7 +45,7 @@ class NoPlugins:
         raise AssertionError("nobody implements it")
 
 
-def courier_with(hooks: NoPlugins) -> DeliverySender:
+def sender_with(hooks: NoPlugins) -> DeliverySender:
     return DeliverySender(hooks, Clock(), server_url="https://gateway.example", kept_answer=16)
 
 
@@ -71,8 +71,8 @@ async def send(
     timeout: float = 5,  # noqa: ASYNC109
     networks: tuple[str, ...] = (),
 ) -> AttemptResult:
-    courier = courier_with(hooks or NoPlugins())
-    body = await courier.render_body(event, registration)
+    sender = sender_with(hooks or NoPlugins())
+    body = await sender.render_body(event, registration)
     assert body is not None
     delivery = Delivery(
         seq=1,
@@ -83,9 +83,9 @@ async def send(
         position=1,
         queued_at=0.0,
     )
-    async with transport(*networks) as wire:
-        return await courier.send(
-            delivery, body, template_for(registration), wire, number=number, timeout=timeout
+    async with transport(*networks) as lane:
+        return await sender.send(
+            delivery, body, template_for(registration), lane, number=number, timeout=timeout
         )
 
 
@@ -125,14 +125,14 @@ async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver
 
 async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) -> None:
     registration = registration_for(hookgw_receiver.url + "hook/?a=1", by_events=True)
-    route = template_for(registration)
-    assert route.head("SEND_MESSAGE")[0].path == "/hook/send-message?a=1"
-    assert route.head("SEND_MESSAGE") is route.head("SEND_MESSAGE")
+    template = template_for(registration)
+    assert template.head("SEND_MESSAGE")[0].path == "/hook/send-message?a=1"
+    assert template.head("SEND_MESSAGE") is template.head("SEND_MESSAGE")
     await send(registration)
     assert hookgw_receiver.requests[0].target == "/hook/messages-upsert?a=1"
 
 
-async def test_the_start_of_the_answer_is_kept(hookgw_receiver: Receiver) -> None:
+async def test_the_start_of_the_response_is_kept(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(500, body=b"\xff" + b"x" * 100)
     sent = await send(registration_for(hookgw_receiver.url))
     assert sent.attempt.answer == "�" + "x" * 15
@@ -147,18 +147,18 @@ async def test_a_redirect_is_a_failure_that_says_where_it_pointed(hookgw_receive
     assert "https://elsewhere.example/" in (sent.attempt.error or "")
 
 
-async def test_retry_after_is_told(hookgw_receiver: Receiver) -> None:
+async def test_retry_after_is_reported(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(429, headers={"retry-after": "30"})
     sent = await send(registration_for(hookgw_receiver.url))
     assert (sent.attempt.outcome, sent.retry_after) == (Outcome.UNREACHABLE, 30.0)
 
 
-async def test_a_delivery_asks_for_no_wait(hookgw_receiver: Receiver) -> None:
+async def test_a_delivery_ignores_retry_after(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = answer(200, headers={"retry-after": "30"})
     assert (await send(registration_for(hookgw_receiver.url))).retry_after is None
 
 
-async def test_nobody_there_is_unreachable(hookgw_receiver: Receiver) -> None:
+async def test_a_refused_connection_is_unreachable(hookgw_receiver: Receiver) -> None:
     url = hookgw_receiver.url
     await hookgw_receiver.stop_listening()
     sent = await send(registration_for(url))
@@ -166,7 +166,7 @@ async def test_nobody_there_is_unreachable(hookgw_receiver: Receiver) -> None:
     assert sent.attempt.error
 
 
-async def test_no_answer_in_time_is_unreachable(hookgw_receiver: Receiver) -> None:
+async def test_a_timeout_is_unreachable(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = hang()
     sent = await send(registration_for(hookgw_receiver.url), timeout=0.05)
     assert sent.attempt.outcome is Outcome.UNREACHABLE
@@ -231,13 +231,13 @@ async def test_a_plugin_that_fails_to_prepare_is_a_failed_attempt(hookgw_receive
     assert hookgw_receiver.requests == []
 
 
-async def test_a_filter_drops_and_a_failing_one_is_told() -> None:
+async def test_a_filter_drops_events_and_a_failing_filter_is_recorded() -> None:
     class Drops(NoPlugins):
         async def filter(self, event: Event, registration: Registration) -> bool:
             return False
 
-    assert await courier_with(Drops()).render_body(EVENT, registration_for("http://a/")) is None
-    attempt = courier_with(NoPlugins()).failed(2, PluginFailed("f", "hookgw_filter", "boom"))
+    assert await sender_with(Drops()).render_body(EVENT, registration_for("http://a/")) is None
+    attempt = sender_with(NoPlugins()).failed(2, PluginFailed("f", "hookgw_filter", "boom"))
     assert isinstance(attempt, Attempt)
     assert (attempt.number, attempt.outcome, attempt.status) == (2, Outcome.FAILED, None)
     assert "hookgw_filter" in (attempt.error or "")
@@ -246,29 +246,31 @@ async def test_a_filter_drops_and_a_failing_one_is_told() -> None:
 async def test_cancelling_leaves_no_connection(hookgw_receiver: Receiver) -> None:
     hookgw_receiver.default = hang()
     registration = registration_for(hookgw_receiver.url)
-    courier = courier_with(NoPlugins())
+    sender = sender_with(NoPlugins())
     delivery = Delivery(
         seq=1, event=EVENT, registration="reg_1", lane="", accepted_at=0.0, position=1, queued_at=0.0
     )
-    async with transport() as wire, trio.open_nursery() as nursery:
+    async with transport() as lane, trio.open_nursery() as nursery:
 
         async def attempt() -> None:
-            await courier.send(delivery, b"{}", template_for(registration), wire, number=1, timeout=60)
+            await sender.send(delivery, b"{}", template_for(registration), lane, number=1, timeout=60)
 
         nursery.start_soon(attempt)
         await hookgw_receiver.wait_for(1)
         nursery.cancel_scope.cancel()
-    assert not wire.connected
+    assert not lane.connected
 
 
 @pytest.mark.parametrize("name", ["Webhook-Id", "webhook-signature"])
-async def test_own_headers_never_replace_the_signature(hookgw_receiver: Receiver, name: str) -> None:
+async def test_headers_of_a_registration_never_replace_the_signature(
+    hookgw_receiver: Receiver, name: str
+) -> None:
     registration = registration_for(hookgw_receiver.url, headers={name: "forged"})
     await send(registration)
     hookgw_receiver.verify(hookgw_receiver.requests[0], registration.secrets[0].value)
 
 
-async def test_what_the_receiver_repeats_of_the_secrets_is_not_kept(hookgw_receiver: Receiver) -> None:
+async def test_secrets_that_the_receiver_repeats_are_not_kept(hookgw_receiver: Receiver) -> None:
     url = hookgw_receiver.url.replace("://", "://annabel:password-in-url@")
     registration = registration_for(url, headers={"authorization": "Bearer planted-token"})
     echo = b"x planted-token password-in-url"

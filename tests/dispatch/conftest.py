@@ -11,5 +11,5 @@ from tests.dispatch.sockets import idle_connection
 @pytest.fixture
 def connection() -> Iterator[IdleConnection]:
     """An open connection on which nothing is sent."""
-    with idle_connection() as (mine, _):
-        yield mine
+    with idle_connection() as (ours, _):
+        yield ours

@@ -1,147 +1,253 @@
-"""The surroundings of a lane, small and in memory."""
+"""What surrounds a lane, small and in memory."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, cast
 
+import msgspec
 import trio
 
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.connection import IdleConnection
+from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate
+from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.services import LaneServices
 from hookgw.models.clock import Clock, virtual_clock
-from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Page, Settlement
+from hookgw.models.deliveries import (
+    Attempt,
+    Delivery,
+    DeliveryState,
+    LaneState,
+    Outcome,
+    Page,
+    Position,
+    Settlement,
+)
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.events import Event
+from hookgw.models.lanes import registration_of
 from hookgw.models.registrations import Registration
+from hookgw.store import Append, LaneBacklog
+from hookgw.store.protocol import StoreListener
 
 URL = "http://127.0.0.1:9/hook"
+NEW_URL = "http://127.0.0.2:9/hook"
+LANE = "reg_1:0"
+OTHER_LANE = "reg_2:0"
+BEGAN = 1_700_000_000.0
 
 
-class FakeStore:
-    """Pending deliveries and what was settled, with a commit that is immediate."""
+class FakeOutbox:
+    """Pending deliveries, as they are on disk: readers get copies.
+
+    Attributes:
+        pending: by sequence number.
+        settlements: all that were requested.
+        reads: the arguments of each page that was read: lane and position.
+        page_limit: the most deliveries in a page.
+        may_read, may_settle: reads, and attempts, wait until these are set.
+        refusals: so many of the next reads fail.
+        writes_late: settlements are written by the next other write, or by :meth:`flush`.
+    """
 
     def __init__(self) -> None:
         self.pending: dict[int, Delivery] = {}
         self.settlements: list[Settlement] = []
-        self.pages: list[tuple[str, int]] = []
+        self.reads: list[tuple[str, Position]] = []
         self.page_limit = 1_000_000
-        self.reads = trio.Event()
-        self.reads.set()
-        self.room = trio.Event()
-        self.room.set()
-        self.unreadable = 0
-        self._seq = 0
+        self.may_read, self.may_settle = trio.Event(), trio.Event()
+        self.may_read.set()
+        self.may_settle.set()
+        self.refusals = 0
+        self.writes_late = False
+        self._unwritten: list[Settlement] = []
+        self._listener: StoreListener | None = None
+        self._numbers = 0
+        self._positions = 0
 
-    def _fail_if_unreadable(self) -> None:
-        if self.unreadable:
-            self.unreadable -= 1
-            raise StorageUnavailable("The disk cannot be read.")
+    def add(self, count: int = 1, *, lane: str = LANE, instance: str = "shop") -> list[Delivery]:
+        """Append deliveries and return them as the dispatcher gets them."""
+        return [self._add(lane, instance) for _ in range(count)]
 
-    def append(self, count: int = 1, *, registration: str = "reg_1", lane: str = URL) -> list[Delivery]:
-        return [self._append(registration, lane) for _ in range(count)]
-
-    def _append(self, registration: str, lane: str) -> Delivery:
-        self._seq += 1
-        event = Event(
-            id=f"e{self._seq}", kind="MESSAGES_UPSERT", instance="shop", data_json=b"{}", time=1_700_000_000.0
+    def _add(self, lane: str, instance: str, event: Event | None = None) -> Delivery:
+        self._write()
+        self._numbers += 1
+        self._positions += 1
+        event = event or Event(
+            id=f"e{self._numbers}", kind="MESSAGES_UPSERT", instance=instance, data_json=b"{}", time=BEGAN
         )
         delivery = Delivery(
-            seq=self._seq,
+            seq=self._numbers,
             event=event,
-            registration=registration,
+            registration=registration_of(lane),
             lane=lane,
-            accepted_at=1_700_000_000.0,
-            position=self._seq,
-            queued_at=1_700_000_000.0,
+            accepted_at=BEGAN,
+            position=self._positions,
+            queued_at=BEGAN,
         )
-        self.pending[self._seq] = delivery
-        return delivery
+        self.pending[delivery.seq] = delivery
+        return msgspec.structs.replace(delivery)
 
     def requeue(self, delivery: Delivery) -> Delivery:
-        """Put a finished delivery at the end of its lane."""
-        self._seq += 1
-        delivery.position = self._seq
-        self.pending[delivery.seq] = delivery
-        return delivery
+        """Make a finished delivery pending again, at the end of its lane."""
+        self._write()
+        self._positions += 1
+        again = msgspec.structs.replace(
+            delivery, position=self._positions, failures=0, next_at=0.0, queued_at=delivery.queued_at
+        )
+        self.pending[again.seq] = again
+        return again
 
-    async def page(self, lane: str, after: int, limit: int) -> Page:
-        self._fail_if_unreadable()
-        self.pages.append((lane, after))
+    def make_due(self, registration: str) -> None:
+        """Do what ``put_registration(due=True)`` does to what is pending."""
+        self._write()
+        for delivery in self.pending.values():
+            if delivery.registration == registration:
+                delivery.next_at = 0.0
+
+    # The Protocol.
+
+    async def append(self, appends: Sequence[Append]) -> list[bool]:
+        await trio.lowlevel.checkpoint()
+        added = [
+            self._add(lane, append.event.instance, append.event)
+            for append in appends
+            for _, lane in append.targets
+        ]
+        if self._listener is not None:
+            self._listener.appended(added)
+        return [True] * len(appends)
+
+    async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
+        self._refuse()
+        self.reads.append((lane, after))
         found = sorted(
             (d for d in self.pending.values() if d.lane == lane and d.position > after),
             key=lambda delivery: delivery.position,
         )
-        await self.reads.wait()
         limit = min(limit, self.page_limit)
-        return Page(found[:limit], more=len(found) > limit)
+        page = Page([msgspec.structs.replace(delivery) for delivery in found[:limit]], len(found) > limit)
+        await self.may_read.wait()
+        return page
 
     def settle_nowait(self, settlement: Settlement) -> None:
         self.settlements.append(settlement)
-        delivery = self.pending[settlement.seq]
-        if settlement.state is not DeliveryState.PENDING:
-            del self.pending[settlement.seq]
-        else:
-            delivery.attempts = settlement.attempt.number if settlement.attempt else delivery.attempts
+        self._unwritten.append(settlement)
+        if not self.writes_late:
+            self._write()
 
-    async def settle_capacity(self) -> None:
-        await self.room.wait()
+    def _write(self) -> None:
+        for settlement in self._unwritten:
+            delivery = self.pending.get(settlement.seq)
+            if delivery is None:
+                continue
+            if settlement.state is not DeliveryState.PENDING:
+                del self.pending[settlement.seq]
+                continue
+            assert settlement.attempt is not None
+            delivery.attempts = settlement.attempt.number
+            delivery.failures, delivery.next_at = settlement.failures, settlement.next_at
+            delivery.body = settlement.body if delivery.body is None else delivery.body
+        self._unwritten.clear()
+
+    async def wait_settle_capacity(self) -> None:
+        if not self.may_settle.is_set():  # no checkpoint while there is room
+            await self.may_settle.wait()
 
     async def flush(self) -> None:
         await trio.lowlevel.checkpoint()
+        self._write()
+
+    async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
+        self._refuse()
+        counts = Counter(d.lane for d in self.pending.values() if registration in (None, d.registration))
+        return [LaneBacklog(lane, count, BEGAN) for lane, count in counts.items()]
+
+    async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
+        counts = Counter(d.registration for d in self.pending.values())
+        return {registration: (count, 2 * count) for registration, count in counts.items()}
 
     async def count_pending(self, lane: str) -> int:
-        self._fail_if_unreadable()
+        self._refuse()
         return sum(delivery.lane == lane for delivery in self.pending.values())
 
+    def subscribe(self, listener: StoreListener) -> None:
+        self._listener = listener
 
-class FakeCourier:
-    """Answers attempts from a script, by event id; delivers where the script says nothing."""
+    def _refuse(self) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise StorageUnavailable("The disk cannot be read.")
+
+
+class Request(NamedTuple):
+    """One request that was sent: when, by the steady clock, and what with."""
+
+    event: str
+    number: int
+    at: float
+    lane: str
+    registration: Registration
+    body: bytes
+    timeout: float
+
+
+class FakeSender:
+    """Answers attempts from a script, by event id; delivers what the script does not name.
+
+    Attributes:
+        script: the answers that are still to come, by event id.
+        filtered: ids of the events that a plugin drops.
+        takes: how long an attempt takes.
+        refuses: requests to these URLs are answered so, whatever the event.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.script: dict[str, list[AttemptResult | Outcome | PluginFailed]] = defaultdict(list)
-        self.drops: set[str] = set()
-        self.sent: list[tuple[str, int, float]] = []
-        self.bodies: list[bytes] = []
-        self.urls: list[str] = []
+        self.refuses: dict[str, Outcome] = {}
+        self.filtered: set[str] = set()
         self.takes = 0.0
-        self.on_the_wire = 0
-        self.most_on_the_wire = 0
+        self.requests: list[Request] = []
+        self.in_flight = 0
+        self.most_in_flight = 0
 
     async def render_body(self, event: Event, registration: Registration) -> bytes | None:
         await trio.lowlevel.checkpoint()
         script = self.script[event.id]
         if script and isinstance(script[0], PluginFailed):
-            failure = script.pop(0)
-            assert isinstance(failure, PluginFailed)
-            raise failure
-        return None if event.id in self.drops else f"body of {event.id}".encode()
+            raise cast("PluginFailed", script.pop(0))
+        if event.id in self.filtered:
+            return None
+        return f"{event.id} to {registration.address}".encode()
 
     async def send(
         self,
         delivery: Delivery,
         body: bytes,
-        route: RequestTemplate,
-        transport: object,
+        template: RequestTemplate,
+        transport: LaneTransport,
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
     ) -> AttemptResult:
-        self.sent.append((delivery.event.id, number, self._clock.steady()))
-        self.bodies.append(body)
-        self.urls.append(route.registration.url)
-        self.on_the_wire += 1
-        self.most_on_the_wire = max(self.most_on_the_wire, self.on_the_wire)
+        event, registration = delivery.event.id, template.registration
+        self.requests.append(
+            Request(event, number, self._clock.steady(), delivery.lane, registration, body, timeout)
+        )
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
             await trio.sleep(self.takes)
         finally:
-            self.on_the_wire -= 1
-        script = self.script[delivery.event.id]
-        answer = script.pop(0) if script else Outcome.DELIVERED
+            self.in_flight -= 1
+        script = self.script[event]
+        default = self.refuses.get(registration.url, Outcome.DELIVERED)
+        answer = script.pop(0) if script else default
         assert not isinstance(answer, PluginFailed)
         return AttemptResult(self._attempt(number, answer)) if isinstance(answer, Outcome) else answer
 
@@ -149,78 +255,125 @@ class FakeCourier:
         return self._attempt(number, Outcome.FAILED)
 
     def _attempt(self, number: int, outcome: Outcome) -> Attempt:
-        return Attempt(number=number, at=self._clock.wall(), duration=0.0, outcome=outcome)
+        error = None if outcome is Outcome.DELIVERED else f"It was {outcome}."
+        return Attempt(number=number, at=self._clock.wall(), duration=0.0, outcome=outcome, error=error)
 
     @property
     def order(self) -> list[str]:
-        return [event_id for event_id, _, _ in self.sent]
+        """The events of all requests, in the order of sending."""
+        return [request.event for request in self.requests]
+
+    @property
+    def times(self) -> list[float]:
+        """When each request was sent, in seconds from the first."""
+        return [round(request.at - self.requests[0].at, 3) for request in self.requests]
 
 
-class FakeKeeper:
-    """Knows registrations and writes down what it is told."""
+class FakeMonitor:
+    """Writes down what lanes report. A registration that is gone is removed.
 
-    def __init__(self, *registrations: Registration) -> None:
-        self.registrations = {r.id: r for r in registrations}
-        self.attempts: list[Attempt] = []
+    Attributes:
+        attempts: every attempt, with the registration that it was made for.
+        finals: event id, state and reason of each finished delivery.
+        states: what ``lane_changed`` reported.
+        gone_ids: registrations that answered 410.
+    """
+
+    def __init__(self, registrations: dict[str, Registration]) -> None:
+        self._registrations = registrations
+        self.attempts: list[tuple[Attempt, Registration]] = []
         self.finals: list[tuple[str, DeliveryState, str | None]] = []
         self.states: list[LaneState] = []
-        self.disabled: list[str] = []
-
-    def registration(self, registration_id: str) -> Registration | None:
-        return self.registrations.get(registration_id)
+        self.gone_ids: list[str] = []
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
-        self.attempts.append(attempt)
+        self.attempts.append((attempt, registration))
 
     async def finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
     ) -> None:
         self.finals.append((delivery.event.id, settlement.state, settlement.reason))
 
-    async def disable(self, registration: Registration, reason: str) -> None:
-        self.disabled.append(registration.id)
-        del self.registrations[registration.id]
+    async def gone(self, registration: Registration) -> None:
+        self.gone_ids.append(registration.id)
+        del self._registrations[registration.id]
 
     async def lane_changed(self, lane: str, state: LaneState) -> None:
         self.states.append(state)
 
 
 class FakeTransport:
-    """A connection that only knows whether it was closed."""
+    """A connection of which only its end is of interest.
 
-    closed = False
-    idle: IdleConnection | None = None
+    Attributes:
+        closed: how often it was closed.
+        idle: the open connection, if there is one.
+    """
+
+    def __init__(self) -> None:
+        self.closed = 0
+        self.idle: IdleConnection | None = None
 
     def close_nowait(self) -> None:
-        self.closed = True
+        self.closed += 1
+        if self.idle is not None:
+            self.idle.close_nowait()
+            self.idle = None
 
-    def give_away(self) -> IdleConnection | None:
+    def release_connection(self) -> IdleConnection | None:
         idle, self.idle = self.idle, None
         return idle
 
-    def take_over(self, idle: IdleConnection) -> None:
+    def adopt_connection(self, idle: IdleConnection) -> None:
         self.idle = idle
 
 
 class World:
-    """A store, a courier and a keeper round lanes, on a clock that follows Trio's."""
+    """An outbox, a sender and a monitor around lanes, on a clock that follows Trio's."""
 
-    def __init__(self, *, registrations: Sequence[Registration] = (), **settings: Any) -> None:
+    def __init__(self, *registrations: Registration, **settings: Any) -> None:
         self.clock = virtual_clock()
-        self.store = FakeStore()
-        self.courier = FakeCourier(self.clock)
-        self.keeper = FakeKeeper(*(registrations or [registration()]))
-        self.services = LaneServices(
-            store=self.store,
-            keeper=self.keeper,
-            courier=self.courier,
+        self.registrations = {r.id: r for r in registrations or (registration(), registration("reg_2"))}
+        self.outbox = FakeOutbox()
+        self.sender = FakeSender(self.clock)
+        self.monitor = FakeMonitor(self.registrations)
+        self.transports: list[FakeTransport] = []
+        self.settings = DeliverySettings(jitter=0.0, **settings)
+
+    @property
+    def services(self) -> LaneServices:
+        return LaneServices(
+            outbox=self.outbox,
+            registration=self.registrations.get,
+            sender=self.sender,
+            monitor=self.monitor,
             clock=self.clock,
-            settings=DeliverySettings(jitter=0.0, **settings),
+            settings=self.settings,
         )
+
+    def transport(self) -> LaneTransport:
+        self.transports.append(FakeTransport())
+        return cast("LaneTransport", self.transports[-1])
+
+    def change(self, registration_id: str = "reg_1", **changes: Any) -> None:
+        """Change a registration in memory, as it is once the change is on disk."""
+        changed = msgspec.structs.replace(self.registrations[registration_id], **changes)
+        self.registrations[registration_id] = changed
+
+    @asynccontextmanager
+    async def dispatcher(self, backlog: Iterable[tuple[str, int]] = ()) -> AsyncIterator[Dispatcher]:
+        """Run a dispatcher for the length of a block."""
+        dispatcher = Dispatcher(self.transport, self.settings)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(dispatcher.run, self.services, backlog)
+            yield dispatcher
+            nursery.cancel_scope.cancel()
 
     @property
     def settled(self) -> list[tuple[int, DeliveryState]]:
-        return [(s.seq, s.state) for s in self.store.settlements if s.state is not DeliveryState.PENDING]
+        """The deliveries that are finished, in the order of their settlements."""
+        finished = (s for s in self.outbox.settlements if s.state is not DeliveryState.PENDING)
+        return [(s.seq, s.state) for s in finished]
 
 
 def registration(name: str = "reg_1", url: str = URL, **more: Any) -> Registration:

@@ -12,14 +12,14 @@ from hookgw.delivery.http.stream import PlainStream
 
 @contextmanager
 def idle_connection() -> Iterator[tuple[IdleConnection, socket.socket]]:
-    """A connection, and the receiver's end of it."""
-    mine, theirs = socket.socketpair()
-    with mine, theirs:
-        yield IdleConnection(PlainStream(mine), ("http", "127.0.0.1", 9)), theirs
+    """Open a connection; the second socket is the receiver's end of it."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield IdleConnection(PlainStream(ours), ("http", "127.0.0.1", 9)), theirs
 
 
 def is_closed(connection: IdleConnection) -> bool:
-    """Whether somebody closed it."""
-    wire = connection.wire
-    assert isinstance(wire, PlainStream)
-    return wire._sock.fileno() < 0
+    """Return whether the gateway closed its end of a connection."""
+    stream = connection.stream
+    assert isinstance(stream, PlainStream)
+    return stream._sock.fileno() < 0

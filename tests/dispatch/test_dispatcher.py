@@ -1,277 +1,542 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import cast
-
 import pytest
 import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.http.connection import IdleConnection
-from hookgw.delivery.http.transport import LaneTransport
-from hookgw.dispatch.dispatcher import REST_AFTER, Dispatcher
+from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
-from tests.dispatch.fakes import URL, FakeTransport, World, registration
+from hookgw.models.registrations import Ordering, Registration
+from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
 from tests.dispatch.sockets import is_closed
 
-OTHER = "http://127.0.0.1:9/other"
-
-
-@asynccontextmanager
-async def running(
-    world: World, backlog: Iterable[tuple[str, int]] = (), *, made: list[FakeTransport] | None = None
-) -> AsyncIterator[Dispatcher]:
-    """A dispatcher at work; ``made`` gets the transports that it makes."""
-    transports = [] if made is None else made
-
-    def transport() -> LaneTransport:
-        transports.append(FakeTransport())
-        return cast("LaneTransport", transports[-1])
-
-    dispatcher = Dispatcher(world.services, transport)
-    async with trio.open_nursery() as nursery:
-        await nursery.start(dispatcher.run, backlog)
-        yield dispatcher
-        nursery.cancel_scope.cancel()
+# Starting, parking and ending lanes.
 
 
 async def test_starts_lanes_from_the_backlog(autojump_clock: MockClock) -> None:
     world = World()
-    world.store.append(2)
-    world.store.append(1, lane=OTHER)
-    async with running(world, [(URL, 2), (OTHER, 1)]) as dispatcher:
+    world.outbox.add(2)
+    world.outbox.add(1, lane=OTHER_LANE)
+    async with world.dispatcher([(LANE, 2), (OTHER_LANE, 1)]) as dispatcher:
         assert dispatcher.is_running
-        assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {URL: 2, OTHER: 1}
+        assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {LANE: 2, OTHER_LANE: 1}
         await trio.sleep(1)
-    assert sorted(world.courier.order) == ["e1", "e2", "e3"]
+    assert sorted(world.sender.order) == ["e1", "e2", "e3"]
     assert not dispatcher.is_running
+
+
+async def test_start_starts_only_lanes_that_do_not_run(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        world.outbox.add(1, lane=OTHER_LANE)
+        dispatcher.start([(LANE, 1), (OTHER_LANE, 1)])
+        assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {LANE: 1, OTHER_LANE: 1}
+        await trio.sleep(1)
+    assert sorted(world.sender.order) == ["e1", "e2"]
+
+
+async def test_start_wakes_a_parked_lane(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(2 * PARK_AFTER)
+        world.outbox.add(1)
+        dispatcher.start([(LANE, 1)])
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2"]
 
 
 async def test_a_lane_starts_with_its_first_delivery_and_ends_when_idle(autojump_clock: MockClock) -> None:
     world = World(lane_idle=60.0)
-    async with running(world) as dispatcher:
-        dispatcher.dispatch(world.store.append(2))
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(2))
         await trio.sleep(1)
-        assert [lane.lane for lane in dispatcher.lanes()] == [URL]
+        assert [lane.lane for lane in dispatcher.lanes()] == [LANE]
         await trio.sleep(60)
-        assert dispatcher.lanes() == []
-        assert world.keeper.states == [LaneState.IDLE]
-        dispatcher.dispatch(world.store.append(1))
+        assert dispatcher.lanes() == dispatcher.lanes("reg_1") == []
+        assert world.monitor.states == [LaneState.IDLE]
+        dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
-    assert world.courier.order == ["e1", "e2", "e3"]
+    assert world.sender.order == ["e1", "e2", "e3"]
 
 
-async def test_a_lane_at_rest_is_shown_as_it_was(autojump_clock: MockClock) -> None:
+async def test_lanes_of_a_registration(autojump_clock: MockClock) -> None:
+    world = World(registration(url="http://user:secret@a/hook", ordering=Ordering.INSTANCE, concurrency=4))
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:shop"))
+        await trio.sleep(2 * PARK_AFTER)
+        dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:bank"))
+        dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+        shown = [(lane.lane, lane.partition, lane.url) for lane in dispatcher.lanes("reg_1")]
+        assert shown == [
+            ("reg_1:0:bank", "bank", "http://a/hook"),
+            ("reg_1:0:shop", "shop", "http://a/hook"),
+        ]
+        [other] = dispatcher.lanes("reg_2")
+        assert (other.lane, other.partition, other.url) == (OTHER_LANE, None, None)
+        assert dispatcher.lanes("reg_3") == []
+        assert len(dispatcher.lanes()) == 3
+
+
+async def test_a_parked_lane_is_shown_as_it_was(autojump_clock: MockClock) -> None:
     world = World()
-    world.courier.script["e2"] = [Outcome.REJECTED]
-    async with running(world) as dispatcher:
-        dispatcher.dispatch(world.store.append(2))
-        await trio.sleep(REST_AFTER / 2)
+    world.sender.script["e2"] = [Outcome.REJECTED]
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(2))
+        await trio.sleep(PARK_AFTER / 2)
         [idle] = dispatcher.lanes()
-        await trio.sleep(REST_AFTER)
-        assert dispatcher.lanes() == dispatcher.lanes([URL, OTHER]) == [idle]
-        assert (idle.state, idle.last_outcome) == (LaneState.IDLE, Outcome.REJECTED)
-        assert world.keeper.states == []
+        await trio.sleep(PARK_AFTER)
+        assert dispatcher.lanes() == dispatcher.lanes("reg_1") == [idle]
+        assert (idle.state, idle.last_outcome, idle.url) == (LaneState.IDLE, Outcome.REJECTED, URL)
+        assert world.monitor.states == []
 
 
-async def test_a_lane_comes_back_from_its_rest_with_its_connection(
+async def test_a_parked_lane_whose_registration_was_deleted_has_no_url(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(2 * PARK_AFTER)
+        world.registrations.clear()
+        [lane] = dispatcher.lanes()
+        assert (lane.registration, lane.url) == ("reg_1", None)
+
+
+async def test_a_parked_lane_starts_again_with_its_connection(
     autojump_clock: MockClock, connection: IdleConnection
 ) -> None:
     world = World()
-    made: list[FakeTransport] = []
-    async with running(world, made=made) as dispatcher:
-        dispatcher.dispatch(world.store.append(1))
-        await trio.sleep(REST_AFTER / 2)
-        made[0].idle = connection
-        await trio.sleep(REST_AFTER)
-        assert made[0].idle is None
-        dispatcher.dispatch(world.store.append(1))
-        assert made[1].idle is connection
-        await trio.sleep(REST_AFTER / 2)
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(PARK_AFTER / 2)
+        world.transports[0].idle = connection
+        await trio.sleep(PARK_AFTER)
+        assert world.transports[0].idle is None
+        dispatcher.dispatch(world.outbox.add(1))
+        assert world.transports[1].idle is connection
+        await trio.sleep(PARK_AFTER / 2)
         assert not is_closed(connection)
-    assert world.courier.order == ["e1", "e2"]
+    assert world.sender.order == ["e1", "e2"]
 
 
-async def test_what_was_settled_before_the_rest_is_not_sent_again_after_it(
+async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_parked(
     autojump_clock: MockClock,
 ) -> None:
     world = World()
-    async with running(world) as dispatcher:
-        first, second = world.store.append(2)
+    async with world.dispatcher() as dispatcher:
+        first, second = world.outbox.add(2)
         dispatcher.dispatch([first, second])
-        await trio.sleep(2 * REST_AFTER)
-        world.store.pending[second.seq] = second  # its outcome is not on disk yet
-        world.store.requeue(first)
-        dispatcher.requeued({URL: 1})
+        await trio.sleep(2 * PARK_AFTER)
+        world.outbox.pending[second.seq] = second  # its settlement is not on disk yet
+        world.outbox.requeue(first)
+        dispatcher.requeued({LANE: 1})
         await trio.sleep(1)
-    assert world.courier.order == ["e1", "e2", "e1"]
-
-
-async def test_a_lane_at_rest_that_is_paused_reads_the_outbox_from_the_start(
-    autojump_clock: MockClock,
-) -> None:
-    world = World()
-    async with running(world) as dispatcher:
-        low, high = world.store.append(2)
-        dispatcher.dispatch([high])
-        await trio.sleep(2 * REST_AFTER)
-        assert world.courier.order == ["e2"]
-        dispatcher.pause([URL])  # what was pending elsewhere has moved to this lane
-        await trio.sleep(1)
-    assert world.courier.order == ["e2", low.event.id]
-
-
-async def test_a_lane_at_rest_has_nothing_under_way_and_nothing_to_resume(autojump_clock: MockClock) -> None:
-    world = World()
-    async with running(world) as dispatcher:
-        dispatcher.dispatch(world.store.append(1))
-        await trio.sleep(2 * REST_AFTER)
-        assert dispatcher.under_way([URL], "reg_1") == []
-        dispatcher.resume([URL])
-        await trio.sleep(1)
-    assert world.courier.order == ["e1"]
+    assert world.sender.order == ["e1", "e2", "e1"]
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_the_end_closes_the_connections_of_lanes_at_rest(
+async def test_the_end_closes_the_connections_of_parked_lanes(
     autojump_clock: MockClock, connection: IdleConnection, cancelled: bool
 ) -> None:
     world = World()
-    made: list[FakeTransport] = []
-    async with running(world, made=made) as dispatcher:
-        dispatcher.dispatch(world.store.append(1))
-        await trio.sleep(REST_AFTER / 2)
-        made[0].idle = connection
-        await trio.sleep(REST_AFTER)
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(PARK_AFTER / 2)
+        world.transports[0].idle = connection
+        await trio.sleep(PARK_AFTER)
         if not cancelled:
             dispatcher.stop()
             await dispatcher.wait_stopped()
-    assert dispatcher.lanes() == []
+    assert dispatcher.lanes() == dispatcher.lanes("reg_1") == []
     assert is_closed(connection)
-    assert world.keeper.states == ([] if cancelled else [LaneState.IDLE])
+    assert world.monitor.states == ([] if cancelled else [LaneState.IDLE])
+
+
+async def test_a_lane_that_stops_is_reported(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(PARK_AFTER / 2)
+        dispatcher.stop()
+        await dispatcher.wait_stopped()
+    assert world.monitor.states == [LaneState.IDLE]
 
 
 async def test_lanes_do_not_wait_for_each_other(autojump_clock: MockClock) -> None:
     world = World()
-    world.courier.takes = 1
-    async with running(world) as dispatcher:
-        dispatcher.dispatch([*world.store.append(2), *world.store.append(2, lane=OTHER)])
+    world.sender.takes = 1
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch([*world.outbox.add(2), *world.outbox.add(2, lane=OTHER_LANE)])
         await trio.sleep(2.5)
-    assert world.courier.most_on_the_wire == 2
+    assert world.sender.most_in_flight == 2
     assert len(world.settled) == 4
 
 
-async def test_what_is_under_way_is_found_by_registration(autojump_clock: MockClock) -> None:
-    world = World(registrations=[registration("reg_1"), registration("reg_2")])
-    world.courier.takes = 10
-    async with running(world) as dispatcher:
-        dispatcher.dispatch(world.store.append(1, registration="reg_2"))
-        await trio.sleep(1)
-        assert dispatcher.under_way([URL, OTHER], "reg_1") == []
-        [(seq, done)] = dispatcher.under_way([URL, OTHER], "reg_2")
-        assert seq == 1
-        assert not done.is_set()
-        await done.wait()
-    assert world.settled == [(1, DeliveryState.DELIVERED)]
+async def test_two_registrations_with_one_url_do_not_hold_each_other_up(autojump_clock: MockClock) -> None:
+    world = World(registration("reg_1", URL), registration("reg_2", URL))
+    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch([*world.outbox.add(2), *world.outbox.add(2, lane=OTHER_LANE)])
+        await trio.sleep(1000)
+    assert world.settled == [(3, DeliveryState.DELIVERED), (4, DeliveryState.DELIVERED)]
+    assert [request.at for request in world.sender.requests if request.lane == OTHER_LANE] == [
+        world.sender.requests[0].at
+    ] * 2
 
 
-async def test_paused_lanes_wait_and_then_read_the_outbox(autojump_clock: MockClock) -> None:
+async def test_requeued_deliveries_wake_a_lane_or_start_it(autojump_clock: MockClock) -> None:
     world = World()
-    go_on = trio.Event()
-    async with running(world) as dispatcher:
-        dispatcher.pause([URL], until=[go_on])
-        world.store.append(1)
+    async with world.dispatcher() as dispatcher:
+        [first] = world.outbox.add(1)
+        dispatcher.dispatch([first])
         await trio.sleep(1)
-        assert world.courier.order == []
-        go_on.set()
+        world.outbox.requeue(first)
+        other = world.outbox.add(2, lane=OTHER_LANE)
+        dispatcher.requeued({LANE: 1, OTHER_LANE: 2})
+        assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {LANE: 1, OTHER_LANE: 2}
         await trio.sleep(1)
-    assert world.courier.order == ["e1"]
-
-
-async def test_resume_wakes_waiting_lanes_and_passes_over_unknown_ones(autojump_clock: MockClock) -> None:
-    world = World()
-    world.courier.script["e1"] = [Outcome.FAILED]
-    async with running(world) as dispatcher:
-        dispatcher.dispatch(world.store.append(1))
-        await trio.sleep(1)
-        assert [lane.state for lane in dispatcher.lanes([URL, OTHER])] == [LaneState.WAITING]
-        dispatcher.resume([URL, OTHER])
-        await trio.sleep(0.1)
-    assert world.courier.order == ["e1", "e1"]
-
-
-async def test_stopping_lets_attempts_end_and_leaves_the_rest_on_disk(autojump_clock: MockClock) -> None:
-    world = World()
-    world.courier.takes = 5
-    async with running(world) as dispatcher:
-        dispatcher.dispatch(world.store.append(3))
-        await trio.sleep(1)
-        dispatcher.stop()
-        assert not dispatcher.is_running
-        dispatcher.dispatch(world.store.append(1, lane=OTHER))
-        with trio.fail_after(10):
-            await dispatcher.wait_stopped()
-    assert world.settled == [(1, DeliveryState.DELIVERED)]
-    assert sorted(world.store.pending) == [2, 3, 4]
+    assert sorted(world.sender.order) == sorted(["e1", "e1", *(d.event.id for d in other)])
 
 
 async def test_a_bug_in_a_lane_ends_the_dispatcher(autojump_clock: MockClock) -> None:
     world = World()
 
-    def bug(registration_id: str) -> None:
+    async def finished(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    world.keeper.registration = bug  # type: ignore[method-assign]
+    world.monitor.finished = finished  # type: ignore[method-assign,assignment]
     with pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
-        async with running(world) as dispatcher:
-            dispatcher.dispatch(world.store.append(1))
+        async with world.dispatcher() as dispatcher:
+            dispatcher.dispatch(world.outbox.add(1))
             await trio.sleep_forever()
-
-
-async def test_a_nudge_wakes_a_lane_or_starts_it(autojump_clock: MockClock) -> None:
-    world = World()
-    async with running(world) as dispatcher:
-        [first] = world.store.append(1)
-        dispatcher.dispatch([first])
-        await trio.sleep(1)
-        world.store.requeue(first)
-        other = world.store.append(2, lane=OTHER)
-        dispatcher.requeued({URL: 1, OTHER: 2})
-        assert {lane.lane: lane.backlog for lane in dispatcher.lanes()} == {URL: 1, OTHER: 2}
-        await trio.sleep(1)
-    assert sorted(world.courier.order) == sorted(["e1", "e1", *(d.event.id for d in other)])
-
-
-async def test_a_nudge_while_stopping_leaves_it_on_disk(autojump_clock: MockClock) -> None:
-    world = World()
-    async with running(world) as dispatcher:
-        dispatcher.stop()
-        world.store.append(1)
-        dispatcher.requeued({URL: 1})
-        await dispatcher.wait_stopped()
-    assert world.courier.order == []
-
-
-async def test_what_is_appended_while_all_ends_by_a_fault_stays_on_disk(autojump_clock: MockClock) -> None:
-    """The store still writes then, and tells of it; that must not add a failure to the one there is."""
-    world = World()
-    async with running(world) as dispatcher:
-        pass
     assert not dispatcher.is_running
-    dispatcher.dispatch(world.store.append(1))
-    dispatcher.requeued({OTHER: 1})
-    assert world.courier.order == []
 
 
-async def test_a_paused_lane_that_is_stopped_waits_for_no_disk(autojump_clock: MockClock) -> None:
+# Attempts in flight, and resuming.
+
+
+async def test_attempts_in_flight_are_found_by_registration(autojump_clock: MockClock) -> None:
     world = World()
-    go_on = trio.Event()
-    world.store.flush = trio.sleep_forever  # type: ignore[method-assign]
-    async with running(world) as dispatcher:
-        dispatcher.pause([URL], until=[go_on])
+    world.sender.takes = 10
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(2, lane=OTHER_LANE))
+        await trio.sleep(1)
+        assert dispatcher.in_flight("reg_1") == []
+        [(seq, ended)] = dispatcher.in_flight("reg_2")
+        assert seq == 1
+        assert not ended.is_set()
+        await ended.wait()
+        assert world.settled == [(1, DeliveryState.DELIVERED)]
+
+
+async def test_a_parked_lane_has_nothing_in_flight_and_nothing_to_resume(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(2 * PARK_AFTER)
+        assert dispatcher.in_flight("reg_1") == []
+        dispatcher.resume("reg_1")
+        await trio.sleep(1)
+    assert world.sender.order == ["e1"]
+
+
+async def test_resume_wakes_the_waiting_lanes_of_one_registration(autojump_clock: MockClock) -> None:
+    world = World()
+    world.sender.script["e1"] = [Outcome.FAILED]
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        assert [lane.state for lane in dispatcher.lanes("reg_1")] == [LaneState.WAITING]
+        dispatcher.resume("reg_2")
+        await trio.sleep(1)
+        assert world.sender.order == ["e1"]
+        dispatcher.resume("reg_1")
+        await trio.sleep(0.1)
+    assert world.sender.order == ["e1", "e1"]
+
+
+# Pausing.
+
+
+async def test_paused_lanes_wait_and_then_read_the_outbox(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        with dispatcher.paused("reg_1"):
+            world.outbox.add(1)  # it was moved into the lane
+            dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+            await trio.sleep(1)
+            assert world.sender.order == ["e1", "e3"]
+            assert [lane.state for lane in dispatcher.lanes("reg_1")] == [LaneState.PAUSED]
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e3", "e2"]
+
+
+async def test_a_lane_that_starts_while_its_registration_is_paused_waits(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        with dispatcher.paused("reg_1"):
+            early, late = world.outbox.add(2)
+            dispatcher.dispatch([late])
+            await trio.sleep(10)
+            assert world.sender.order == []
+        await trio.sleep(1)
+    assert world.sender.order == [early.event.id, late.event.id]
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+async def test_lanes_wait_for_the_end_of_every_pause(
+    autojump_clock: MockClock, first_ends_first: bool
+) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        first, second = dispatcher.paused("reg_1"), dispatcher.paused("reg_1")
+        with first if first_ends_first else second:
+            await trio.sleep(1)
+            other = second if first_ends_first else first
+            other.__enter__()
+            dispatcher.dispatch(world.outbox.add(1))
+            await trio.sleep(1)
+        await trio.sleep(10)
+        assert world.sender.order == ["e1"]
+        other.__exit__(None, None, None)
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2"]
+
+
+async def test_a_pause_may_begin_as_another_ends(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        with dispatcher.paused("reg_1"):
+            await trio.sleep(1)
+        with dispatcher.paused("reg_1"):  # the lane has not run between the two
+            dispatcher.dispatch(world.outbox.add(1))
+            await trio.sleep(1)
+            assert world.sender.order == ["e1"]
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2"]
+
+
+async def test_an_attempt_in_flight_ends_during_a_pause(autojump_clock: MockClock) -> None:
+    world = World()
+    world.sender.takes = 10
+    world.sender.script["e1"] = [Outcome.FAILED]
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        with dispatcher.paused("reg_1"):
+            [(_, ended)] = dispatcher.in_flight("reg_1")
+            await ended.wait()
+            assert dispatcher.in_flight("reg_1") == []
+            await trio.sleep(100)
+            assert world.sender.order == ["e1"]
+            assert world.outbox.pending[1].failures == 1
+        await trio.sleep(11)
+    assert world.settled == [(1, DeliveryState.DELIVERED)]
+
+
+async def test_an_error_in_the_block_ends_the_pause(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        with pytest.raises(trio.TooSlowError), trio.fail_after(1), dispatcher.paused("reg_1"):
+            await trio.sleep_forever()
+        assert world.sender.order == []
+        await trio.sleep(1)
+        assert world.sender.order == ["e1"]
+        dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:3"))
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2"]
+
+
+async def test_the_monitor_hears_that_a_lane_delivers_after_a_wait_and_a_pause(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.sender.script["e1"] = [Outcome.FAILED]
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        with dispatcher.paused("reg_1"):
+            await trio.sleep(10)
+        await trio.sleep(1)
+    assert world.monitor.states == [LaneState.WAITING, LaneState.DELIVERING]
+
+
+# Stopping.
+
+
+async def test_stop_lets_attempts_end_and_leaves_the_rest_on_disk(autojump_clock: MockClock) -> None:
+    world = World()
+    world.sender.takes = 5
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(3))
         await trio.sleep(1)
         dispatcher.stop()
-        go_on.set()
-        with trio.fail_after(1):
+        assert not dispatcher.is_running
+        dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+        with trio.fail_after(10):
             await dispatcher.wait_stopped()
+    assert world.settled == [(1, DeliveryState.DELIVERED)]
+    assert sorted(world.outbox.pending) == [2, 3, 4]
+
+
+async def test_after_stop_no_lane_starts(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.stop()
+        dispatcher.dispatch(world.outbox.add(1))
+        dispatcher.requeued({OTHER_LANE: 1})
+        dispatcher.start([("reg_1:0:1", 1)])
+        assert dispatcher.lanes() == []
+        await dispatcher.wait_stopped()
+    assert world.sender.order == []
+
+
+async def test_stop_ends_a_paused_lane_at_once(autojump_clock: MockClock) -> None:
+    """The pause may last as long as the disk refuses, and the lane needs nothing from the disk to end."""
+    world = World()
+    world.outbox.flush = trio.sleep_forever  # type: ignore[method-assign]
+    async with world.dispatcher() as dispatcher:
+        with dispatcher.paused("reg_1"):
+            dispatcher.dispatch(world.outbox.add(1))
+            await trio.sleep(1)
+            dispatcher.stop()
+            with trio.fail_after(1):
+                await dispatcher.wait_stopped()
+    assert world.sender.order == []
+
+
+def do_everything(dispatcher: Dispatcher, world: World) -> None:
+    dispatcher.dispatch(world.outbox.add(1))
+    dispatcher.requeued({OTHER_LANE: 1})
+    dispatcher.start([(LANE, 1)])
+    dispatcher.redirect("reg_1")
+    dispatcher.resume("reg_1")
+    dispatcher.set_attempt_limit("reg_1", 2)
+    with dispatcher.paused("reg_1"):
+        assert dispatcher.in_flight("reg_1") == []
+    assert dispatcher.lanes() == dispatcher.lanes("reg_1") == []
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.parametrize("idle", [0.1, 2 * PARK_AFTER])
+async def test_everything_is_harmless_once_the_dispatcher_has_ended(
+    autojump_clock: MockClock, orderly: bool, idle: float
+) -> None:
+    """The store still writes, and registrations still change, while the gateway ends after a fault."""
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(idle)
+        if orderly:
+            dispatcher.stop()
+            await dispatcher.wait_stopped()
+    do_everything(dispatcher, world)
+    assert world.sender.order == ["e1"]
+
+
+async def test_everything_is_harmless_before_the_dispatcher_runs() -> None:
+    world = World()
+    do_everything(Dispatcher(world.transport, world.settings), world)
+    assert world.transports == []
+
+
+# A limit on attempts: ordering ``instance``.
+
+
+def many_instances(concurrency: int) -> Registration:
+    return registration(ordering=Ordering.INSTANCE, concurrency=concurrency)
+
+
+async def test_lanes_of_ordering_instance_share_a_limit_on_attempts(autojump_clock: MockClock) -> None:
+    world = World(many_instances(2), registration("reg_2"))
+    world.sender.takes = 1
+    async with world.dispatcher() as dispatcher:
+        for number in range(5):
+            dispatcher.dispatch(world.outbox.add(2, lane=f"reg_1:0:shop{number}", instance=f"shop{number}"))
+        await trio.sleep(0.5)
+        assert world.sender.in_flight == 2
+        dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+        await trio.sleep(0.1)
+        assert world.sender.in_flight == 3  # another registration's
+        await trio.sleep(10)
+    assert len(world.settled) == 11
+    for number in range(5):
+        lane = f"reg_1:0:shop{number}"
+        events = [int(r.event.removeprefix("e")) for r in world.sender.requests if r.lane == lane]
+        assert events == sorted(events)
+    # In turn: at most the two lanes of one moment come a second time before each has come once.
+    lanes = [request.lane for request in world.sender.requests if request.lane != OTHER_LANE]
+    assert len(set(lanes[:6])) == 5
+
+
+async def test_a_refused_event_of_one_instance_blocks_only_that_instance(autojump_clock: MockClock) -> None:
+    world = World(many_instances(1))
+    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 1000
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(2, lane="reg_1:0:shop"))
+        await trio.sleep(1)
+        dispatcher.dispatch(world.outbox.add(20, lane="reg_1:0:bank"))
+        await trio.sleep(0.5)
+        assert [seq for seq, _ in world.settled] == list(range(3, 23))
+        assert 1 in world.outbox.pending
+        await trio.sleep(1000)
+    assert 2 in world.outbox.pending
+
+
+async def test_a_changed_attempt_limit_takes_effect_at_once(autojump_clock: MockClock) -> None:
+    world = World(many_instances(1))
+    world.sender.takes = 10
+    async with world.dispatcher() as dispatcher:
+        for number in range(5):
+            dispatcher.dispatch(world.outbox.add(2, lane=f"reg_1:0:shop{number}"))
+        await trio.sleep(1)
+        assert world.sender.in_flight == 1
+        dispatcher.set_attempt_limit("reg_1", 4)
+        await trio.sleep(1)
+        assert world.sender.in_flight == 4
+        dispatcher.set_attempt_limit("reg_1", 2)
+        dispatcher.set_attempt_limit("reg_2", 1)  # it has no lanes
+        await trio.sleep(10)
+        assert world.sender.in_flight == 2
+
+
+async def test_a_limit_that_was_set_while_no_lane_ran_holds(autojump_clock: MockClock) -> None:
+    world = World(many_instances(1))
+    world.sender.takes = 1
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:shop"))
+        await trio.sleep(100)
+        assert dispatcher.lanes() == []
+        world.change(concurrency=2)
+        for number in range(5):
+            dispatcher.dispatch(world.outbox.add(1, lane=f"reg_1:0:shop{number}"))
+        await trio.sleep(0.5)
+        assert world.sender.in_flight == 2
+
+
+async def test_a_lane_that_waits_for_its_turn_can_be_paused_and_stopped(autojump_clock: MockClock) -> None:
+    world = World(many_instances(1))
+    world.sender.takes = 10
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch([*world.outbox.add(1, lane="reg_1:0:a"), *world.outbox.add(1, lane="reg_1:0:b")])
+        await trio.sleep(1)
+        with dispatcher.paused("reg_1"):
+            assert len(dispatcher.in_flight("reg_1")) == 1
+            await trio.sleep(100)
+            assert len(world.sender.requests) == 1
+        await trio.sleep(1)
+        assert len(world.sender.requests) == 2
+        dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:a"))
+        await trio.sleep(1)
+        dispatcher.stop()
+        await dispatcher.wait_stopped()
+    assert len(world.sender.requests) == 2
+    assert sorted(world.outbox.pending) == [3]

@@ -8,79 +8,79 @@ from hookgw.dispatch.idle_lanes import GRAIN, IdleLanes
 
 
 class FakeLane:
-    """Notes when it is sent to rest."""
+    """Notes when it is parked."""
 
     def __init__(self) -> None:
-        self.at: list[float] = []
+        self.parked_at: list[float] = []
 
     def park(self) -> None:
-        self.at.append(trio.current_time())
+        self.parked_at.append(trio.current_time())
 
 
-async def test_lanes_are_sent_to_rest_when_their_time_has_come(autojump_clock: MockClock) -> None:
-    patience = IdleLanes(10)
+async def test_lanes_are_parked_when_their_time_has_come(autojump_clock: MockClock) -> None:
+    idle_lanes = IdleLanes(10)
     first, busy, last = FakeLane(), FakeLane(), FakeLane()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(patience.run)
+        nursery.start_soon(idle_lanes.run)
         await trio.sleep(5)
-        assert patience.begin(first) == trio.current_time() == 5
-        patience.begin(busy)
+        assert idle_lanes.begin(first) == trio.current_time() == 5
+        idle_lanes.begin(busy)
         await trio.sleep(4)
-        patience.end(busy)
-        patience.begin(last)
+        idle_lanes.end(busy)
+        idle_lanes.begin(last)
         await trio.sleep(100)
-        assert (first.at, busy.at) == ([15], [])
-        assert last.at == [pytest.approx(19)]
+        assert (first.parked_at, busy.parked_at) == ([15], [])
+        assert last.parked_at == [pytest.approx(19)]
         nursery.cancel_scope.cancel()
 
 
-async def test_who_has_something_to_do_begins_anew(autojump_clock: MockClock) -> None:
-    patience = IdleLanes(10)
+async def test_the_time_of_a_lane_starts_anew_after_work(autojump_clock: MockClock) -> None:
+    idle_lanes = IdleLanes(10)
     lane = FakeLane()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(patience.run)
-        patience.begin(lane)
+        nursery.start_soon(idle_lanes.run)
+        idle_lanes.begin(lane)
         await trio.sleep(9)
-        patience.end(lane)
-        patience.begin(lane)
+        idle_lanes.end(lane)
+        idle_lanes.begin(lane)
         await trio.sleep(9)
-        assert lane.at == []
+        assert lane.parked_at == []
         await trio.sleep(1 + GRAIN)
-        patience.end(lane)  # it ended meanwhile
-        assert lane.at == [pytest.approx(19, abs=GRAIN)]
+        idle_lanes.end(lane)  # its task ended meanwhile
+        assert lane.parked_at == [pytest.approx(19, abs=GRAIN)]
         await trio.sleep(100)
-        patience.begin(lane)
+        idle_lanes.begin(lane)
         await trio.sleep(11)
-        assert lane.at[1:] == [pytest.approx(129.1, abs=GRAIN)]
+        assert lane.parked_at[1:] == [pytest.approx(129.1, abs=GRAIN)]
         nursery.cancel_scope.cancel()
 
 
-async def test_where_too_many_are_idle_those_go_that_are_so_for_longest(autojump_clock: MockClock) -> None:
-    patience = IdleLanes(10, most=2)
+async def test_if_too_many_lanes_are_idle_the_longest_idle_are_parked(autojump_clock: MockClock) -> None:
+    idle_lanes = IdleLanes(10, most=2)
     lanes = [FakeLane() for _ in range(4)]
     for lane in lanes[:2]:
-        patience.begin(lane)
-    patience.end(lanes[0])
-    patience.begin(lanes[0])
-    assert [lane.at for lane in lanes[:2]] == [[], []]
+        idle_lanes.begin(lane)
+    idle_lanes.end(lanes[0])
+    idle_lanes.begin(lanes[0])
+    assert [lane.parked_at for lane in lanes[:2]] == [[], []]
     await trio.sleep(1)
     for lane in lanes[2:]:
-        patience.begin(lane)
-    assert [lane.at for lane in lanes] == [[1], [1], [], []]
-    patience.end(lanes[1])  # it is awake now, and ends
-    patience.end(lanes[2])
-    patience.begin(lanes[2])
-    assert lanes[3].at == []
+        idle_lanes.begin(lane)
+    assert [lane.parked_at for lane in lanes] == [[1], [1], [], []]
+    idle_lanes.end(lanes[1])  # its task wakes up, and ends
+    idle_lanes.end(lanes[2])
+    idle_lanes.begin(lanes[2])
+    assert lanes[3].parked_at == []
 
 
-async def test_many_at_once_are_one_piece_of_work(autojump_clock: MockClock) -> None:
-    patience = IdleLanes(1)
+async def test_lanes_that_are_idle_for_nearly_as_long_are_parked_together(autojump_clock: MockClock) -> None:
+    idle_lanes = IdleLanes(1)
     lanes = [FakeLane() for _ in range(100)]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(patience.run)
+        nursery.start_soon(idle_lanes.run)
         for lane in lanes:
-            patience.begin(lane)
+            idle_lanes.begin(lane)
             await trio.sleep(GRAIN / 1000)
         await trio.sleep(2)
-        assert len({lane.at[0] for lane in lanes}) == 2  # the first, and all the others
+        assert len({lane.parked_at[0] for lane in lanes}) == 2  # the first, and all the others
         nursery.cancel_scope.cancel()

@@ -9,9 +9,9 @@ from hookgw.dispatch.store_retry import LAST_WAIT, retry_until_readable
 from hookgw.models.errors import StorageUnavailable
 
 
-async def test_it_tries_again_ever_later_until_the_disk_can_be_read(autojump_clock: MockClock) -> None:
+async def test_waits_double_until_the_disk_can_be_read(autojump_clock: MockClock) -> None:
     tried: list[float] = []
-    told: list[str] = []
+    reasons: list[str] = []
 
     async def read() -> int:
         tried.append(trio.current_time())
@@ -19,7 +19,7 @@ async def test_it_tries_again_ever_later_until_the_disk_can_be_read(autojump_clo
             raise StorageUnavailable(f"no {len(tried)}")
         return 42
 
-    assert await retry_until_readable(read, lambda error: told.append(str(error))) == 42
+    assert await retry_until_readable(read, lambda error: reasons.append(str(error))) == 42
     waits = [later - earlier for earlier, later in itertools.pairwise(tried)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, LAST_WAIT, LAST_WAIT, LAST_WAIT]
-    assert told == [f"no {n}" for n in range(1, 9)]
+    assert reasons == [f"no {n}" for n in range(1, 9)]

@@ -47,23 +47,16 @@ class Ledger:
     def arrived(self, url: str, key: Key, delivered: bool) -> None:
         self.arrivals.append(Arrival(url, key, self.tickets[key], delivered))
 
-    def judge(self, movers: Sequence[str]) -> None:
+    def judge(self) -> None:
         """Check all promises.
-
-        Args:
-            movers: registrations whose URL changed meanwhile; what they had pending can come to a URL
-                after what was accepted later, so only their own order is a promise.
 
         Raises:
             AssertionError: one is broken.
         """
         by_registration: dict[str, list[Arrival]] = defaultdict(list)
-        by_url: dict[str, list[Arrival]] = defaultdict(list)
         for arrival in self.arrivals:
             by_registration[arrival.key.registration].append(arrival)
-            if arrival.key.registration not in movers:
-                by_url[arrival.url].append(arrival)
-        for name, arrivals in [*by_registration.items(), *by_url.items()]:
+        for name, arrivals in by_registration.items():
             _check_row(name, arrivals)
         _check_once(self.arrivals)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,17 +17,7 @@ from hookgw.store import Store
 from hookgw.testing import GatewayKit, Received, Receiver, answer
 from hookgw.testing.answers import Answer
 from tests.faults.support import KIND, attempts_of, state_of
-
-
-def writer_of(store: Store) -> sqlite3.Connection:
-    connection = store._committer._writer._connection  # type: ignore[attr-defined]
-    assert isinstance(connection, sqlite3.Connection)
-    return connection
-
-
-def make_read_only(store: Store, yes: bool) -> None:
-    """Every write is refused by SQLite itself, or none is."""
-    writer_of(store).execute(f"PRAGMA query_only = {int(yes)}")
+from tests.support.disks import make_read_only, writer_of, writes_again
 
 
 async def test_a_disk_that_refuses_after_a_2xx_makes_no_failure_and_no_repeat(
@@ -55,7 +44,7 @@ async def test_a_disk_that_refuses_after_a_2xx_makes_no_failure_and_no_repeat(
     await trio.testing.wait_all_tasks_blocked(0.01)
     assert hookgw_receiver.ids == [event.id]
     make_read_only(store, False)
-    hookgw_clock.jump(10)
+    await writes_again(store, hookgw_clock)
     await hookgw_gateway.settled()
     assert [attempt.outcome for attempt in await attempts_of(hookgw_gateway, event)] == [Outcome.DELIVERED]
     assert await state_of(hookgw_gateway, event) is DeliveryState.DELIVERED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from hookgw.delivery.http.errors import AnswerFailed
-from hookgw.delivery.http.response import Answer, AnswerParser
+from hookgw.delivery.http.errors import ResponseFailed
+from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.outcome import outcome_of_status, parse_retry_after
 from tests.fuzz.pieces import even, odd
 from tests.fuzz.sentences import check_sentences
@@ -14,7 +14,7 @@ from tests.fuzz.sentences import check_sentences
 MAX_BODY = 64
 NOW = 1_700_000_000.0
 
-Read = Answer | None
+Read = Response | None
 """An answer as it was read; ``None`` where there was none, whatever the reason."""
 
 
@@ -35,12 +35,12 @@ def answer(data: bytes) -> None:
 
 
 def _read(pieces: Iterable[bytes], bodiless: bool) -> Read:
-    parser = AnswerParser(MAX_BODY)
+    parser = ResponseParser(MAX_BODY)
     parser.begin(bodiless=bodiless)
     try:
         if not any(parser.feed(piece) for piece in pieces):
             parser.end_of_stream()
-    except AnswerFailed as error:
+    except ResponseFailed as error:
         check_sentences(error.message)
         return None
     return parser.finish() if parser.status else None

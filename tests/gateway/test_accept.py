@@ -125,13 +125,13 @@ async def test_what_a_gateway_knows_is_added(
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"kind": "MESSAGES_UPSETT"}, "events[1]: 'MESSAGES_UPSETT' is no event kind of the catalog."),
-        ({"kind": "messages.upsert"}, "events[1]: 'messages.upsert' is no event kind of the catalog."),
+        ({"kind": "MESSAGES_UPSETT"}, "events[1]: 'MESSAGES_UPSETT' is not an event kind of the catalog."),
+        ({"kind": "messages.upsert"}, "events[1]: 'messages.upsert' is not an event kind of the catalog."),
         ({"id": "a.b"}, "events[1]: id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         ({"id": ""}, "events[1]: id must be"),
         ({"id": "x" * 256}, "events[1]: id must be"),
         ({"id": "e1\n"}, "events[1]: id must be"),
-        ({"data_json": b'"' + b"x" * 2**20 + b'"'}, "events[1]: data has 1,048,578 bytes; at most 1MiB"),
+        ({"data_json": b'"' + b"x" * 2**20 + b'"'}, "events[1]: data has 1,048,578 bytes; the limit is 1"),
         ({"time": -1.0}, "events[1]: time must be"),
         ({"time": 253402300800.0}, "events[1]: time must be"),
         ({"time": float("nan")}, "events[1]: time must be"),
@@ -208,7 +208,7 @@ async def test_warn_takes_them_and_says_so(
     assert receipt.fresh == [True, True, True]
     assert receipt.warnings[-1].startswith('events[1].data: [1] is not of type "object"')
     assert {warning.partition(".")[0] for warning in receipt.warnings} == {"events[0]", "events[1]"}
-    [logged] = [line for line in logs if line["event"] == "payloads break their schema"]
+    [logged] = [line for line in logs if line["event"] == "payloads violate their schema"]
     assert (logged["count"], logged["first"]) == (len(receipt.warnings), receipt.warnings[0])
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ["w1", "w2", "ok"]

@@ -45,8 +45,8 @@ async def pending(kit: GatewayKit) -> list[str]:
 @pytest.mark.parametrize(
     ("limits", "named"),
     [
-        ({"registration_deliveries": 3}, "limits.registration_deliveries (3)"),
-        ({"deliveries": 3}, "limits.deliveries (3)"),
+        ({"registration_deliveries": 3}, "limits.registration_deliveries: 3"),
+        ({"deliveries": 3}, "limits.deliveries: 3"),
     ],
 )
 async def test_at_a_limit_producers_are_refused_until_there_is_room(
@@ -204,7 +204,7 @@ async def test_the_oldest_make_room_where_they_may(
         dead = await deliveries(kit, DeliveryState.DEAD)
         assert [event_id for event_id, _ in dead] == ids[:4]
         assert {reason for _, reason in dead} == {
-            "Dropped as the oldest when the backlog had reached limits.registration_deliveries (5)."
+            "Dropped as the oldest: the backlog had reached limits.registration_deliveries (5)."
         }
         await kit.advance(2)
         await hookgw_receiver.wait_for(6)
@@ -214,7 +214,7 @@ async def test_the_oldest_make_room_where_they_may(
 async def test_room_is_made_in_steps_where_one_is_not_enough(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.store.sqlite.store_pending.MOVING_STEP", 3)
+    monkeypatch.setattr("hookgw.store.sqlite.pending_changes.STEP", 3)
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"deliveries": 10, "on_full": "drop_oldest"}}
     async with open_kit(tmp_path, settings=settings) as kit:
@@ -301,7 +301,7 @@ async def test_what_waits_for_room_goes_where_its_registration_is_by_then(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kit.gateway.events.accept, [event(event_id="late")])
             await making.wait()
-            await kit.register(hookgw_receiver.url, ordering="chat", concurrency=2)
+            await kit.register(hookgw_receiver.url, ordering=Ordering.CHAT, concurrency=2)
             await kit.settled()
             made.set()
         backlog = await kit.gateway.store.pending_lanes()
@@ -313,15 +313,17 @@ async def test_what_waits_for_room_is_refused_where_its_instance_is_deleted_mean
 ) -> None:
     hookgw_receiver.default = answer(503)
     settings = {"limits": {"registration_deliveries": 1, "on_full": "drop_oldest"}}
+    drop = PendingDeliveries.drop_oldest
+    kits: list[GatewayKit] = []
+
+    async def deleting(self: PendingDeliveries, *given: Any, **named: Any) -> int:
+        dropped = await drop(self, *given, **named)
+        await kits[0].gateway.instances.delete("shop")
+        return dropped
+
+    monkeypatch.setattr(PendingDeliveries, "drop_oldest", deleting)
     async with open_kit(tmp_path, settings=settings) as kit:
-        drop = PendingDeliveries.drop_oldest
-
-        async def deleting(self: PendingDeliveries, *given: Any, **named: Any) -> int:
-            dropped = await drop(self, *given, **named)
-            await kit.gateway.instances.delete("shop")
-            return dropped
-
-        monkeypatch.setattr(PendingDeliveries, "drop_oldest", deleting)
+        kits.append(kit)
         await kit.register(hookgw_receiver.url)
         await kit.emit(KIND, {})
         await kit.settled()

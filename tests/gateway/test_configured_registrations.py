@@ -80,11 +80,11 @@ async def test_every_problem_is_named_with_its_place(tmp_path: Path) -> None:
         await read(tmp_path, *blocks)
     starts = [
         "global_webhooks[1].url: The URL must begin with http",
-        "global_webhooks[1].events[0]: 'MESSAGES_UPSETT' is no known event kind. Did you mean",
-        "global_webhooks[2].lable is no field",
+        "global_webhooks[1].events[0]: 'MESSAGES_UPSETT' is not a known event kind. Did you mean",
+        "global_webhooks[2].lable is an unknown field",
         "global_webhooks[3].label must be 1 to 128",
         "global_webhooks[4].label must be 1 to 128",
-        "global_webhooks[5].label: 'twice' is used twice; give each its own.",
+        "global_webhooks[5].label: 'twice' is used twice; give each block its own.",
         "global_webhooks[6].url is missing",
     ]
     for message, start in zip(caught.value.messages, starts, strict=True):
@@ -122,7 +122,7 @@ async def test_a_block_without_a_label_is_known_by_its_url(tmp_path: Path) -> No
     assert again == first
     assert second.id != first.id
     assert second.secrets != first.secrets
-    with pytest.raises(ConfigError, match=r"global_webhooks\[1\]\.label.*give each its own"):
+    with pytest.raises(ConfigError, match=r"global_webhooks\[1\]\.label.*give each block its own"):
         await read(tmp_path, one, one)
 
 

@@ -117,7 +117,7 @@ async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookg
     gateway = hookgw_gateway.gateway
     with pytest.raises(Invalid, match="instanceName"):
         await gateway.instances.create("a b")
-    with pytest.raises(Invalid, match=r"no connector 'telegram'; known ones: fake, simulator\."):
+    with pytest.raises(Invalid, match=r"no connector 'telegram'\. Known connectors: fake, simulator\."):
         await gateway.instances.create("shop", integration="telegram")
     await gateway.instances.create("shop")
     with pytest.raises(Forbidden, match="'shop' is taken"):
@@ -322,10 +322,10 @@ async def test_what_has_no_connector_is_not_connected(
 ) -> None:
     gateway = hookgw_gateway.gateway
     with pytest.raises(NotFound):
-        await getattr(gateway, call)("shop")
+        await getattr(gateway.instances, call)("shop")
     await gateway.instances.create("shop")
     with pytest.raises(Conflict, match="by HTTP alone"):
-        await getattr(gateway, call)("shop")
+        await getattr(gateway.instances, call)("shop")
 
 
 async def test_an_account_logged_out_on_the_phone_is_not_connected_again(

@@ -111,44 +111,9 @@ async def test_instance_keys_outlive_a_restart(tmp_path: Path) -> None:
     assert owner(ring, "shop-key") == Principal("shop")
 
 
-# Data files of old
-
-
-async def test_the_global_key_of_old_is_the_one_named_default(tmp_path: Path) -> None:
-    await put(tmp_path, global_key_hash=OLD_HASH)
-    shown: list[str] = []
-    ring, keys = await opened(tmp_path, shown)
-    assert (shown, owner(ring, OLD_KEY)) == ([], Principal())
-    assert keys.stored == (Key(name=DEFAULT_KEY, hash=OLD_HASH),)
-
-
-async def test_the_global_key_of_old_has_no_force_beside_a_configured_one(tmp_path: Path) -> None:
-    """It never had: an operator may have set that one because this one had leaked."""
-    await put(tmp_path, global_key_hash=OLD_HASH)
-    ring, keys = await opened(tmp_path, [], key="configured")
-    assert (owner(ring, OLD_KEY), keys.stored) == (None, ())
-
-
-async def test_the_global_key_of_old_does_not_come_back(tmp_path: Path) -> None:
-    await put(tmp_path, global_key_hash=OLD_HASH, global_keys=[{"name": "new", "hash": "00" * 32}])
-    ring, _ = await opened(tmp_path, [])
-    assert owner(ring, OLD_KEY) is None
-
-
 @pytest.mark.parametrize("damaged", ["text", [{"name": "no hash"}], [1], {}])
 async def test_damaged_records_stop_the_start(damaged: Any, tmp_path: Path) -> None:
     await put(tmp_path, global_keys=damaged)
     with pytest.raises(BaseException) as caught:
         await opened(tmp_path, [])
     assert caught.group_contains(StorageUnavailable) or isinstance(caught.value, StorageUnavailable)
-
-
-def test_the_keys_of_an_instance_of_old_get_names() -> None:
-    old = Instance(name="shop", id="1", key_hashes=("aa", "bb"))
-    assert [(key.name, key.hash) for key in old.with_named_keys().keys] == [
-        ("default", "aa"),
-        ("default-2", "bb"),
-    ]
-    assert old.with_named_keys().key_hashes == ()
-    new = old.with_named_keys()
-    assert new.with_named_keys() is new

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hookgw._version import __version__
-from hookgw.gateway.metrics import COMMIT_ROWS, DELIVERY_SECONDS, REQUEST_LIMITS, Histogram, Metrics
-from hookgw.models.deliveries import LaneState, Outcome
+from hookgw.gateway.metrics import (
+    COMMIT_ROWS,
+    DELIVERY_SECONDS,
+    REQUEST_LIMITS,
+    WORST_LANES,
+    Histogram,
+    Metrics,
+)
+from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 
 
-class Lane(msgspec.Struct):
-    state: LaneState
-    backlog: int
-    head_since: float | None = None
+def lane(
+    state: LaneState, backlog: int, head_since: float | None = None, *, partition: str | None = None
+) -> LaneStatistics:
+    return LaneStatistics(
+        lane="reg_a:0" if partition is None else f"reg_a:0:{partition}",
+        registration="reg_a",
+        partition=partition,
+        url="http://r.example/",
+        state=state,
+        backlog=backlog,
+        head_since=head_since,
+    )
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -158,13 +172,13 @@ def test_requests_are_counted_by_route_and_status(metrics: Metrics, status: int,
 
 
 def test_lanes_are_looked_at_when_asked_for(metrics: Metrics) -> None:
-    lanes: list[Lane] = []
+    lanes: list[LaneStatistics] = []
     metrics.watch_lanes(lambda: lanes, lambda: 1000.0)
     lanes += [
-        Lane(LaneState.WAITING, 7, 400.0),
-        Lane(LaneState.WAITING, 5, 900.0),
-        Lane(LaneState.DELIVERING, 1, 999.5),
-        Lane(LaneState.IDLE, 0),
+        lane(LaneState.WAITING, 7, 400.0),
+        lane(LaneState.WAITING, 5, 900.0),
+        lane(LaneState.DELIVERING, 1, 999.5),
+        lane(LaneState.IDLE, 0),
     ]
     assert value(metrics, "hookgw_lanes", state="waiting") == 2
     assert value(metrics, "hookgw_lanes", state="idle") == 1
@@ -172,6 +186,32 @@ def test_lanes_are_looked_at_when_asked_for(metrics: Metrics) -> None:
     assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state="waiting") == 600
     assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state="delivering") == 0.5
     assert value(metrics, "hookgw_backlog_oldest_seconds", lane_state="idle") == 0
+
+
+def test_the_lanes_with_the_largest_backlogs_are_named(metrics: Metrics) -> None:
+    lanes = [lane(LaneState.WAITING, n, partition=str(n)) for n in range(WORST_LANES + 20)]
+    metrics.watch_lanes(lambda: lanes, lambda: 0.0)
+    found = {
+        int(dict(labels)["partition"]): count
+        for (name, labels), count in samples(metrics).items()
+        if name == "hookgw_lane_backlog_deliveries"
+    }
+    assert found == {n: n for n in range(20, WORST_LANES + 20)}
+
+
+@pytest.mark.parametrize(("partition", "label"), [(None, ""), ("shop", "shop")])
+def test_a_lane_is_named_by_registration_partition_and_url(
+    metrics: Metrics, partition: str | None, label: str
+) -> None:
+    lanes = [lane(LaneState.WAITING, 3, partition=partition)]
+    metrics.watch_lanes(lambda: lanes, lambda: 0.0)
+    named = {"registration": "reg_a", "partition": label, "url": "http://r.example/"}
+    assert value(metrics, "hookgw_lane_backlog_deliveries", **named) == 3
+
+
+def test_a_lane_without_a_backlog_is_not_named(metrics: Metrics) -> None:
+    metrics.watch_lanes(lambda: [lane(LaneState.IDLE, 0)], lambda: 0.0)
+    assert not [name for name, _ in samples(metrics) if name == "hookgw_lane_backlog_deliveries"]
 
 
 def test_a_label_value_cannot_break_the_text(metrics: Metrics) -> None:

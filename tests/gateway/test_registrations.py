@@ -20,6 +20,7 @@ from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound, Unava
 from hookgw.models.registrations import Registration, RegistrationChange, Secret
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
+from tests.support.disks import read_only, writes_again
 
 DAY = 86_400.0
 DATA = {"key": {"remoteJid": "55@s", "fromMe": False, "id": "A"}}
@@ -397,14 +398,9 @@ async def test_an_instance_and_its_first_registration_are_one_commit(
     await hookgw_gateway.register("http://r.example/", instance="made", label="crm")
     await gateway.instances.create("created", webhook=change)
     assert gateway.store.statistics().commits == commits + 2
-    connection = gateway.store._committer._writer._connection  # type: ignore[attr-defined]
-    connection.execute("PRAGMA query_only = 1")
-    with pytest.raises(Unavailable):
+    with read_only(gateway.store), pytest.raises(Unavailable):
         await hookgw_gateway.register("http://r.example/", instance="refused")
-    connection.execute("PRAGMA query_only = 0")
-    hookgw_clock.jump(10)
-    while gateway.store.statistics().failing is not None:
-        await trio.lowlevel.checkpoint()
+    await writes_again(gateway.store, hookgw_clock)
     assert [instance.name for instance in gateway.instances.all()] == ["created", "made"]
     assert set(await gateway.store.load_instances()) == {"created", "made"}
     stored = await gateway.store.load_registrations()

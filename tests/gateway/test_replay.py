@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -12,8 +13,8 @@ from trio.testing import MockClock
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
 from hookgw.parsing import Replay
-from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import store_requeue as requeue_access
+from hookgw.store import DeliveryQuery, ReplayStep
+from hookgw.store.sqlite import pending_changes
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 
 KIND = "CALL"
@@ -142,7 +143,7 @@ async def test_dead_letters_come_in_their_original_order(
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(requeue_access, "REPLAY_STEP", 3)
+    monkeypatch.setattr(pending_changes, "REPLAY_STEP", 3)
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 10)
     last = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
@@ -204,21 +205,28 @@ async def test_global_webhooks_take_part_unless_a_label_is_named(
     ]
 
 
+async def recover(kit: GatewayKit, receiver: Receiver) -> None:
+    """Deliver one event, so that no later success has to store that the registration works again."""
+    await kit.emit(KIND, {})
+    await kit.settled()
+    receiver.requests.clear()
+
+
 class Steps:
-    """Stops a replay after its first step."""
+    """Stops a replay after its first step, which holds the lock of the instance's changes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, kit: GatewayKit) -> None:
         self.reached, self.go_on = trio.Event(), trio.Event()
-        self._requeue = kit.gateway.store._requeue
-        monkeypatch.setattr(requeue_access, "REPLAY_STEP", 2)
-        monkeypatch.setattr(kit.gateway.store, "_requeue", self.requeue)
+        self.step = kit.gateway.store.replay_step
+        monkeypatch.setattr(pending_changes, "REPLAY_STEP", 2)
+        monkeypatch.setattr(kit.gateway.store, "replay_step", self.next_step)
 
-    async def requeue(self, chosen: dict[int, str]) -> int:
+    async def next_step(self, *given: Any) -> ReplayStep:
         if self.reached.is_set():
             await self.go_on.wait()
-        count = await self._requeue(chosen)
+        step = await self.step(*given)
         self.reached.set()
-        return count
+        return step
 
 
 async def test_who_goes_away_does_not_stop_it(
@@ -228,6 +236,7 @@ async def test_who_goes_away_does_not_stop_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ids = await dead_letters(hookgw_gateway, hookgw_receiver, 5)
+    await recover(hookgw_gateway, hookgw_receiver)
     steps = Steps(monkeypatch, hookgw_gateway)
     gateway = hookgw_gateway.gateway
     async with trio.open_nursery() as nursery:
@@ -258,6 +267,7 @@ async def test_a_gateway_that_closes_says_how_far_it_came(
         with structlog.testing.capture_logs() as logs:
             async with open_kit(tmp_path) as kit:
                 await dead_letters(kit, hookgw_receiver, 5)
+                await recover(kit, hookgw_receiver)
                 steps = Steps(monkeypatch, kit)
                 nursery.start_soon(replay, kit)
                 await steps.reached.wait()
@@ -281,12 +291,12 @@ async def test_a_disk_that_refuses_ends_it(
     await dead_letters(hookgw_gateway, hookgw_receiver, 3)
     steps = Steps(monkeypatch, hookgw_gateway)
 
-    async def refuse(chosen: dict[int, str]) -> int:
+    async def refuse(*given: Any) -> ReplayStep:
         if steps.reached.is_set():
             raise StorageUnavailable("The disk is full.", retry_after=7)
-        return await steps.requeue(chosen)
+        return await steps.next_step(*given)
 
-    monkeypatch.setattr(hookgw_gateway.gateway.store, "_requeue", refuse)
+    monkeypatch.setattr(hookgw_gateway.gateway.store, "replay_step", refuse)
     with pytest.raises(Unavailable, match=r"The disk is full\. 2 deliveries") as caught:
         await hookgw_gateway.gateway.deliveries.replay("shop", EVER)
     assert caught.value.retry_after == 7

@@ -63,7 +63,7 @@ async def test_both_readings_of_a_virtual_clock_move_with_trio(mock_clock: trio.
     assert clock.wall() == clock.steady() == START + 107
 
 
-async def test_a_second_virtual_clock_goes_on_where_the_first_stands(
+async def test_a_second_virtual_clock_continues_the_first(
     mock_clock: trio.testing.MockClock,
 ) -> None:
     first = virtual_clock(START)
@@ -124,7 +124,7 @@ def test_any_offset_is_read_and_a_missing_one_is_utc(text: str, seconds: float) 
         *("٢٠٢٣-11-14T22:13:20Z", "x" * 10_000),
     ],
 )
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_malformed_times_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         parse_rfc3339(text)
     assert len(str(caught.value)) < 200

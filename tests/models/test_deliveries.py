@@ -54,16 +54,16 @@ def test_the_id_of_a_delivery_gives_its_number_back(seq: int) -> None:
         "msg_5",
     ],
 )
-def test_what_is_no_delivery_id_gives_none(text: str) -> None:
+def test_malformed_delivery_ids_give_none(text: str) -> None:
     assert parse_delivery_id(text) is None
 
 
-def test_a_number_that_no_store_can_hold_gives_none() -> None:
+def test_a_number_beyond_64_bits_gives_none() -> None:
     assert parse_delivery_id("dlv_" + "9" * 18) == 10**18 - 1
     assert parse_delivery_id("dlv_" + "9" * 19) is None
 
 
-def test_a_new_delivery_has_had_no_attempt_and_may_go_at_once() -> None:
+def test_a_new_delivery_has_no_attempts_and_is_due() -> None:
     new = delivery(1)
     assert (new.attempts, new.failures, new.next_at, new.body) == (0, 0, 0.0, None)
 

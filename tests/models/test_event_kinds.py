@@ -66,7 +66,7 @@ UPDATE: dict[str, Any] = {"keyId": "A", "remoteJid": "a@b", "fromMe": True, "sta
         ("QRCODE_UPDATED", "code"),
     ],
 )
-def test_what_breaks_a_schema(name: str, data: Any) -> None:
+def test_schema_violations(name: str, data: Any) -> None:
     assert not fits(CATALOG.resolve(name, "event"), data)
 
 

@@ -61,7 +61,7 @@ class TestEvent:
         other = one.replace(kind="CALL")
         assert (other.kind, other.data_json) == ("CALL", one.data_json)
 
-    def test_what_is_no_json_is_no_payload(self) -> None:
+    def test_payloads_must_be_json(self) -> None:
         with pytest.raises(TypeError):
             event().replace(data=object())
 
@@ -127,7 +127,7 @@ class TestCatalog:
         "name", ["", "_", "messages", "MESSAGES.UPSERT", "MESSAGES UPSERT", "É", "A-B", "٣"]
     )
     def test_a_malformed_name_is_refused(self, name: str) -> None:
-        with pytest.raises(ValueError, match="is no event kind: use capital letters"):
+        with pytest.raises(ValueError, match="is not an event kind: use capital letters"):
             Catalog([EventKind(name=name, meaning="X.")])
 
     @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ class TestCatalog:
     )
     def test_a_taken_spelling_is_refused_and_names_both(self, other: EventKind, taken_by: str) -> None:
         catalog = Catalog([UPSERT, GROUP])
-        with pytest.raises(ValueError, match=f"^{other.name} is already known, as {taken_by}$"):
+        with pytest.raises(ValueError, match=f"^{other.name} is already defined, as {taken_by}$"):
             catalog.add(other)
         assert list(catalog) == [UPSERT, GROUP]
         assert catalog.get("X") is None
@@ -158,13 +158,13 @@ class TestCatalog:
         with pytest.raises(Invalid) as caught:
             Catalog([UPSERT, GROUP]).resolve(spelling, "webhook.events[1]")
         assert caught.value.messages == (
-            f"webhook.events[1]: {spelling!r} is no known event kind. Did you mean {near}?",
+            f"webhook.events[1]: {spelling!r} is not a known event kind. Did you mean {near}?",
         )
 
     def test_an_empty_catalog_has_nothing_to_suggest(self) -> None:
         with pytest.raises(Invalid) as caught:
             Catalog().resolve("X", "event")
-        assert caught.value.messages == ("event: 'X' is no known event kind.",)
+        assert caught.value.messages == ("event: 'X' is not a known event kind.",)
 
     def test_a_long_name_is_cut_in_the_message(self) -> None:
         with pytest.raises(Invalid) as caught:
@@ -172,7 +172,7 @@ class TestCatalog:
         assert len(str(caught.value)) < 200
 
     @pytest.mark.parametrize("spelling", [None, 5, ["MESSAGES_UPSERT"], {}])
-    def test_what_is_no_text_is_no_kind(self, spelling: object) -> None:
+    def test_a_kind_must_be_text(self, spelling: object) -> None:
         with pytest.raises(Invalid, match=r"^event must be the name of an event kind, a string\.$"):
             Catalog([UPSERT]).resolve(spelling, "event")
 

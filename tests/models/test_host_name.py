@@ -112,14 +112,14 @@ def test_other_addresses(text: str, host: str) -> None:
         "[fe80::1%25eth0]",
     ],
 )
-def test_what_is_no_host(text: str) -> None:
+def test_malformed_hosts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".\.$"):
         parse_host(text)
 
 
 @pytest.mark.parametrize("text", ["a" * 64, "a." * 127 + "a", "", ".", "0" * 65])
 def test_lengths(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no host name|no IPv4 address"):
+    with pytest.raises(ValueError, match=r"not a host name|not an IPv4 address"):
         parse_host(text)
 
 

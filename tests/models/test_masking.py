@@ -1,4 +1,4 @@
-"""No record shows a secret where it is printed; and a new record, or a new field, is not forgotten."""
+"""Masking: no record shows a secret, new fields included, and URLs lose their user information."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hookgw
 from hookgw.config.master_keys import MasterKeys
 from hookgw.config.settings import AuthSettings, OperationsSettings, Settings, StorageSettings, TlsSettings
 from hookgw.delivery.sender import template_for
 from hookgw.models.instances import Instance
-from hookgw.models.masking import repr_without
+from hookgw.models.masking import is_masked, repr_without, user_of, with_masked_user, without_user
 from hookgw.models.registrations import Registration, RegistrationChange, Secret, new_secret
 from hookgw.models.target_url import parse_target
 
@@ -56,7 +58,7 @@ def test_every_record_with_a_secret_masks_it(records: set[type[Any]]) -> None:
     assert len(records) > 60
     for record in records:
         secret = SECRET_FIELDS & set(record.__struct_fields__)
-        if secret and not record.__module__.startswith("hookgw.api.") and record.__name__ != "Answer":
+        if secret and not record.__module__.startswith("hookgw.api.") and record.__name__ != "Response":
             assert record.__repr__ is not PLAIN, (record, secret)
 
 
@@ -96,3 +98,39 @@ def test_the_other_fields_are_shown() -> None:
 
     assert repr(Sample("a'b", 2)) == "Sample(name=\"a'b\", count=2, key='')"
     assert repr(Sample("x", 2, "s3cret")) == "Sample(name='x', count=2, key=********)"
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "user"),
+    [
+        ("https://ann:s3cret@receiver.test/in?x=1", "https://receiver.test/in?x=1", "ann:s3cret"),
+        ("HTTP://token@receiver.test", "HTTP://receiver.test", "token"),
+        ("https://a:b@c@receiver.test:8443/", "https://receiver.test:8443/", "a:b@c"),
+        ("https://@receiver.test/", "https://receiver.test/", ""),
+        ("https://:p%40ss@[::1]:80/?a@b", "https://[::1]:80/?a@b", ":p%40ss"),
+        ("https://receiver.test/a@b", "https://receiver.test/a@b", ""),
+        ("https://receiver.test?to=a@b", "https://receiver.test?to=a@b", ""),
+        ("https://receiver.test/?to=ftp://a:b@c", "https://receiver.test/?to=ftp://a:b@c", ""),
+        ("vazio", "vazio", ""),
+        ("ann@receiver.test", "ann@receiver.test", ""),
+        ("ftp://ann:s3cret@receiver.test", "ftp://receiver.test", "ann:s3cret"),
+        ("", "", ""),
+    ],
+)
+def test_user_and_password_are_removed_or_masked(url: str, address: str, user: str) -> None:
+    assert without_user(url) == address
+    assert user_of(url) == user
+    masked = with_masked_user(url)
+    assert without_user(masked) == address
+    assert is_masked(masked) == (url != address)
+
+
+@given(st.text(max_size=60).map(lambda text: f"https://{text}@receiver.test/in"))
+def test_no_url_keeps_what_deliveries_would_authenticate_with(url: str) -> None:
+    try:
+        target = parse_target(url)
+    except ValueError:
+        return
+    address = parse_target(without_user(url))
+    assert address.authorization is None
+    assert (address.host, address.port, address.path) == (target.host, target.port, target.path)

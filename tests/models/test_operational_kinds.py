@@ -38,6 +38,6 @@ def test_they_stand_beside_the_built_in_kinds() -> None:
     assert not any(kind.operational for kind in BUILT_IN_KINDS)
 
 
-def test_the_manual_names_every_field_of_what_they_are_about() -> None:
+def test_the_manual_names_every_common_field() -> None:
     for field in ("registration", "instance", "label", "url"):
         assert re.search(rf"^\|.*`{field}`", MANUAL, re.MULTILINE)

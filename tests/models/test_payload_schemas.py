@@ -47,7 +47,7 @@ def event(kind: str, data_json: bytes) -> Event:
         ("ORDER_PLACED", b"[]", ['data: [] is not of type "object"']),
         ("ORDER_PLACED", b"null", ["data: null is not"]),
         ("ORDER_PLACED", b'"text"', ["data: "]),
-        ("ORDER_PLACED", b'{"total"', ["data: it is no JSON: "]),
+        ("ORDER_PLACED", b'{"total"', ["data: it is not JSON: "]),
         ("CHATS_SET", b"{}", []),
         ("CHATS_SET", b"[1]", ["data: "]),
         ("CALL", b"17", []),
@@ -69,9 +69,9 @@ def test_few_problems_are_named_and_each_is_short(book: SchemaBook) -> None:
     assert all(len(sentence) < 250 and sentence.endswith("…") for sentence in found)
 
 
-def test_a_payload_nested_too_deeply_is_a_problem_and_no_crash(book: SchemaBook) -> None:
+def test_a_payload_nested_too_deeply_is_a_problem_not_a_crash(book: SchemaBook) -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
-    assert book.problems(event("ORDER_PLACED", deep))[0].startswith("data: it is no JSON")
+    assert book.problems(event("ORDER_PLACED", deep))[0].startswith("data: it is not JSON")
 
 
 @pytest.mark.parametrize("kind", BUILT_IN_KINDS, ids=lambda kind: kind.name)
@@ -85,5 +85,5 @@ def test_examples_of_the_built_in_kinds_satisfy_their_schemas(kind: EventKind) -
     "schema",
     [{"type": "nonsense"}, {"$ref": "#/nowhere"}, {"minimum": "1"}, {"pattern": "("}],
 )
-def test_what_is_no_schema_is_said_why(schema: dict[str, Any]) -> None:
+def test_check_schema_says_why_a_schema_is_invalid(schema: dict[str, Any]) -> None:
     assert check_schema(schema)

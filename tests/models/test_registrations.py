@@ -1,13 +1,12 @@
-"""Registrations: what they want, what a change makes of them, and the lanes their events go in."""
+"""Registrations: what they want, what a change makes of them, and when two of them are alike to a lane."""
 
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hookgw.models.events import Event
 from hookgw.models.instances import Instance
@@ -19,8 +18,6 @@ from hookgw.models.registrations import (
     RetryOptions,
     Secret,
     chat_of,
-    lane_of,
-    lanes_of,
     new_registration_id,
     new_secret,
 )
@@ -71,62 +68,23 @@ class TestSecrets:
         assert both.secrets_in_force(NOW + 1) == (new,)
 
 
-class TestLanes:
-    @pytest.mark.parametrize("concurrency", [0, 1, 8])
-    def test_in_order_of_the_url_there_is_one_lane(self, concurrency: int) -> None:
-        whole = registration(Ordering.URL, concurrency)
-        assert lanes_of(whole) == (URL,)
-        assert lane_of(whole, event()) == URL
-
-    @pytest.mark.parametrize("ordering", [Ordering.CHAT, Ordering.NONE])
-    def test_a_single_partition_is_the_lane_of_the_url(self, ordering: Ordering) -> None:
-        assert lanes_of(registration(ordering, 1)) == (URL,)
-        assert lane_of(registration(ordering, 1), event()) == URL
-
-    def test_partitions_are_numbered(self) -> None:
-        assert lanes_of(registration(Ordering.CHAT, 3)) == (f"{URL}#0", f"{URL}#1", f"{URL}#2")
-
-    def test_a_chat_stays_in_one_lane_whatever_the_event(self) -> None:
-        spread = registration(Ordering.CHAT, 8)
-        of_one_chat = [event(f"msg_{n}", {"key": {"remoteJid": "a@s"}, "n": n}) for n in range(20)]
-        assert len({lane_of(spread, one) for one in of_one_chat}) == 1
-
-    def test_chats_are_spread_over_the_lanes(self) -> None:
-        spread = registration(Ordering.CHAT, 4)
-        chats = [event("msg_1", {"key": {"remoteJid": f"{n}@s"}}) for n in range(100)]
-        assert {lane_of(spread, one) for one in chats} == set(lanes_of(spread))
-
-    def test_without_order_events_are_spread_by_their_id(self) -> None:
-        spread = registration(Ordering.NONE, 4)
-        same_chat = [event(f"msg_{n}", {"key": {"remoteJid": "a@s"}}) for n in range(100)]
-        assert {lane_of(spread, one) for one in same_chat} == set(lanes_of(spread))
-
-    def test_the_lane_of_an_event_is_the_same_in_every_process(self) -> None:
-        """It is stored. CRC-32 of this id is the algorithm's published check value, 0xCBF43926."""
-        assert lane_of(registration(Ordering.NONE, 1000), event("123456789")) == f"{URL}#{0xCBF43926 % 1000}"
-
-    @given(st.sampled_from([Ordering.CHAT, Ordering.NONE]), st.integers(1, 64), st.text(), st.text())
-    def test_an_event_is_in_one_of_the_lanes(self, ordering: Ordering, many: int, a: str, chat: str) -> None:
-        spread = registration(ordering, many)
-        assert lane_of(spread, event(a, {"remoteJid": chat})) in lanes_of(spread)
-
-    @pytest.mark.parametrize(
-        ("data", "chat"),
-        [
-            ({"key": {"remoteJid": "a@s"}}, "a@s"),
-            ({"remoteJid": "b@s"}, "b@s"),
-            ({"key": {"remoteJid": "a@s"}, "remoteJid": "b@s"}, "a@s"),
-            ({"key": "x", "remoteJid": "b@s"}, "b@s"),
-            ({"key": {"id": "1"}, "remoteJid": 5}, ""),
-            ({"key": {"remoteJid": None}}, ""),
-            ({}, ""),
-            ([{"remoteJid": "a@s"}], ""),
-            ("a@s", ""),
-            (None, ""),
-        ],
-    )
-    def test_the_chat_of_an_event(self, data: object, chat: str) -> None:
-        assert chat_of(event(data=data)) == chat
+@pytest.mark.parametrize(
+    ("data", "chat"),
+    [
+        ({"key": {"remoteJid": "a@s"}}, "a@s"),
+        ({"remoteJid": "b@s"}, "b@s"),
+        ({"key": {"remoteJid": "a@s"}, "remoteJid": "b@s"}, "a@s"),
+        ({"key": "x", "remoteJid": "b@s"}, "b@s"),
+        ({"key": {"id": "1"}, "remoteJid": 5}, ""),
+        ({"key": {"remoteJid": None}}, ""),
+        ({}, ""),
+        ([{"remoteJid": "a@s"}], ""),
+        ("a@s", ""),
+        (None, ""),
+    ],
+)
+def test_the_chat_of_an_event(data: object, chat: str) -> None:
+    assert chat_of(event(data=data)) == chat
 
 
 class TestChange:
@@ -138,7 +96,7 @@ class TestChange:
         assert len(made.secrets) == 1
         assert made.created_at == made.updated_at == NOW
 
-    def test_what_is_given_is_taken(self) -> None:
+    def test_given_fields_are_applied(self) -> None:
         change = RegistrationChange(
             url=URL,
             enabled=False,
@@ -185,6 +143,40 @@ class TestChange:
         made = RegistrationChange(url=URL).apply(old, instance="loja1", label="default", now=NOW)
         assert (made.enabled, made.disabled_reason, made.failing_since) == (True, None, None)
 
+    @pytest.mark.parametrize(
+        ("before", "after", "redivided"),
+        [
+            ((Ordering.URL, 1), (Ordering.URL, 1), False),
+            ((Ordering.URL, 1), (Ordering.URL, 8), False),
+            ((Ordering.URL, 8), (Ordering.CHAT, 1), False),
+            ((Ordering.NONE, 1), (Ordering.CHAT, 1), False),
+            ((Ordering.CHAT, 4), (Ordering.CHAT, 4), False),
+            ((Ordering.INSTANCE, 4), (Ordering.INSTANCE, 16), False),
+            ((Ordering.CHAT, 4), (Ordering.CHAT, 5), True),
+            ((Ordering.CHAT, 4), (Ordering.NONE, 4), True),
+            ((Ordering.CHAT, 4), (Ordering.URL, 4), True),
+            ((Ordering.URL, 1), (Ordering.INSTANCE, 1), True),
+            ((Ordering.INSTANCE, 1), (Ordering.CHAT, 1), True),
+        ],
+    )
+    def test_another_partitioning_is_another_generation(
+        self, before: tuple[Ordering, int], after: tuple[Ordering, int], redivided: bool
+    ) -> None:
+        old = msgspec.structs.replace(registration(*before), generation=7)
+        change = RegistrationChange(url=URL, ordering=after[0], concurrency=after[1])
+        new = change.apply(old, instance="loja1", label="default", now=NOW)
+        assert new.generation == (8 if redivided else 7)
+        assert (new.partitioning == old.partitioning) is not redivided
+
+    def test_another_url_is_no_other_generation(self) -> None:
+        old = registration(Ordering.CHAT, 4)
+        change = RegistrationChange(url="https://example.net")
+        assert change.apply(old, instance="loja1", label="default", now=NOW).generation == 0
+
+    def test_a_new_registration_has_generation_0(self) -> None:
+        change = RegistrationChange(url=URL, ordering=Ordering.CHAT, concurrency=4)
+        assert change.apply(None, instance="loja1", label="default", now=NOW).generation == 0
+
     def test_a_timeout_of_none_takes_the_gateways_again(self) -> None:
         old = msgspec.structs.replace(registration(), timeout=3.0)
         change = RegistrationChange(url=URL, timeout=None)
@@ -197,6 +189,24 @@ class TestChange:
         change = RegistrationChange(url=URL, secret=Secret("whsec_bmV3"))
         made = change.apply(old, instance="loja1", label="default", now=NOW)
         assert made.secrets == (Secret("whsec_bmV3"),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"url": "https://example.net"}, False),
+        ({"headers": {"x": "1"}}, False),
+        ({"secrets": (Secret("whsec_bmV3"),)}, False),
+        ({"timeout": 3.0}, False),
+        ({"by_events": True}, False),
+        ({"enabled": False, "failing_since": NOW, "updated_at": NOW}, True),
+        ({"ordering": Ordering.CHAT, "concurrency": 4, "generation": 1}, True),
+        ({"events": ("CALL",), "retry": RetryOptions(max_age=1.0), "plugins": {"a": 1}}, True),
+    ],
+)
+def test_what_makes_another_target(changes: dict[str, Any], same: bool) -> None:
+    changed = msgspec.structs.replace(registration(), **changes)
+    assert changed.has_target_of(registration()) is registration().has_target_of(changed) is same
 
 
 def test_ids_of_registrations_are_different() -> None:

@@ -44,7 +44,7 @@ def test_the_public_key_says_nothing_of_the_seed() -> None:
     "text",
     ["", "whsec_", "whsec_!", "whpk_", "whpk_AAAA", "whpk_é", "whsk_AAAA", "secret", PUBLIC_KEY + "AAAA"],
 )
-def test_what_verifies_nothing_is_refused(text: str) -> None:
+def test_malformed_verifying_keys_are_refused(text: str) -> None:
     with pytest.raises(ValueError) as caught:
         verifying_key(text)
     assert len(text) < 8 or text not in str(caught.value)

@@ -97,11 +97,11 @@ def test_user_information_becomes_basic_authentication(user_info: str, credentia
         ("http://[::1/", "host and port must be as in"),
         ("http://[::1]x/", "host and port must be as in"),
         ("http://[fe80::1%25eth0]/", "zone"),
-        ("http://256.1.1.1/", "no IPv4 address"),
+        ("http://256.1.1.1/", "not an IPv4 address"),
         ("http://h/" + "x" * MAX_URL, f"has {MAX_URL + 9} characters; at most {MAX_URL} are allowed"),
     ],
 )
-def test_what_breaks_a_rule_is_told_in_a_sentence(url: str, sentence: str) -> None:
+def test_each_broken_rule_has_a_sentence(url: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=r"\.$") as caught:
         parse_target(url)
     assert sentence in str(caught.value)
@@ -152,7 +152,7 @@ def test_names_for_messages_and_certificates() -> None:
 
 
 @given(st.text(max_size=60))
-def test_what_is_taken_can_be_sent(rest: str) -> None:
+def test_accepted_urls_can_be_sent(rest: str) -> None:
     try:
         target = parse_target("http://" + rest)
     except ValueError:

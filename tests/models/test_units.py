@@ -43,7 +43,7 @@ def test_a_duration_is_read_as_seconds(text: object, seconds: float) -> None:
         *("9" * 25 + "s", "inf", "nans"),
     ],
 )
-def test_what_is_no_duration_is_refused_with_what_would_be_right(value: object) -> None:
+def test_malformed_durations_are_refused_with_the_expected_form(value: object) -> None:
     with pytest.raises(ValueError, match=r"^expected a duration such as 200ms, 5s, 10m, 1h or 3d, got "):
         parse_duration(value)
 
@@ -71,7 +71,7 @@ def test_a_size_is_read_as_bytes(text: object, count: int) -> None:
 @pytest.mark.parametrize(
     "value", [64, "64", "-1B", "1.5B", "0.3KiB", "5s", "1TiB", "64k", None, True, "9" * 25]
 )
-def test_what_is_no_size_is_refused_with_what_would_be_right(value: object) -> None:
+def test_malformed_sizes_are_refused_with_the_expected_form(value: object) -> None:
     with pytest.raises(ValueError, match=r"^expected a size such as 512B, 64KiB or 1MiB"):
         parse_size(value)
 

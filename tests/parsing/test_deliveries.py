@@ -35,7 +35,7 @@ def problems_of(body: Any) -> tuple[str, ...]:
         ({"since": "0", "kinds": [], "label": "crm"}, Replay(since=NOW, label="crm")),
     ],
 )
-def test_what_is_asked_for(body: Any, wanted: Replay) -> None:
+def test_valid_bodies(body: Any, wanted: Replay) -> None:
     assert parse_replay(body, CATALOG, now=NOW) == (wanted, [])
 
 
@@ -51,18 +51,18 @@ def test_what_is_asked_for(body: Any, wanted: Replay) -> None:
         ({"since": "2h", "until": "9999-99-99T00:00:00Z"}, "until must be an RFC 3339 time"),
         ({"since": "2h", "state": "pending"}, "state must be one of dead, all."),
         ({"since": "2h", "kinds": "CALL"}, "kinds must be a list"),
-        ({"since": "2h", "kinds": ["CALL", "CAL"]}, "kinds[1]: 'CAL' is no known event kind."),
+        ({"since": "2h", "kinds": ["CALL", "CAL"]}, "kinds[1]: 'CAL' is not a known event kind."),
         ({"since": "2h", "kinds": [1]}, "kinds[0] must be"),
         ({"since": "2h", "label": 5}, "label must be a string"),
         ({"since": "2h", "label": "x" * 129}, "label must have 1 to 128"),
     ],
 )
-def test_what_is_wrong_is_named(body: Any, beginning: str) -> None:
+def test_each_mistake_is_reported(body: Any, beginning: str) -> None:
     (problem,) = problems_of(body)
     assert problem.startswith(beginning)
 
 
-def test_everything_wrong_is_named_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     assert len(problems_of({"state": "x", "until": "x"})) == 3
 
 
@@ -72,6 +72,6 @@ def test_the_edges_of_the_lists() -> None:
     assert replay_of({"since": "0", "label": "x" * 128}).label == "x" * 128
 
 
-def test_what_is_unknown_is_warned_of() -> None:
+def test_unknown_fields_get_a_warning() -> None:
     _, warnings = parse_replay({"since": "0", "limit": 5}, CATALOG, now=NOW)
-    assert warnings == ["limit is no field that hookgw knows; it was ignored."]
+    assert warnings == ["limit is an unknown field; it was ignored."]

@@ -19,7 +19,7 @@ CATALOG = Catalog(
 )
 PAYLOADS = sorted((Path(__file__).parent.parent / "payloads").glob("*.json"))
 NOW = 1_700_000_000.0
-TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are taken at once."
+TOO_MANY_FOR_3 = "The batch has too many events: at most 3 are allowed."
 GOOD = {"event": "MESSAGES_UPSERT", "data": {"a": 1}}
 
 
@@ -47,7 +47,7 @@ def test_the_payload_keeps_its_bytes() -> None:
 
 
 @pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.name)
-def test_envelopes_of_other_gateways_are_taken_as_they_are(path: Path) -> None:
+def test_envelopes_of_other_gateways_are_accepted_unchanged(path: Path) -> None:
     text = path.read_bytes()
     envelope = json.loads(text)
     batch = parse_events(text, envelope["instance"], CATALOG, now=NOW)
@@ -76,7 +76,7 @@ def test_lines_are_a_batch() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b" \r\n\t[ ]"])
-def test_an_empty_batch_is_no_event(body: bytes) -> None:
+def test_an_empty_batch_has_no_events(body: bytes) -> None:
     assert read(body) == []
 
 
@@ -98,7 +98,7 @@ def test_times_may_have_any_offset() -> None:
         ({"event": 5}, "event must be the name of an event kind, a string."),
         (
             {"event": "MESSAGE_UPSERT"},
-            "event: 'MESSAGE_UPSERT' is no known event kind. Did you mean MESSAGES_UPSERT?",
+            "event: 'MESSAGE_UPSERT' is not a known event kind. Did you mean MESSAGES_UPSERT?",
         ),
         ({"id": ""}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         ({"id": "a.b"}, "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
@@ -121,12 +121,12 @@ def test_times_may_have_any_offset() -> None:
         ),
     ],
 )
-def test_what_breaks_a_rule_is_named(changes: dict[str, Any], problem: str) -> None:
+def test_each_broken_rule_is_reported(changes: dict[str, Any], problem: str) -> None:
     assert problems(GOOD | changes) == (problem,)
     assert problems([GOOD, GOOD | changes]) == (f"events[1].{problem}",)
 
 
-def test_an_id_of_255_characters_is_taken() -> None:
+def test_an_id_of_255_characters_is_accepted() -> None:
     assert read(GOOD | {"id": "x" * 255})[0].id == "x" * 255
 
 
@@ -160,7 +160,7 @@ def test_data_is_needed_and_may_be_any_json() -> None:
     ],
     ids=lambda value: repr(value)[:40],
 )
-def test_what_is_no_json_is_refused(body: bytes, problem: str) -> None:
+def test_malformed_json_is_refused(body: bytes, problem: str) -> None:
     assert problems(body)[0].startswith(problem)
 
 
@@ -174,7 +174,7 @@ def test_every_bad_index_of_a_batch_is_named() -> None:
     bad = [GOOD | {"event": "NOPE"}] * (MAX_REASONS + 3)
     found = problems([GOOD, *bad])
     assert len(found) == MAX_REASONS + 1
-    assert found[0].startswith("events[1].event: 'NOPE' is no known event kind.")
+    assert found[0].startswith("events[1].event: 'NOPE' is not a known event kind.")
     assert found[-1].endswith(
         f"events[{MAX_REASONS + 1}], events[{MAX_REASONS + 2}], events[{MAX_REASONS + 3}]."
     )
@@ -205,7 +205,7 @@ def test_data_has_a_limit() -> None:
     limits = EmitLimits(max_data=12)
     assert read(GOOD | {"data": "x" * 10}, limits=limits)
     assert problems(GOOD | {"data": "x" * 11}, limits=limits) == (
-        "data has 13 bytes; at most 12B are taken.",
+        "data has 13 bytes; at most 12B are allowed.",
     )
 
 
@@ -238,12 +238,12 @@ def test_an_idempotency_key_that_cannot_be_the_id(body: Any, key: str, problem: 
     assert problems(body, key=key) == (problem,)
 
 
-def test_what_is_ignored_is_told_once() -> None:
+def test_each_ignored_field_is_reported_once() -> None:
     odd = GOOD | {"instance": "loja2", "colour": 1, "apikey": "x", "destination": "y"}
     batch = parse_events(json.dumps([odd, odd]).encode(), "loja1", CATALOG, now=NOW)
     assert sorted(batch.warnings) == [
-        "colour is no field that hookgw knows; it was ignored.",
-        "instance was ignored: the path names it, loja1.",
+        "colour is an unknown field; it was ignored.",
+        "instance was ignored: the path says loja1.",
     ]
     assert {event.instance for event in batch.events} == {"loja1"}
 

@@ -44,7 +44,7 @@ def test_a_webhook_is_set_with_it_in_every_dialect(fields: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("webhook", ["", {}, None])
-def test_an_empty_webhook_is_none(webhook: Any) -> None:
+def test_an_empty_webhook_means_none(webhook: Any) -> None:
     assert creation(webhook=webhook).webhook is None
 
 
@@ -62,7 +62,7 @@ def test_a_bad_webhook_is_refused(webhook: Any, problem: str) -> None:
     assert found.startswith(problem)
 
 
-def test_everything_wrong_is_named_at_once() -> None:
+def test_every_mistake_is_reported_at_once() -> None:
     assert problems({"token": 5, "integration": [], "webhook": {"url": 1}}) == (
         "instanceName is missing.",
         "token must be a string, not a number.",
@@ -76,7 +76,7 @@ def test_further_fields_are_the_connectors_options() -> None:
         integration="simulator", rate=5, token="a-secret-token-1", webhook={"url": URL, "colour": 1}
     )
     assert (made.integration, made.options, made.token) == ("simulator", {"rate": 5}, "a-secret-token-1")
-    assert made.warnings == ["webhook.colour is no field that hookgw knows; it was ignored."]
+    assert made.warnings == ["webhook.colour is an unknown field; it was ignored."]
 
 
 @pytest.mark.parametrize("name", ["n" * 65, "line\nbreak", ""])
@@ -90,8 +90,8 @@ def test_without_a_connector_further_fields_are_warned_of() -> None:
     made = creation(qrcode=True, number=None)
     assert made.options == {}
     assert made.warnings == [
-        "qrcode is no field that hookgw knows; it was ignored.",
-        "number is no field that hookgw knows; it was ignored.",
+        "qrcode is an unknown field; it was ignored.",
+        "number is an unknown field; it was ignored.",
     ]
 
 
@@ -99,7 +99,9 @@ def test_without_a_connector_further_fields_are_warned_of() -> None:
 def test_the_integrations_of_known_clients_have_no_connector(integration: str) -> None:
     made = creation(integration=integration)
     assert made.integration == ""
-    assert made.warnings == [f"integration: there is no connector {integration}; events come by HTTP alone."]
+    assert made.warnings == [
+        f"integration: no connector is named {integration}; events arrive over HTTP only."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,5 @@ def test_a_text_has_a_limit() -> None:
 
 def test_an_odd_name_of_an_unknown_field_is_only_shown_otherwise() -> None:
     odd = "\U000ee095" + "x" * 100
-    assert creation(**{odd: 1}).warnings == [
-        f"\\U000ee095{'x' * 54}… is no field that hookgw knows; it was ignored."
-    ]
+    assert creation(**{odd: 1}).warnings == [f"\\U000ee095{'x' * 54}… is an unknown field; it was ignored."]
     assert creation(integration="simulator", **{odd: 1}).options == {odd: 1}

@@ -1,4 +1,4 @@
-"""The schemas say what the parsers do: on every body here, both are of one mind."""
+"""The JSON schemas and the parsers agree on every body here."""
 
 from __future__ import annotations
 
@@ -83,6 +83,7 @@ GOOD: list[tuple[str, Any]] = [
         {"secret": SECRET + "AA=="},
         {"secret": "whsec_" + "A" * 86 + "=="},
         {"ordering": "chat", "concurrency": 64},
+        {"ordering": "instance", "concurrency": 16},
         {"timeout": "100ms"},
         {"timeout": None, "retry": None, "secret": None, "ordering": None, "concurrency": None},
         {"retry": {"schedule": ["1s", "0", 0], "maxAge": "1.5h", "disableAfter": None}},
@@ -157,7 +158,7 @@ BAD: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "body"), GOOD)
-def test_both_take_it(name: str, body: Any) -> None:
+def test_both_accept_it(name: str, body: Any) -> None:
     assert (fits(name, body), is_taken(name, body)) == (True, True)
 
 

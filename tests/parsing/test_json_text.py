@@ -19,7 +19,7 @@ JSON_VALUES = st.recursive(
 
 
 @given(JSON_VALUES, st.booleans(), st.sampled_from([None, 2]))
-def test_what_json_writes_is_read(value: object, ascii_only: bool, indent: int | None) -> None:
+def test_texts_of_the_json_module_are_read(value: object, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()
     assert decode_strict(text) == value
 
@@ -51,7 +51,7 @@ def test_what_json_writes_is_read(value: object, ascii_only: bool, indent: int |
     ],
     ids=repr,
 )
-def test_what_is_no_json_is_refused_with_the_reason(text: bytes, reason: str) -> None:
+def test_malformed_json_is_refused_with_the_reason(text: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_strict(text)
 
@@ -59,7 +59,7 @@ def test_what_is_no_json_is_refused_with_the_reason(text: bytes, reason: str) ->
 @pytest.mark.parametrize(
     "text", [b'{"a": ":::"}', rb'{"a": "\u003a", "b": "\u003A"}', b'[{"a": 1}, {"a": 1}]']
 )
-def test_colons_and_names_of_different_objects_are_no_twins(text: bytes) -> None:
+def test_colons_and_names_of_different_objects_are_not_duplicates(text: bytes) -> None:
     assert decode_strict(text) == json.loads(text)
 
 

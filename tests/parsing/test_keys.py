@@ -24,7 +24,7 @@ DAY = 86_400.0
         ({"name": "crm", "expires_at": "2026-11-20T14:00:00+02:00"}, KeyRequest("crm", NOON)),
     ],
 )
-def test_what_is_asked_for(body: Any, wanted: KeyRequest) -> None:
+def test_valid_bodies(body: Any, wanted: KeyRequest) -> None:
     assert parse_key_request(body, now=NOW) == (wanted, [])
 
 
@@ -46,7 +46,7 @@ def test_what_is_asked_for(body: Any, wanted: KeyRequest) -> None:
         ({"name": "a", "expiresIn": "1d", "expiresAt": "2026-11-20T12:00:00Z"}, ["not both"]),
     ],
 )
-def test_what_is_wrong(body: Any, problems: list[str]) -> None:
+def test_mistakes(body: Any, problems: list[str]) -> None:
     with pytest.raises(Invalid) as caught:
         parse_key_request(body, now=NOW)
     assert len(caught.value.messages) == len(problems)
@@ -54,6 +54,6 @@ def test_what_is_wrong(body: Any, problems: list[str]) -> None:
         assert problem in message
 
 
-def test_what_is_ignored_is_named() -> None:
+def test_ignored_fields_get_a_warning() -> None:
     _, warnings = parse_key_request({"name": "a", "key": "own"}, now=NOW)
-    assert warnings == ["key is no field that hookgw knows; it was ignored."]
+    assert warnings == ["key is an unknown field; it was ignored."]

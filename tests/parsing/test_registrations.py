@@ -9,10 +9,10 @@ import pytest
 
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
+from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
 from hookgw.models.signing_keys import Signature, make_secret
-from hookgw.models.userinfo import MASK, with_masked_user
-from hookgw.parsing.fields import MOST_SENTENCES
+from hookgw.parsing.fields import MAX_SENTENCES
 from hookgw.parsing.headers import MAX_HEADERS, unmask_headers, unmask_url
 from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
 
@@ -75,7 +75,7 @@ def test_the_nested_object_wins_over_the_fields_beside_it() -> None:
     assert (change.url, change.by_events, change.enabled, change.events) == (URL, False, False, ())
 
 
-def test_the_least_body_hears_every_kind_and_keeps_what_is_stored() -> None:
+def test_the_smallest_body_selects_every_kind_and_keeps_stored_fields() -> None:
     change = change_of({"url": URL})
     assert (change.enabled, change.events) == (True, ())
     kept = (
@@ -152,7 +152,7 @@ def test_an_enabled_one_may_not(url: str) -> None:
 
 def test_a_disabled_one_has_an_overlong_url_refused() -> None:
     assert problems_of({"url": "x" * 2049, "enabled": False}) == (
-        "url has 2,049 characters; at most 2,048 are taken.",
+        "url has 2,049 characters; at most 2,048 are allowed.",
     )
 
 
@@ -167,8 +167,8 @@ def test_a_disabled_one_has_an_overlong_url_refused() -> None:
         ({"events": "MESSAGES_UPSERT"}, "events must be a list, not a string."),
         ({"events": ["QRCODE_UPDATED", 3]}, "events[1] must be the name of an event kind, a string."),
         ({"events": ["CALL"] * 100}, "events has 100 items, but there are only 4 event kinds."),
-        ({"ordering": "strict"}, "ordering must be one of url, chat, none."),
-        ({"ordering": []}, "ordering must be one of url, chat, none."),
+        ({"ordering": "strict"}, "ordering must be one of url, instance, chat, none."),
+        ({"ordering": []}, "ordering must be one of url, instance, chat, none."),
         ({"concurrency": 0}, f"concurrency must be a whole number from 1 to {MAX_CONCURRENCY}."),
         (
             {"concurrency": MAX_CONCURRENCY + 1},
@@ -180,7 +180,7 @@ def test_a_disabled_one_has_an_overlong_url_refused() -> None:
         ({"timeout": [1]}, "timeout must be a duration such as 200ms, 5s, 10m, 1h or 3d, not a list."),
         ({"retry": []}, "retry must be an object, not a list."),
         ({"retry": {"schedule": "5s"}}, "retry.schedule must be a list, not a string."),
-        ({"retry": {"schedule": ["1s"] * 101}}, "retry.schedule has 101 items; at most 100 are taken."),
+        ({"retry": {"schedule": ["1s"] * 101}}, "retry.schedule has 101 items; at most 100 are allowed."),
         ({"retry": {"schedule": ["1s", "8d"]}}, "retry.schedule[1] must be from 0s to 1w, not 8d."),
         ({"retry": {"maxAge": "0"}}, "retry.maxAge must be from 1s to 365d, not 0s."),
         ({"plugins": []}, "plugins must be an object, not a list."),
@@ -188,22 +188,27 @@ def test_a_disabled_one_has_an_overlong_url_refused() -> None:
         ({"webhook": []}, "webhook must be an object, not a list."),
     ],
 )
-def test_what_breaks_a_rule_is_named_with_its_path(fields: dict[str, Any], problem: str) -> None:
+def test_each_broken_rule_is_reported_with_its_path(fields: dict[str, Any], problem: str) -> None:
     assert problems_of({"url": URL} | fields) == (problem,)
 
 
 @pytest.mark.parametrize("concurrency", [1, MAX_CONCURRENCY])
 @pytest.mark.parametrize("timeout", ["100ms", "5m"])
-def test_bounds_themselves_are_taken(concurrency: int, timeout: str) -> None:
+def test_bounds_are_inclusive(concurrency: int, timeout: str) -> None:
     assert change_of({"url": URL, "concurrency": concurrency, "timeout": timeout}).concurrency == concurrency
 
 
-def test_everything_that_is_wrong_is_named_at_once() -> None:
+@pytest.mark.parametrize("ordering", Ordering)
+def test_every_ordering_is_accepted(ordering: Ordering) -> None:
+    assert change_of({"url": URL, "ordering": ordering.value}).ordering is ordering
+
+
+def test_every_mistake_is_reported_at_once() -> None:
     problems = problems_of(
         {"webhook": {"url": "x", "events": ["MESAGES_UPSERT", "messages.updat"]}, "timeout": 5}
     )
     assert len(problems) == 4
-    assert problems[1].startswith("webhook.events[0]: 'MESAGES_UPSERT' is no known")
+    assert problems[1].startswith("webhook.events[0]: 'MESAGES_UPSERT' is not a known")
     assert problems[1].endswith("Did you mean MESSAGES_UPSERT?")
     assert problems[2].endswith("Did you mean MESSAGES_UPDATE?")
 
@@ -226,14 +231,14 @@ def test_a_body_must_be_an_object(body: Any, kind: str) -> None:
 def test_unknown_fields_are_warned_of_with_their_path() -> None:
     body = {"webhook": {"url": URL, "colour": 1}, "qr\ncode": 2, "retry": {"tries": 3}, "x" * 99: 0}
     assert parse_registration(body, CATALOG)[1] == [
-        "retry.tries is no field that hookgw knows; it was ignored.",
-        "webhook.colour is no field that hookgw knows; it was ignored.",
-        "qr\\ncode is no field that hookgw knows; it was ignored.",
-        f"{'x' * 64}… is no field that hookgw knows; it was ignored.",
+        "retry.tries is an unknown field; it was ignored.",
+        "webhook.colour is an unknown field; it was ignored.",
+        "qr\\ncode is an unknown field; it was ignored.",
+        f"{'x' * 64}… is an unknown field; it was ignored.",
     ]
 
 
-def test_what_find_shows_beside_the_fields_may_be_sent_back() -> None:
+def test_fields_that_find_adds_may_be_sent_back() -> None:
     shown = dict.fromkeys(
         (
             "id",
@@ -252,7 +257,7 @@ def test_what_find_shows_beside_the_fields_may_be_sent_back() -> None:
 
 
 @pytest.mark.parametrize("size", [24, 64])
-def test_secrets_of_24_to_64_bytes_are_taken(size: int) -> None:
+def test_secrets_of_24_to_64_bytes_are_accepted(size: int) -> None:
     secret = "whsec_" + base64.b64encode(bytes(size)).decode()
     assert change_of({"url": URL, "secret": secret}).secret == Secret(secret)
 
@@ -324,9 +329,9 @@ def test_header_values_are_strings(value: Any, kind: str) -> None:
     assert problems_of({"url": URL, "headers": {"x": value}}) == (f"headers.x must be a string, not {kind}.",)
 
 
-def test_headers_are_told_apart_whatever_their_capitals() -> None:
+def test_header_names_are_case_insensitive() -> None:
     assert problems_of({"url": URL, "headers": {"X-A": "1", "x-a": "2"}}) == (
-        "headers: x-a is there twice, in different capitals.",
+        "headers: x-a appears twice, in different capitals.",
     )
 
 
@@ -334,14 +339,14 @@ def test_headers_have_a_limit_in_number() -> None:
     headers = {f"x-{number}": "" for number in range(MAX_HEADERS)}
     assert change_of({"url": URL, "headers": headers}).headers == headers
     assert problems_of({"url": URL, "headers": headers | {"one-more": ""}}) == (
-        "headers has 33 headers; at most 32 are taken.",
+        "headers has 33 headers; at most 32 are allowed.",
     )
 
 
 def test_headers_have_a_limit_in_size() -> None:
     assert change_of({"url": URL, "headers": {"x": "y" * 4095}})
     assert problems_of({"url": URL, "headers": {"x": "y" * 4096}}) == (
-        "headers has 4,097 bytes of names and values; at most 4,096 are taken.",
+        "headers has 4,097 bytes of names and values; at most 4,096 are allowed.",
     )
 
 
@@ -352,7 +357,7 @@ def test_masked_values_stand_for_the_stored_ones() -> None:
 
 
 def test_a_masked_value_that_is_not_stored_is_refused() -> None:
-    with pytest.raises(Invalid, match=r"headers\.x-new is masked, and no value of it is stored"):
+    with pytest.raises(Invalid, match=r"headers\.x-new is masked, but no value is stored"):
         unmask_headers({"x-new": MASK}, {})
 
 
@@ -402,18 +407,18 @@ def test_a_masked_user_is_put_back() -> None:
 
 @pytest.mark.parametrize("stored", [None, "https://receiver.test/", "https://ann:s3cret@other.test/in"])
 def test_a_masked_user_of_another_url_is_refused(stored: str | None) -> None:
-    with pytest.raises(Invalid, match="url: its user and password are masked"):
+    with pytest.raises(Invalid, match="url: user and password are masked"):
         unmask_url("https://********@receiver.test/in", stored)
 
 
 def test_an_answer_does_not_outgrow_its_request() -> None:
-    many = {f"x{number}": 1 for number in range(MOST_SENTENCES + 2)}
+    many = {f"x{number}": 1 for number in range(MAX_SENTENCES + 2)}
     _, warnings = parse_registration({"url": URL, **many}, CATALOG)
-    assert len(warnings) == MOST_SENTENCES + 1
-    assert warnings[-1] == "There are 2 more of this kind."
+    assert len(warnings) == MAX_SENTENCES + 1
+    assert warnings[-1] == "2 further messages were omitted."
     with pytest.raises(Invalid) as caught:
         parse_registration({"url": URL, "plugins": many}, CATALOG)
-    assert len(caught.value.messages) == MOST_SENTENCES + 1
+    assert len(caught.value.messages) == MAX_SENTENCES + 1
 
 
 PRIVATE_KEY = make_secret(Signature.V1A)
@@ -438,7 +443,7 @@ def test_an_ed25519_key_is_a_secret(more: dict[str, Any]) -> None:
     ],
     ids=["empty", "cut off", "another public key", "a seed alone", "no base64"],
 )
-def test_what_is_no_ed25519_key_is_refused(secret: str) -> None:
+def test_malformed_ed25519_keys_are_refused(secret: str) -> None:
     assert problems_of({"url": URL, "secret": secret}) == (NO_PRIVATE_KEY,)
 
 
@@ -455,11 +460,11 @@ def test_the_signature_can_be_chosen(signature: Signature) -> None:
         ({"signature": 1}, "signature must be"),
         (
             {"signature": "v1", "secret": PRIVATE_KEY},
-            "signature is v1, and the secret is not for it: give one that begins with whsec_.",
+            "signature is v1, but the secret is not: send one that starts with whsec_.",
         ),
         (
             {"signature": "v1a", "secret": "whsec_" + "A" * 32},
-            "signature is v1a, and the secret is not for it: give one that begins with whsk_.",
+            "signature is v1a, but the secret is not: send one that starts with whsk_.",
         ),
     ],
 )

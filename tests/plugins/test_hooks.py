@@ -404,7 +404,7 @@ async def test_prepare_must_not_change_url_or_body(
         ({"webhook-id": "1"}, "request.headers.webhook-id cannot be set"),
         ({"host": "other.example"}, "request.headers.host cannot be set"),
         ({"x-number": 1}, "request.headers.x-number must be a string"),
-        ({"": "1"}, "is no header name"),
+        ({"": "1"}, "is not a header name"),
         ({"X-Upper": "1"}, "it set a header 'X-Upper'; write the name as a string in lower case"),
         ({3: "1"}, "it set a header 3; write the name as a string in lower case"),
     ],

@@ -4,7 +4,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw.plugins.supervise import restart_on_failure, run_once
+from hookgw.models.errors import PluginFailed
+from hookgw.plugins.supervise import keep_running, restart_on_failure, run_once
 
 
 class Runs:
@@ -81,3 +82,52 @@ async def test_cancellation_passes_through_a_group_with_failures() -> None:
             await wait_all_tasks_blocked()
             scope.cancel()
     assert scope.cancelled_caught
+
+
+async def test_a_background_task_that_fails_is_counted_and_started_again(autojump_clock: MockClock) -> None:
+    failures: list[PluginFailed] = []
+    began: list[float] = []
+
+    async def run() -> None:
+        began.append(trio.current_time())
+        if len(began) < 3:
+            raise OSError("network down")
+
+    start = trio.current_time()
+    await keep_running("crm", run, failures.append)
+    assert [at - start for at in began] == [0, 1, 3]
+    assert [(failure.plugin, failure.hook) for failure in failures] == [("crm", "hookgw_run")] * 2
+    assert "network down" in str(failures[0])
+
+
+async def test_a_background_task_is_cancelled_with_the_gateway() -> None:
+    failures: list[PluginFailed] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_running, "crm", trio.sleep_forever, failures.append)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert failures == []
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("closing"), SystemExit(1)])
+async def test_a_background_task_that_fails_while_it_is_cancelled_is_not_restarted(
+    problem: BaseException,
+) -> None:
+    failures: list[PluginFailed] = []
+    began = 0
+
+    async def run() -> None:
+        nonlocal began
+        began += 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise problem
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keep_running, "crm", run, failures.append)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert (began, failures) == (1, [])

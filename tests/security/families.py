@@ -60,7 +60,7 @@ class Result(NamedTuple):
         return f"| {self.family.name} | {self.family.right} | {tried} | {happened} | {len(self.surprises)} |"
 
 
-HEADER = "| family | what is right | tried | what happened | surprises |\n|---|---|---|---|---|"
+HEADER = "| family | expected | tried | result | surprises |\n|---|---|---|---|---|"
 
 
 def run(one: Family, live: Live) -> Result:

@@ -38,7 +38,7 @@ CONFIGURATIONS = {
 }
 
 
-@family("configurations", "the start is refused, with the line and what would be right")
+@family("configurations", "the start is refused; the error names the line and a correct value")
 def configurations(live: Live) -> Iterator[Trial]:
     with tempfile.TemporaryDirectory() as folder:
         for name, text in CONFIGURATIONS.items():
@@ -52,7 +52,7 @@ def configurations(live: Live) -> Iterator[Trial]:
                 yield Trial(name, "taken", expected=False)
 
 
-@family("kept fuzz inputs", "no promise of the parser is broken")
+@family("kept fuzz inputs", "the parser breaks no promise")
 def kept(live: Live) -> Iterator[Trial]:
     for target in TARGETS.values():
         for path in target.kept():

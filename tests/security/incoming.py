@@ -33,7 +33,7 @@ def _lives(live: Live) -> bool:
     return live.call("GET", "/healthz", key=False).status == 200
 
 
-@family("request smuggling", "one answer of 400, the connection closed, nothing behind it answered")
+@family("request smuggling", "one 400, and the connection is closed; nothing after it is answered")
 def smuggling(live: Live) -> Iterator[Trial]:
     live.call("POST", "/instance/create", {"instanceName": "loja1"})
     for name, keyed in TABLE.items():
@@ -66,7 +66,7 @@ PROTOCOLS = {
 }
 
 
-@family("other protocols", "400, 505, or closed without an answer; the server lives")
+@family("other protocols", "400, 505, or closed without a response; the server continues")
 def protocols(live: Live) -> Iterator[Trial]:
     for name, request in PROTOCOLS.items():
         statuses = _answers(live.send(request))
@@ -74,7 +74,7 @@ def protocols(live: Live) -> Iterator[Trial]:
         yield Trial(name, happened, statuses in ([400], [505], []) and _lives(live))
 
 
-@family("an offer of h2c", "ignored: answered in HTTP/1.1")
+@family("an offer of h2c", "ignored: the response is HTTP/1.1")
 def h2c(live: Live) -> Iterator[Trial]:
     for offer in (b"h2c", b"H2C", b"h2c, foo", b"foo"):
         head = HEAD + b"connection: upgrade, http2-settings\r\nhttp2-settings: AAMAAABk\r\n"
@@ -82,7 +82,7 @@ def h2c(live: Live) -> Iterator[Trial]:
         yield Trial(offer.decode(), f"{statuses[-1:]}".strip("[]"), statuses == [200])
 
 
-@family("oversized requests", "400, 413 or 431, without reading it all")
+@family("oversized requests", "400, 413 or 431, without reading all of it")
 def oversized(live: Live) -> Iterator[Trial]:
     live.call("POST", "/instance/create", {"instanceName": "shop"})
     for lines in (b"x: " + b"y" * 2**15 + b"\r\n", b"x: y\r\n" * 4000, b"x" * 2**15 + b": y\r\n"):
@@ -105,7 +105,7 @@ def oversized(live: Live) -> Iterator[Trial]:
         yield Trial("emit", str(reply.status), reply.status in (400, 413) and bool(reply.messages))
 
 
-@family("slow requests", "408 or closed at the deadline; the others are answered meanwhile")
+@family("slow requests", "408 or closed at the deadline; other clients are served meanwhile")
 def slow(live: Live) -> Iterator[Trial]:
     body = b"POST /event/emit/shop HTTP/1.1\r\nhost: x\r\napikey: %b\r\ncontent-type: application/json\r\n"
     live.call("POST", "/instance/create", {"instanceName": "shop"})
@@ -137,7 +137,7 @@ def _routes(live: Live, instance: str) -> Iterator[tuple[str, str, str]]:
 OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs"}
 
 
-@family("routes without a key", "401 on every route but the open ones")
+@family("routes without a key", "401 on every route except the open ones")
 def keyless(live: Live) -> Iterator[Trial]:
     for key in (False, "", "wrong", live.key + "x", live.key[:-1], live.key.upper(), "' or 1=1 --"):
         for method, path, rule in _routes(live, "shop"):
@@ -149,7 +149,7 @@ def keyless(live: Live) -> Iterator[Trial]:
 
 
 @family(
-    "routes with another instance's key", "403, and the same to the byte whether there is such an instance"
+    "routes with another instance's key", "403, byte for byte the same whether or not the instance exists"
 )
 def foreign(live: Live) -> Iterator[Trial]:
     live.call("POST", "/instance/create", {"instanceName": "own", "token": OWN_KEY})
@@ -164,7 +164,7 @@ def foreign(live: Live) -> Iterator[Trial]:
 
 @family(
     "guessed keys",
-    f"401, and 429 after {AUTH.failed_attempts} in {AUTH.failed_window}, the right one too until then",
+    f"401; after {AUTH.failed_attempts} in {AUTH.failed_window} 429, even for the correct key until then",
 )
 def guessed(live: Live) -> Iterator[Trial]:
     chance = random.Random(5)
@@ -224,7 +224,7 @@ NAMES = (
 )
 
 
-@family("names of instances", "400 or 404; 308 where slashes are doubled; nothing is made")
+@family("names of instances", "400 or 404; 308 for doubled slashes; no instance is created")
 def names(live: Live) -> Iterator[Trial]:
     for name in NAMES:
         for method, path, body in (
@@ -239,7 +239,7 @@ def names(live: Live) -> Iterator[Trial]:
             raw = path.format(name.replace(" ", "%20").replace('"', "%22"))
             yield _as_error(f"{method} {raw}", live.call(method, raw, body))
     left = [one["name"] for one in live.call("GET", "/instance/fetchInstances").json]
-    yield Trial("what is there afterwards", "something made" if left else "nothing made", left == [])
+    yield Trial("what is there afterwards", "something created" if left else "nothing created", left == [])
 
 
 def _as_error(what: str, reply: Reply) -> Trial:
@@ -261,7 +261,7 @@ JSON_BOMBS = {
 }
 
 
-@family("JSON that is none, or a bomb", "400, in a single event, a batch, lines, and as a registration")
+@family("invalid JSON and JSON bombs", "400: in a single event, a batch, lines, and a registration")
 def json_bombs(live: Live) -> Iterator[Trial]:
     live.call("POST", "/instance/create", {"instanceName": "shop"})
     for name, data in JSON_BOMBS.items():

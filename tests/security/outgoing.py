@@ -82,7 +82,7 @@ def spellings(address: ipaddress.IPv4Address) -> Iterator[str]:
     yield f"[2002:{high}:{low}::1]"
 
 
-@family("spellings of an address", "`set` warns, and nothing is dialled: the attempt is `blocked`")
+@family("spellings of an address", "`set` warns, and hookgw dials nothing: the attempt is `blocked`")
 def spelled(live: Live) -> Iterator[Trial]:
     for address in (METADATA, ipaddress.IPv4Address("10.1.2.3"), ipaddress.IPv4Address("192.168.0.1")):
         for spelling in spellings(address):
@@ -197,7 +197,7 @@ def registered_headers(live: Live) -> Iterator[Trial]:
         yield _refused(str(headers), reply)
 
 
-@family("answers of receivers", "its status decides; without one, tried again later; the next event arrives")
+@family("answers of receivers", "the status decides; without one, a retry; the next event arrives")
 def answers(live: Live) -> Iterator[Trial]:
     [receiver] = live.receivers
     live.call("POST", "/webhook/set/shop", {"url": receiver.url})

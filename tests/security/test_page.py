@@ -1,4 +1,4 @@
-"""The table of ``docs/security.md`` is what the command makes."""
+"""The table of ``docs/security.md`` has every family, and the families behave as it says."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def test_the_page_has_every_family_in_order_and_no_surprise() -> None:
         assert surprises == "0", name
 
 
+# Other tests cover the remaining families, which take longer.
 QUICK = [
     *("URLs", "headers of registrations", "other protocols", "an offer of h2c"),
     *("names of instances", "configurations", "answers of receivers"),
@@ -30,7 +31,6 @@ QUICK = [
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_nothing_surprises(name: str, tmp_path: Path) -> None:
-    """Those families that no other test tries."""
+def test_a_family_has_no_surprise(name: str, tmp_path: Path) -> None:
     with running(tmp_path) as live:
         assert run(FAMILIES[name], live).surprises == []

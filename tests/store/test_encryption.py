@@ -7,60 +7,60 @@ import sys
 import pytest
 
 from hookgw.config.master_keys import new_master_key, parse_master_key
-from hookgw.store.encryption import PREFIX, DecryptionFailed, RecordCipher, key_id, sealed_with
+from hookgw.store.encryption import PREFIX, DecryptionFailed, RecordCipher, encrypted_with, key_id
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 PLACE = b"registrations\0reg_1"
 
 
 def test_a_record_opens_in_its_place() -> None:
-    sealer = RecordCipher(KEY)
-    sealed = sealer.seal(PLACE, b'{"url":"x"}')
+    cipher = RecordCipher(KEY)
+    sealed = cipher.encrypt(PLACE, b'{"url":"x"}')
     assert sealed.startswith(f"sealed:v1:{key_id(KEY)}:")
     assert "url" not in str(base64.b64decode(sealed.rpartition(":")[2]))
-    assert sealer.open(PLACE, sealed) == b'{"url":"x"}'
+    assert cipher.decrypt(PLACE, sealed) == b'{"url":"x"}'
 
 
 def test_no_two_sealed_records_are_alike() -> None:
-    sealer = RecordCipher(KEY)
-    assert len({sealer.seal(PLACE, b"same") for _ in range(100)}) == 100
+    cipher = RecordCipher(KEY)
+    assert len({cipher.encrypt(PLACE, b"same") for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize("place", [b"registrations\0reg_2", b"instances\0reg_1", b""])
 def test_a_record_does_not_open_in_another_place(place: bytes) -> None:
-    sealer = RecordCipher(KEY)
-    with pytest.raises(DecryptionFailed, match="another's place"):
-        sealer.open(place, sealer.seal(PLACE, b"x"))
+    cipher = RecordCipher(KEY)
+    with pytest.raises(DecryptionFailed, match="place of another record"):
+        cipher.decrypt(place, cipher.encrypt(PLACE, b"x"))
 
 
 @pytest.mark.parametrize("at", [0, 11, 12, 20, -1])
 def test_a_changed_record_does_not_open(at: int) -> None:
-    sealer = RecordCipher(KEY)
-    head, _, content = sealer.seal(PLACE, b"a longer record").rpartition(":")
+    cipher = RecordCipher(KEY)
+    head, _, content = cipher.encrypt(PLACE, b"a longer record").rpartition(":")
     changed = bytearray(base64.b64decode(content))
     changed[at] ^= 1
     with pytest.raises(DecryptionFailed, match="changed"):
-        sealer.open(PLACE, f"{head}:{base64.b64encode(changed).decode()}")
+        cipher.decrypt(PLACE, f"{head}:{base64.b64encode(changed).decode()}")
 
 
 @pytest.mark.parametrize("content", ["", "AAAA", "no base64!", "é"])
 def test_a_record_that_was_cut_off_or_garbled_does_not_open(content: str) -> None:
     with pytest.raises(DecryptionFailed, match="changed"):
-        RecordCipher(KEY).open(PLACE, f"{PREFIX}{key_id(KEY)}:{content}")
+        RecordCipher(KEY).decrypt(PLACE, f"{PREFIX}{key_id(KEY)}:{content}")
 
 
 def test_what_is_in_the_clear_is_not_taken_for_sealed() -> None:
     with pytest.raises(DecryptionFailed, match="in the clear"):
-        RecordCipher(KEY).open(PLACE, '{"url":"x"}')
+        RecordCipher(KEY).decrypt(PLACE, '{"url":"x"}')
 
 
 def test_an_old_key_opens_and_does_not_seal() -> None:
-    old = RecordCipher(OTHER).seal(PLACE, b"x")
+    old = RecordCipher(OTHER).encrypt(PLACE, b"x")
     both = RecordCipher(KEY, [OTHER])
-    assert both.open(PLACE, old) == b"x"
-    assert sealed_with(both.seal(PLACE, b"x")) == key_id(KEY) != key_id(OTHER)
-    with pytest.raises(DecryptionFailed, match=f"master key {key_id(OTHER)}, which is not given"):
-        RecordCipher(KEY).open(PLACE, old)
+    assert both.decrypt(PLACE, old) == b"x"
+    assert encrypted_with(both.encrypt(PLACE, b"x")) == key_id(KEY) != key_id(OTHER)
+    with pytest.raises(DecryptionFailed, match=f"master key {key_id(OTHER)}, which is not configured"):
+        RecordCipher(KEY).decrypt(PLACE, old)
 
 
 def test_the_id_of_the_key_says_nothing_of_it() -> None:
@@ -78,8 +78,8 @@ def test_the_id_of_the_key_says_nothing_of_it() -> None:
         ('"sealed"', None),
     ],
 )
-def test_which_key_a_record_is_sealed_with(record: str | bytes, found: str | None) -> None:
-    assert sealed_with(record) == found
+def test_which_key_a_record_is_encrypted_with(record: str | bytes, found: str | None) -> None:
+    assert encrypted_with(record) == found
 
 
 def test_new_keys_are_read_back() -> None:

@@ -270,7 +270,9 @@ def echo(status: int, request: Received) -> Answer:
 async def settle(world: World) -> None:
     """Wait until nothing is pending."""
     with trio.fail_after(20):
-        while any(lane.backlog for lane in world.gateway.lanes()) or await world.gateway.store.backlog():
+        while (
+            any(lane.backlog for lane in world.gateway.lanes()) or await world.gateway.store.pending_lanes()
+        ):
             await wait_all_tasks_blocked(0.01)
 
 

@@ -1,1 +1,1 @@
-"""The HTTP client: resolves, vets, dials and posts."""
+"""The HTTP client: resolves, vets, dials, and sends requests."""

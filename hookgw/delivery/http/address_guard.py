@@ -1,13 +1,11 @@
-"""The address guard: which addresses and ports hookgw may dial. No I/O.
+"""The address guard decides which addresses and ports hookgw may dial. No I/O.
 
-A callback URL comes from outside, so it must not reach what only this machine or its network can
-reach. The list is explicit: ``ipaddress.is_global`` lets through tunnels and translated forms of
-private addresses. It follows the IANA special-purpose address registries (RFC 6890).
+Callback URLs come from outside, so they must not reach what only this machine or its network can reach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from hookgw.config.refused_ports import REFUSED_PORTS
@@ -15,6 +13,9 @@ from hookgw.config.refused_ports import REFUSED_PORTS
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
+# An explicit list, from the IANA special-purpose address registries (RFC 6890). ipaddress.is_global lets
+# tunnels and translated forms of private addresses through, among others ::7f00:1 and 64:ff9b::a9fe:a9fe, and
+# 6to4 addresses that contain 127.0.0.1 on Python 3.11 and 3.12.
 _REFUSED_IPV4 = {
     "0.0.0.0/8": "this host",
     "10.0.0.0/8": "private",
@@ -49,28 +50,26 @@ _REFUSED_IPV6 = {
     "ff00::/8": "multicast",
 }
 _REFUSED: list[tuple[Network, str]] = [
-    (ip_network(network), why) for network, why in (_REFUSED_IPV4 | _REFUSED_IPV6).items()
+    (ip_network(network), reason) for network, reason in (_REFUSED_IPV4 | _REFUSED_IPV6).items()
 ]
-_HOLD_IPV4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+# IPv4-mapped addresses (RFC 4291, section 2.5.5.2) and those translated by NAT64 (RFC 6052).
+_EMBEDS_IPV4 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+# The interface identifiers that end in an IPv4 address, local and global (RFC 5214, section 6.1).
 _ISATAP_IDS = (0x00005EFE, 0x02005EFE)
 
 
 class AddressGuard:
-    """Says whether an address may be dialled.
-
-    An IPv4-mapped address (RFC 4291, section 2.5.5.2) and one translated by NAT64 (RFC 6052) get the
-    verdict of the IPv4 address in them. ISATAP addresses (RFC 5214) are refused in every network,
-    because they tunnel to the IPv4 address in them.
+    """Decides whether an address may be dialled.
 
     Args:
-        allow_networks: networks or addresses that are allowed although they are on the list, as the
-            setting ``delivery.allow_networks`` has them: ``10.1.2.0/24``, ``127.0.0.1``, ``fd00::/8``.
-        refused_ports: ports that are refused at every address, as ``delivery.refused_ports`` has them.
-        is_own: says whether hookgw itself listens at an address and port; then it is refused in an
-            allowed network too. Asked with the IPv4 address that is held by an IPv6 one.
+        allow_networks: networks or addresses that are allowed although they are on the list, as in the
+            setting ``delivery.allow_networks``: ``10.1.2.0/24``, ``127.0.0.1``, ``fd00::/8``.
+        refused_ports: ports that are refused at every address, as in ``delivery.refused_ports``.
+        is_own_address: whether hookgw itself listens at an address and port. Such a place is refused in an
+            allowed network too. It is asked for the IPv4 address that an IPv6 address embeds.
 
     Raises:
-        ValueError: a network is none; the message says which, and what would be right.
+        ValueError: a network is invalid. The configuration is checked before, with better messages.
     """
 
     def __init__(
@@ -78,17 +77,23 @@ class AddressGuard:
         allow_networks: Sequence[str] = (),
         *,
         refused_ports: Collection[int] = tuple(REFUSED_PORTS),
-        is_own: Callable[[Address, int], bool] = lambda _address, _port: False,
+        is_own_address: Callable[[Address, int], bool] = lambda _address, _port: False,
     ) -> None:
-        self._allowed = [_held_network(parse_network(text)) for text in allow_networks]
+        self._allowed: list[Network] = []
+        for network in map(ip_network, allow_networks):
+            # Judged addresses are unwrapped to IPv4, so ::ffff:10.0.0.0/104 has to become 10.0.0.0/8.
+            if isinstance(network, IPv6Network) and any(map(network.subnet_of, _EMBEDS_IPV4)):
+                ipv4 = (int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96)
+                self._allowed.append(IPv4Network(ipv4))
+            else:
+                self._allowed.append(network)
         self._refused_ports = refused_ports
-        self._is_own = is_own
+        self._is_own_address = is_own_address
 
     def port_refusal(self, port: int) -> str | None:
-        """Why the port must not be dialled, at whatever address.
+        """Return why the port must not be dialled at any address, or ``None`` if it may be.
 
-        Returns:
-            A sentence with the setting that would allow it, or ``None`` where it may be dialled.
+        The reason is a sentence with the setting that would allow the port.
         """
         if port not in self._refused_ports:
             return None
@@ -100,26 +105,36 @@ class AddressGuard:
         )
 
     def refusal(self, address: str, port: int) -> str | None:
-        """Why the address must not be dialled; the port is not judged by itself.
+        """Return why the address must not be dialled, or ``None`` if it may be.
+
+        The port is checked only for hookgw's own addresses; see :meth:`port_refusal`.
 
         Args:
-            address: an IP address as ``getaddrinfo`` gives it; an IPv6 zone is taken as part of it.
-            port: named in the sentence.
+            address: an IP address as returned by ``getaddrinfo``, perhaps with an IPv6 zone.
+            port: named in the reason.
 
         Returns:
-            A sentence with the setting that would allow it, if one would, or ``None`` where it may be
-            dialled.
+            A sentence with the setting that would allow the address, if there is one.
 
         Raises:
-            ValueError: it is no IP address.
+            ValueError: this is not an IP address.
         """
-        judged = held_ipv4(ip_address(address.partition("%")[0]))
+        judged = embedded_ipv4(ip_address(address.partition("%")[0]))
         shown = address if str(judged) == address else f"{address} ({judged})"
-        if self._is_own(judged, port):
+        # Before the allowed networks: a gateway that calls itself would loop whatever the operator allows.
+        if self._is_own_address(judged, port):
             return f"Port {port} of {shown} is not dialled: hookgw itself listens there."
         if any(judged in network for network in self._allowed):
             return None
-        reason = next(_reasons(judged), None)
+        reason = next((f"{reason} ({network})" for network, reason in _REFUSED if judged in network), None)
+        # ISATAP can appear under any prefix, so no network of the list can name it. It tunnels to the IPv4
+        # address in it, past this guard.
+        if (
+            reason is None
+            and isinstance(judged, IPv6Address)
+            and int(judged) >> 32 & 0xFFFFFFFF in _ISATAP_IDS
+        ):
+            reason = "an ISATAP tunnel"
         if reason is None:
             return None
         return (
@@ -128,40 +143,8 @@ class AddressGuard:
         )
 
 
-def parse_network(text: str) -> Network:
-    """A network, or the network of one address.
-
-    Raises:
-        ValueError: a sentence that says what would be right.
-    """
-    try:
-        return ip_network(text)
-    except ValueError:
-        pass
-    try:
-        meant = ip_network(text, strict=False)
-    except ValueError:
-        raise ValueError(f"{text!r} is no network such as 10.1.2.0/24, 127.0.0.1 or fd00::/8.") from None
-    raise ValueError(f"{text!r} has bits set beyond its prefix; write {str(meant)!r} or a single address.")
-
-
-def held_ipv4(address: Address) -> Address:
-    """The IPv4 address in one that is mapped, or translated by NAT64; any other as it is."""
-    if isinstance(address, IPv6Address) and any(address in network for network in _HOLD_IPV4):
+def embedded_ipv4(address: Address) -> Address:
+    """Return the IPv4 address that an IPv6 address embeds (mapped or NAT64); any other address unchanged."""
+    if isinstance(address, IPv6Address) and any(address in network for network in _EMBEDS_IPV4):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
-
-
-def _held_network(network: Network) -> Network:
-    """The same for a network, so that both are compared in the same form."""
-    if isinstance(network, IPv6Network) and any(network.subnet_of(holding) for holding in _HOLD_IPV4):
-        return IPv4Network((int(network.network_address) & 0xFFFFFFFF, network.prefixlen - 96))
-    return network
-
-
-def _reasons(address: Address) -> Iterator[str]:
-    for network, why in _REFUSED:
-        if address in network:
-            yield f"{why} ({network})"
-    if isinstance(address, IPv6Address) and int(address) >> 32 & 0xFFFFFFFF in _ISATAP_IDS:
-        yield "an ISATAP tunnel"

@@ -1,150 +1,159 @@
-"""One open connection and the answers that come on it."""
+"""One open connection and the responses that arrive on it."""
 
 from __future__ import annotations
 
 import msgspec
 import trio
 
-from hookgw.delivery.http.errors import AnswerFailed, SendFailed
-from hookgw.delivery.http.response import Answer, AnswerParser
+from hookgw.delivery.http.errors import ResponseFailed, SendFailed
+from hookgw.delivery.http.response import Response, ResponseParser
 from hookgw.delivery.http.stream import Stream, StreamBroken
 
+Origin = tuple[str, str, int]
+"""Scheme, host and port."""
+
 SMALL = 16 * 2**10
-"""Bytes that the send buffer of an idle connection has room for: sending them need not be watched."""
+"""Bytes that fit the send buffer of an idle connection: sending them does not wait for the receiver."""
 
 
 class IdleConnection(msgspec.Struct, frozen=True, gc=False):
-    """An open connection that nothing is sent on, in the few bytes that it needs until it is used again.
+    """An open connection between two uses: ten thousand parked lanes each hold one, so it has no parser.
 
     Attributes:
-        wire: the connection; whoever has this object owns it.
-        origin: scheme, host and port that it leads to.
+        stream: the connection. The holder of this object owns it.
+        origin: where the connection leads.
     """
 
-    wire: Stream
-    origin: tuple[str, str, int]
+    stream: Stream
+    origin: Origin
 
     @property
     def fileno(self) -> int:
-        """The number of its socket."""
-        return self.wire.fileno
+        """The socket's file descriptor."""
+        return self.stream.fileno
 
     def close_nowait(self) -> None:
         """Close at once. Idempotent."""
-        self.wire.close_nowait()
+        self.stream.close_nowait()
 
 
 class Connection:
-    """A connection on which requests are sent, each after the answer to the one before.
+    """A connection that carries one exchange after the other.
 
     Args:
-        wire: the open connection; it is owned by this object and closed by :meth:`close_nowait`.
-        origin: scheme, host and port that it leads to.
-        max_answer: the most bytes of an answer's body that are kept.
+        stream: the open connection. This object owns it; :meth:`close_nowait` closes it.
+        origin: where the connection leads.
+        max_answer: the most bytes of a response body that are kept.
 
     Attributes:
         origin: as given.
-        parser: what came of the answer to the last request.
-        sent: whether the last request was sent whole.
+        parser: the state of the response to the last request.
+        sent: whether the last request was sent completely.
     """
 
-    __slots__ = ("_failure", "_trouble", "_wire", "origin", "parser", "sent")
+    __slots__ = ("_read_error", "_send_error", "_stream", "origin", "parser", "sent")
 
-    def __init__(self, wire: Stream, origin: tuple[str, str, int], max_answer: int) -> None:
-        self._wire = wire
-        self._failure: Exception | None = None
-        self._trouble = ""
+    def __init__(self, stream: Stream, origin: Origin, max_answer: int) -> None:
+        self._stream = stream
+        self._read_error: Exception | None = None
+        self._send_error = ""
         self.origin = origin
-        self.parser = AnswerParser(max_answer)
+        self.parser = ResponseParser(max_answer)
         self.sent = True
 
     @property
     def reusable(self) -> bool:
-        """Whether the last exchange left it good for another; false for a new connection."""
+        """Whether the last exchange left the connection fit for another; false for a new connection."""
+        # A response may arrive before the request is sent completely. The receiver would read the rest of
+        # that request as the start of the next one.
         return self.parser.reusable and self.sent
 
     async def is_quiet(self) -> bool:
-        """Whether nothing came since the last answer: no surplus bytes, no end, no reset."""
-        return await self._wire.is_quiet()
+        """Whether nothing arrived since the last response: no surplus bytes, no end, no reset."""
+        return await self._stream.is_quiet()
 
     def close_nowait(self) -> None:
         """Close at once. Idempotent."""
-        self._wire.close_nowait()
+        self._stream.close_nowait()
 
-    def idle(self) -> IdleConnection:
-        """What has to be kept of it while nothing is sent; this object must not be used any more."""
-        self.parser.retire()
-        return IdleConnection(self._wire, self.origin)
+    def to_idle(self) -> IdleConnection:
+        """Return the stream and origin alone. Do not use this object afterwards."""
+        self.parser.discard()
+        return IdleConnection(self._stream, self.origin)
 
-    async def exchange(self, request: bytes, *, bodiless: bool = False) -> Answer:
-        """Send a request and read its answer.
+    async def exchange(self, request: bytes, *, bodiless: bool = False) -> Response:
+        """Send a request and read the response to it.
 
-        If it is cancelled, ``parser`` and ``sent`` tell how far it had come, and the connection is not
-        reusable.
+        If this is cancelled, :attr:`parser` and :attr:`sent` say how far the exchange came, and the
+        connection is not reusable.
 
         Args:
-            request: head and body.
-            bodiless: it is a HEAD request.
+            request: head and body in one piece.
+            bodiless: the request is a HEAD.
 
         Raises:
-            SendFailed, AnswerFailed: see :mod:`hookgw.delivery.http.errors`.
-            trio.ClosedResourceError: it was closed meanwhile.
+            SendFailed, ResponseFailed: see :mod:`hookgw.delivery.http.errors`.
+            trio.ClosedResourceError: the connection was closed meanwhile.
         """
         self.sent = False
-        self._failure, self._trouble = None, ""
+        self._read_error, self._send_error = None, ""
         self.parser.begin(bodiless=bodiless)
+        taken = 0
         try:
-            taken = self._wire.send_nowait(request)
+            # A small request fits the kernel's buffer: one system call, and no task switch.
+            taken = self._stream.send_nowait(request)
             self.sent = taken == len(request)
         except StreamBroken as error:
-            self._trouble = str(error)
-        if self.sent or self._trouble:
+            # Read all the same: a receiver that refuses a request (413) may send its response and then reset.
+            self._send_error = str(error)
+        if self.sent or self._send_error:
             await self._read()
         elif taken == 0 and len(request) <= SMALL:
+            # A TLS stream takes nothing without waiting. The send buffer is empty and large enough, so
+            # sending does not wait for the receiver, and needs no second task.
             await self._send(request)
             await self._read()
         else:
-            await self._send_and_read(request[taken:])
-        return self._outcome()
+            # Send and read at once: a receiver may respond before it has read the body, and if both sides
+            # only sent, both buffers would fill up and neither would go on.
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._send, request[taken:])
+                await self._read()
+                nursery.cancel_scope.cancel()
+        # A complete head decides the attempt, whatever went wrong before or after it.
+        if self.parser.status:
+            return self.parser.finish()
+        if self._send_error and not self.parser.started:
+            raise SendFailed(
+                f"The receiver broke the connection before the whole request was sent: {self._send_error}."
+            )
+        raise self._read_error or ResponseFailed(f"The receiver closed the connection {self._progress()}.")
 
-    async def _send_and_read(self, rest: bytes) -> None:
-        """The answer may come before the request is taken whole; then the rest is not sent."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send, rest)
-            await self._read()
-            nursery.cancel_scope.cancel()
-
-    async def _send(self, rest: bytes) -> None:
+    async def _send(self, data: bytes) -> None:
         try:
-            await self._wire.send_all(rest)
+            await self._stream.send_all(data)
         except StreamBroken as error:
-            self._trouble = str(error)
+            self._send_error = str(error)
         except trio.ClosedResourceError:
+            # _read gets the same error, and reports it once.
             return
         else:
             self.sent = True
 
     async def _read(self) -> None:
-        """Read until the answer is over; what goes wrong is kept for :meth:`_outcome`."""
-        receive, parser = self._wire.receive, self.parser
+        # Errors are kept, not raised: exchange() reports them only if no status arrived.
+        receive, parser = self._stream.receive, self.parser
         try:
             while data := await receive():
                 if parser.feed(data):
                     return
             parser.end_of_stream()
         except StreamBroken as error:
-            self._failure = AnswerFailed(f"The receiver broke the connection {self._moment()}: {error}.")
-        except (AnswerFailed, trio.ClosedResourceError) as error:
-            self._failure = error
-
-    def _outcome(self) -> Answer:
-        if self.parser.status:
-            return self.parser.finish()
-        if self._trouble and not self.parser.started:
-            raise SendFailed(
-                f"The receiver broke the connection before it had the whole request: {self._trouble}."
+            self._read_error = ResponseFailed(
+                f"The receiver broke the connection {self._progress()}: {error}."
             )
-        raise self._failure or AnswerFailed(f"The receiver closed the connection {self._moment()}.")
+        except (ResponseFailed, trio.ClosedResourceError) as error:
+            self._read_error = error
 
-    def _moment(self) -> str:
-        return "in the middle of its answer" if self.parser.started else "without an answer"
+    def _progress(self) -> str:
+        return "in the middle of its response" if self.parser.started else "without responding"

@@ -1,4 +1,4 @@
-"""From a host to a connected socket: resolve, vet every address, connect to one that was vetted."""
+"""From a host to a connected socket: resolve, vet every address, connect to a vetted one."""
 
 from __future__ import annotations
 
@@ -14,27 +14,23 @@ from hookgw.delivery.http.happy_eyeballs import (
     SocketAddress,
     connect_directly,
     connect_to_any,
-    interleaved,
+    interleave,
 )
 from hookgw.delivery.http.proxy_tunnel import ProxyTunnels
 from hookgw.delivery.http.resolver import Resolve, SystemResolver
 
 MAX_ADDRESSES = 8
-"""How many addresses of a name are tried, or named where they are refused; all of them are vetted."""
+"""How many addresses of a name are tried, or named if they are refused; all of them are vetted."""
 
 
 class Dialer:
     """Opens connections to vetted addresses.
 
-    A name is resolved once for each connection, and the address that was vetted is the one that is
-    dialled: a name that changes between the two (DNS rebinding) gains nothing. A proxy, too, is asked for
-    the vetted address.
-
     Args:
-        guard: says which addresses may be dialled.
-        connect_timeout: seconds for resolving and connecting together, a proxy's part included.
-        resolve: in the place of the system's resolver.
-        proxy: what all connections go through.
+        guard: decides which addresses and ports may be dialled.
+        connect_timeout: seconds for resolving and connecting together, including the proxy's part.
+        resolve: used instead of the system's resolver.
+        proxy: all connections go through it.
     """
 
     def __init__(
@@ -59,35 +55,39 @@ class Dialer:
             port: 1 to 65535.
 
         Returns:
-            A connected, non-blocking socket with ``TCP_NODELAY``; the caller owns it.
+            A connected, non-blocking socket with ``TCP_NODELAY``. The caller owns it.
 
         Raises:
             Blocked, ResolveFailed: see :meth:`vet`.
-            ConnectFailed: none of its addresses took the connection, each is named with its reason; or
+            ConnectFailed: no address accepted the connection (the message names each with its reason), or
                 the proxy cannot be used.
-            TimedOut: it took longer than ``connect_timeout``.
+            TimedOut: connecting took longer than ``connect_timeout``.
         """
-        where, phase, tried = f"port {port} of {host}", Phase.RESOLVE, ""
+        where, addresses = f"port {port} of {host}", None
         with trio.move_on_after(self.connect_timeout):
             addresses = await self.vet(host, port)
-            phase, tried = Phase.CONNECT, _listed(addresses, host)
+            # The vetted addresses are dialled, and a proxy is asked for them. The name is not looked up
+            # again: it could point elsewhere by then (DNS rebinding).
             return await connect_to_any(addresses, self._connect, f"No connection to {where}{self._through}")
-        what = (
-            f"Looking up {host}" if phase is Phase.RESOLVE else f"Connecting to {where}{tried}{self._through}"
-        )
+        if addresses is None:
+            phase, what = Phase.RESOLVE, f"Looking up {host}"
+        else:
+            names = ", ".join(address[0] for address in addresses if address[0] != host)
+            tried = f" ({names})" if names else ""
+            phase, what = Phase.CONNECT, f"Connecting to {where}{tried}{self._through}"
         raise TimedOut(phase, f"{what} took longer than {self.connect_timeout:g} s.")
 
     async def vet(self, host: str, port: int) -> list[SocketAddress]:
-        """Look a host up and ask the guard about what is found. The caller gives the deadline.
+        """Look a host up and check its addresses with the guard. There is no timeout; the caller sets one.
 
         Returns:
-            The addresses that may be dialled, in the order in which to try them.
+            The addresses to dial, in the order in which to try them.
 
         Raises:
-            Blocked: the guard refuses the port, or one of the host's addresses (even if others are
-                good: who controls the name may not choose by luck).
-            ResolveFailed: it has no address.
+            Blocked: the guard refuses the port, or at least one of the host's addresses.
+            ResolveFailed: the host has no address.
         """
+        # Before the lookup, which would tell the name's owner that this URL is registered here.
         if refusal := self._guard.port_refusal(port):
             raise Blocked(f"The host {host} is blocked. {refusal}")
         try:
@@ -96,14 +96,11 @@ class Dialer:
             reason = getattr(error, "strerror", None) or str(error)
             raise ResolveFailed(f"The host {host} could not be resolved: {reason}.") from error
         addresses = list(dict.fromkeys(entry[4] for entry in found))
+        # One bad address refuses the host, even if others are good. Skipping it would let the owner of a name
+        # mix addresses until one gets through.
         refusals = [text for address in addresses if (text := self._guard.refusal(address[0], port))]
         if refusals:
             raise Blocked(f"The host {host} is blocked. {' '.join(refusals[:MAX_ADDRESSES])}")
         if not addresses:
             raise ResolveFailed(f"The host {host} has no address.")
-        return interleaved(addresses)[:MAX_ADDRESSES]
-
-
-def _listed(addresses: list[SocketAddress], host: str) -> str:
-    names = [address[0] for address in addresses if address[0] != host]
-    return f" ({', '.join(names)})" if names else ""
+        return interleave(addresses)[:MAX_ADDRESSES]

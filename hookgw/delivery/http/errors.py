@@ -1,7 +1,7 @@
-"""What can go wrong in one exchange with a receiver, by phase. No I/O.
+"""Errors of an exchange with a receiver, by phase. No I/O.
 
-Each message is a sentence that a user reads in an attempt's ``error``: it names the receiver by host
-and port, never by the URL, which may hold a password.
+Users read each message in an attempt's ``error``. A message names the receiver by host and port, never by its
+URL, which may contain a password.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """How far an exchange had come."""
+    """The phase in which an exchange failed."""
 
     RESOLVE = "resolve"
     CONNECT = "connect"
     TLS = "tls"
     SEND = "send"
-    ANSWER = "answer"
+    RESPONSE = "response"
 
 
 class DeliveryError(Exception):
-    """Base of all errors of an exchange: no status came that could decide the attempt.
+    """Base class: the exchange ended without a status that could decide the attempt.
 
     Attributes:
-        phase: how far it had come.
-        message: a whole sentence that says what happened, and where.
+        phase: the phase in which the exchange failed.
+        message: a full sentence that says what happened, and where.
     """
 
     phase: Phase = Phase.CONNECT
@@ -35,17 +35,17 @@ class DeliveryError(Exception):
 
 
 class Blocked(DeliveryError):
-    """The address guard refused an address of the target; the message names the setting for it."""
+    """The address guard refused the target; the message names the setting that would allow it."""
 
 
 class ResolveFailed(DeliveryError):
-    """The target's name could not be turned into an address."""
+    """The target's name did not resolve to an address."""
 
     phase = Phase.RESOLVE
 
 
 class ConnectFailed(DeliveryError):
-    """No address of the target took the connection."""
+    """No address of the target accepted the connection."""
 
 
 class TlsFailed(DeliveryError):
@@ -55,22 +55,22 @@ class TlsFailed(DeliveryError):
 
 
 class SendFailed(DeliveryError):
-    """The receiver broke the connection while the request was sent, and had not answered."""
+    """The receiver broke the connection while the request was being sent, and had not responded."""
 
     phase = Phase.SEND
 
 
-class AnswerFailed(DeliveryError):
-    """The receiver closed or reset the connection before its answer, or what came is not HTTP."""
+class ResponseFailed(DeliveryError):
+    """The receiver closed or reset the connection before its response, or did not send HTTP."""
 
-    phase = Phase.ANSWER
+    phase = Phase.RESPONSE
 
 
 class TimedOut(DeliveryError):
-    """A deadline passed before the head of an answer was complete.
+    """A deadline passed before the head of a response was complete.
 
     Attributes:
-        phase: what was being waited for.
+        phase: the phase that was in progress.
     """
 
     def __init__(self, phase: Phase, message: str) -> None:

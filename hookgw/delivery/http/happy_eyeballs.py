@@ -1,4 +1,4 @@
-"""Connecting to one of several addresses: each is tried a little after the one before (RFC 8305)."""
+"""Connect to one of several addresses, each attempt a little after the one before (RFC 8305)."""
 
 from __future__ import annotations
 
@@ -14,37 +14,75 @@ import trio
 from hookgw.delivery.http.errors import ConnectFailed
 
 STAGGER = 0.25
-"""Seconds after which the next address is tried beside one that has not answered (RFC 8305, section 5)."""
+"""Seconds without an answer after which the next address is tried in parallel (RFC 8305, section 5)."""
 
 SocketAddress = tuple[Any, ...]
-"""As ``getaddrinfo`` gives it: the IP address first, then the port."""
+"""As returned by ``getaddrinfo``: the IP address first, then the port."""
 
 Connect = Callable[[SocketAddress], Awaitable[socket.socket]]
-"""Gives a connected socket, or raises ``OSError`` where the address does not take the connection.
+"""Returns a connected socket, or raises ``OSError`` if the address does not accept the connection.
 
-Any other error means that no address would do.
+``ConnectFailed`` means that no address would do.
 """
 
 
-async def connect_to_any(addresses: Sequence[SocketAddress], connect: Connect, failed: str) -> socket.socket:
-    """The first connection that comes about; the others are closed.
+async def connect_to_any(
+    addresses: Sequence[SocketAddress], connect: Connect, error_prefix: str
+) -> socket.socket:
+    """Return the first connection that succeeds, and close the others. The caller owns the socket.
 
     Args:
-        addresses: those that may be tried, in this order.
+        addresses: tried in this order.
         connect: connects to one of them.
-        failed: what the error says before the reasons.
+        error_prefix: precedes the reasons in the error.
 
     Raises:
-        ConnectFailed: each address refused; it is named with its reason.
+        ConnectFailed: every address refused; the message names each with its reason.
     """
-    return await _Race(connect).run(addresses, failed)
+    reasons: list[str] = []
+    winner: socket.socket | None = None
+    fatal: ConnectFailed | None = None
+
+    async def attempt(address: SocketAddress, refused: trio.Event) -> None:
+        nonlocal winner, fatal
+        try:
+            sock = await connect(address)
+        except OSError as error:
+            reasons.append(f"{address[0]}: {error.strerror or error}")
+            refused.set()
+        except ConnectFailed as error:
+            fatal = error
+            nursery.cancel_scope.cancel()
+        else:
+            # Two attempts can succeed in the same turn of the loop, before the cancellation reaches either.
+            if winner is None:
+                winner = sock
+                nursery.cancel_scope.cancel()
+            else:
+                sock.close()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for address in addresses:
+                refused = trio.Event()
+                nursery.start_soon(attempt, address, refused)
+                with trio.move_on_after(STAGGER):
+                    await refused.wait()
+    except BaseException:
+        # The caller may be cancelled in the turn in which an attempt succeeds; its socket would leak.
+        if winner is not None:
+            winner.close()
+        raise
+    if winner is not None:
+        return winner
+    raise fatal or ConnectFailed(f"{error_prefix}: {'; '.join(reasons)}.")
 
 
 async def connect_directly(address: SocketAddress) -> socket.socket:
-    """A connected, non-blocking socket with ``TCP_NODELAY``.
+    """Return a connected, non-blocking socket with ``TCP_NODELAY``. The caller owns it.
 
     Raises:
-        OSError: the address does not take the connection.
+        OSError: the address does not accept the connection.
     """
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -55,6 +93,7 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
             error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             raise OSError(error, os.strerror(error))
+        # With Nagle's algorithm the end of a large request would wait for a delayed ACK, 40 ms on Linux.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except BaseException:
         sock.close()
@@ -62,53 +101,8 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
     return sock
 
 
-def interleaved(addresses: Sequence[SocketAddress]) -> list[SocketAddress]:
-    """The families in turn, beginning with the one that the system prefers (RFC 8305, section 4)."""
+def interleave(addresses: Sequence[SocketAddress]) -> list[SocketAddress]:
+    """Alternate between the address families, starting with the system's choice (RFC 8305, section 4)."""
     first = [address for address in addresses if (":" in address[0]) == (":" in addresses[0][0])]
     other = [address for address in addresses if address not in first]
     return [address for pair in zip_longest(first, other) for address in pair if address is not None]
-
-
-class _Race:
-    """One connection by whichever address takes it first."""
-
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
-        self._failures: list[str] = []
-        self._winner: socket.socket | None = None
-        self._fatal: ConnectFailed | None = None
-
-    async def run(self, addresses: Sequence[SocketAddress], failed: str) -> socket.socket:
-        try:
-            async with trio.open_nursery() as nursery:
-                for address in addresses:
-                    refused = trio.Event()
-                    nursery.start_soon(self._try, address, refused, nursery.cancel_scope)
-                    with trio.move_on_after(STAGGER):
-                        await refused.wait()
-        except BaseException:
-            if self._winner is not None:
-                self._winner.close()
-            raise
-        if self._winner is not None:
-            return self._winner
-        raise self._fatal or ConnectFailed(f"{failed}: {'; '.join(self._failures)}.")
-
-    async def _try(self, address: SocketAddress, refused: trio.Event, race: trio.CancelScope) -> None:
-        try:
-            sock = await self._connect(address)
-        except OSError as error:
-            self._failures.append(f"{address[0]}: {error.strerror or error}")
-            refused.set()
-        except ConnectFailed as error:
-            self._fatal = error
-            race.cancel()
-        else:
-            self._win(sock, race)
-
-    def _win(self, sock: socket.socket, race: trio.CancelScope) -> None:
-        if self._winner is None:
-            self._winner = sock
-            race.cancel()
-        else:
-            sock.close()

@@ -1,4 +1,4 @@
-"""httpx's requests, responses and errors in terms of the transport's, and back. No I/O."""
+"""Convert httpx's requests, responses and errors to the transport's, and back. No I/O."""
 
 from __future__ import annotations
 
@@ -9,35 +9,29 @@ from contextlib import contextmanager
 
 import httpx
 
-from hookgw.delivery.http.errors import (
-    AnswerFailed,
-    DeliveryError,
-    Phase,
-    SendFailed,
-    TimedOut,
-)
-from hookgw.delivery.http.response import Answer
+from hookgw.delivery.http.errors import DeliveryError, Phase, ResponseFailed, SendFailed, TimedOut
+from hookgw.delivery.http.response import Response
 from hookgw.models.target_url import Target, parse_target
 
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(rb"[^\x00-\x08\x0a-\x1f\x7f]*")
-_OURS = (b"host", b"content-length", b"transfer-encoding")
-_TIMEOUTS = {Phase.SEND: httpx.WriteTimeout, Phase.ANSWER: httpx.ReadTimeout}
-_DECODED = (b"content-encoding", b"content-length", b"transfer-encoding")
+_FRAMING = (b"host", b"content-length", b"transfer-encoding")
+_ENCODING = (b"content-encoding", b"content-length", b"transfer-encoding")
+_TIMEOUTS = {Phase.SEND: httpx.WriteTimeout, Phase.RESPONSE: httpx.ReadTimeout}
 
 
-def timeout_of(request: httpx.Request) -> float:
-    """The longest of a request's timeouts in seconds; infinite where one of them is ``None``."""
+def longest_timeout(request: httpx.Request) -> float:
+    """Return the longest of a request's timeouts in seconds; infinite if one of them is ``None``."""
     timeouts = request.extensions.get("timeout", {})
-    waits = [timeouts.get(name) for name in ("connect", "read", "write")]
-    return math.inf if None in waits else max(waits)
+    seconds = [timeouts.get(name) for name in ("connect", "read", "write")]
+    return math.inf if None in seconds else max(seconds)
 
 
-def target_of(request: httpx.Request) -> Target:
-    """Where a request goes.
+def request_target(request: httpx.Request) -> Target:
+    """Return where a request goes.
 
     Raises:
-        httpx.UnsupportedProtocol: its URL is not one that :func:`parse_target` takes.
+        httpx.UnsupportedProtocol: :func:`parse_target` does not accept its URL.
     """
     try:
         return parse_target(str(request.url))
@@ -45,59 +39,60 @@ def target_of(request: httpx.Request) -> Target:
         raise httpx.UnsupportedProtocol(str(error), request=request) from None
 
 
-def head_of(request: httpx.Request, target: Target, content_length: int) -> bytes:
-    """The head of a request with its own headers; the length is that of the body as it was read.
+def render_head(request: httpx.Request, target: Target, content_length: int) -> bytes:
+    """Render the head of a request with its headers; ``content_length`` is that of the body as read.
 
     Raises:
-        httpx.LocalProtocolError: the method, or the name of a header, is no token, or the value of one has a
-            line break or control character in it (RFC 9110, sections 5 and 9.1).
+        httpx.LocalProtocolError: the method or a header name is not a token, or a header value contains a
+        line
+            break or control character (RFC 9110, sections 5 and 9.1).
     """
-    _check(request)
-    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), target.path.encode("ascii"))]
+    # httpx leaves these checks to its own transport. A plugin may pass on what a tenant wrote: with a line
+    # break in it, the tenant could add headers, or a whole request, behind the address guard.
+    method = request.method.encode("ascii", "replace")
+    if not _TOKEN.fullmatch(method):
+        raise httpx.LocalProtocolError(f"{request.method!r} is not a valid method.", request=request)
+    for name, value in request.headers.raw:
+        shown = name.decode("ascii", "replace")
+        if not _TOKEN.fullmatch(name):
+            raise httpx.LocalProtocolError(f"{shown!r} is not a valid header name.", request=request)
+        if not _VALUE.fullmatch(value):
+            raise httpx.LocalProtocolError(
+                f"The value of the header {shown} contains a line break or control character.",
+                request=request,
+            )
+    lines = [b"%b %b HTTP/1.1" % (method, target.path.encode("ascii"))]
     lines.append(b"host: " + target.host_header.encode("ascii"))
-    lines += [name + b": " + value for name, value in request.headers.raw if name.lower() not in _OURS]
+    # A second length or a transfer-encoding beside ours would allow request smuggling (RFC 9112, section
+    # 11.2).
+    lines += [name + b": " + value for name, value in request.headers.raw if name.lower() not in _FRAMING]
     lines.append(b"content-length: %d\r\n\r\n" % content_length)
     return b"\r\n".join(lines)
 
 
-def _check(request: httpx.Request) -> None:
-    method = request.method.encode("ascii", "replace")
-    if not _TOKEN.fullmatch(method):
-        raise httpx.LocalProtocolError(f"{request.method!r} is no method.", request=request)
-    for name, value in request.headers.raw:
-        shown = name.decode("ascii", "replace")
-        if not _TOKEN.fullmatch(name):
-            raise httpx.LocalProtocolError(f"{shown!r} is no name of a header.", request=request)
-        if not _VALUE.fullmatch(value):
-            raise httpx.LocalProtocolError(
-                f"The value of the header {shown} has a line break or control character in it.",
-                request=request,
-            )
-
-
-def response_of(answer: Answer, request: httpx.Request) -> httpx.Response:
-    """The response that an answer is; what described its codings on the wire is left out."""
+def to_httpx(response: Response, request: httpx.Request) -> httpx.Response:
+    """Convert a response."""
     return httpx.Response(
-        answer.status,
-        headers=[item for item in answer.headers if item[0] not in _DECODED],
-        content=answer.body,
+        response.status,
+        # The body is decoded already; with its content-encoding httpx would decode it a second time.
+        headers=[item for item in response.headers if item[0] not in _ENCODING],
+        content=response.body,
         request=request,
-        extensions={"http_version": b"HTTP/1.1", "complete": answer.complete},
+        extensions={"http_version": b"HTTP/1.1", "complete": response.complete},
     )
 
 
 @contextmanager
 def httpx_errors(request: httpx.Request) -> Iterator[None]:
-    """Raise a delivery error as the error that httpx's callers know, with it as the cause."""
+    """Convert a delivery error to the error that httpx's callers expect; the original is the cause."""
     try:
         yield
     except DeliveryError as error:
-        raise _httpx_class(error)(error.message, request=request) from error
-
-
-def _httpx_class(error: DeliveryError) -> type[httpx.TransportError]:
-    if isinstance(error, TimedOut):
-        return _TIMEOUTS.get(error.phase, httpx.ConnectTimeout)
-    if isinstance(error, AnswerFailed):
-        return httpx.RemoteProtocolError
-    return httpx.WriteError if isinstance(error, SendFailed) else httpx.ConnectError
+        kind: type[httpx.TransportError] = httpx.ConnectError
+        if isinstance(error, TimedOut):
+            kind = _TIMEOUTS.get(error.phase, httpx.ConnectTimeout)
+        elif isinstance(error, ResponseFailed):
+            kind = httpx.RemoteProtocolError
+        elif isinstance(error, SendFailed):
+            kind = httpx.WriteError
+        raise kind(error.message, request=request) from error

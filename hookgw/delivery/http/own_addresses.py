@@ -1,4 +1,4 @@
-"""Where hookgw itself listens: nobody may have it call itself, whatever networks are allowed."""
+"""The addresses on which hookgw itself listens. No URL may make hookgw call itself, in whatever network."""
 
 from __future__ import annotations
 
@@ -7,53 +7,50 @@ from collections.abc import Callable, Iterable
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from hookgw.delivery.http.address_guard import Address, held_ipv4
+from hookgw.delivery.http.address_guard import Address, embedded_ipv4
 
-_USUAL_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
-_NOBODYS = {4: ip_address("192.0.2.1"), 6: ip_address("2001:db8::1")}
-"""For documentation alone (RFC 5737, RFC 3849)."""
+# Reserved for documentation (RFC 5737, RFC 3849), so no machine has these addresses.
+_UNASSIGNED = {4: ip_address("192.0.2.1"), 6: ip_address("2001:db8::1")}
 
 
 def is_local(address: Address) -> bool:
-    """Whether the address is this machine's, now; addresses come and go, so the system is asked.
-
-    An IPv6 link-local address counts as one: it means something only together with an interface.
-    """
+    """Whether this machine has the address now. Addresses come and go, so each call asks the system."""
     if address.is_loopback or address.is_unspecified:
         return True
+    # A link-local address means nothing without an interface, so it cannot be tried; assume the worst.
     if isinstance(address, IPv6Address) and address.is_link_local:
         return True
     if not _can_bind(address):
         return False
-    # Where the system lets programs bind to addresses that it does not have, that says nothing.
-    return not _can_bind(_NOBODYS[address.version]) or _is_source(address)
+    if not _can_bind(_UNASSIGNED[address.version]):
+        return True
+    # net.ipv4.ip_nonlocal_bind lets programs bind to any address, so binding proves nothing. Ask for the
+    # route instead: the system sends to its own address from that same address. Connecting UDP sends no
+    # packet.
+    try:
+        with socket.socket(_FAMILIES[address.version], socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 9))
+            return ip_address(probe.getsockname()[0]) == address
+    except OSError:
+        return False
 
 
 def _can_bind(address: Address) -> bool:
     try:
-        with socket.socket(_FAMILIES[address.version], socket.SOCK_STREAM) as trial:
-            trial.bind((str(address), 0))
+        with socket.socket(_FAMILIES[address.version], socket.SOCK_STREAM) as probe:
+            probe.bind((str(address), 0))
     except OSError:
         return False
     return True
 
 
-def _is_source(address: Address) -> bool:
-    """Whether what is sent there would come from the same address; nothing is sent."""
-    try:
-        with socket.socket(_FAMILIES[address.version], socket.SOCK_DGRAM) as trial:
-            trial.connect((str(address), 9))
-            return ip_address(trial.getsockname()[0]) == address
-    except OSError:
-        return False
-
-
 class OwnAddresses:
-    """The addresses and ports that hookgw listens on.
+    """The addresses and ports on which hookgw listens.
 
     Args:
-        is_local: says whether an address is this machine's.
+        is_local: whether an address belongs to this machine.
     """
 
     def __init__(self, is_local: Callable[[Address], bool] = is_local) -> None:
@@ -61,25 +58,28 @@ class OwnAddresses:
         self._listening: frozenset[tuple[Address, int]] = frozenset()
 
     def listen_on(self, urls: Iterable[str]) -> None:
-        """Take note of where hookgw listens now, in the place of what was noted before.
+        """Replace the addresses on which hookgw listens.
 
         Args:
-            urls: each ``http://address:port`` or ``https://address:port`` with an IP address; others,
-                such as Unix sockets, cannot be dialled and are passed over.
+            urls: each ``http://address:port`` or ``https://address:port`` with an IP address. Others, such as
+                Unix sockets, cannot be dialled and are skipped.
         """
-        self._listening = frozenset(_read(url) for url in urls if urlsplit(url).scheme in _USUAL_PORTS)
+        listening = set()
+        for parts in map(urlsplit, urls):
+            if parts.scheme in _DEFAULT_PORTS:
+                address = ip_address((parts.hostname or "").partition("%")[0])
+                listening.add((embedded_ipv4(address), parts.port or _DEFAULT_PORTS[parts.scheme]))
+        self._listening = frozenset(listening)
 
     def includes(self, address: Address, port: int) -> bool:
-        """Whether a connection to there would reach hookgw itself."""
-        return any(port == own_port and self._reaches(address, own) for own, own_port in self._listening)
-
-    def _reaches(self, address: Address, own: Address) -> bool:
-        if own.is_unspecified:  # every address of the machine; a socket for IPv6 may take IPv4 too
-            return self._is_local(address)
-        return address == own or (address.is_unspecified and own.is_loopback)
-
-
-def _read(url: str) -> tuple[Address, int]:
-    parts = urlsplit(url)
-    address = ip_address((parts.hostname or "").partition("%")[0])
-    return held_ipv4(address), parts.port or _USUAL_PORTS[parts.scheme]
+        """Whether a connection to this address and port would reach hookgw itself."""
+        for listening, listening_port in self._listening:
+            if port != listening_port:
+                continue
+            # Bound to 0.0.0.0 or ::, hookgw answers on every address; a socket on :: may take IPv4 too.
+            if self._is_local(address) if listening.is_unspecified else address == listening:
+                return True
+            # Linux connects to loopback for 0.0.0.0 and ::.
+            if address.is_unspecified and listening.is_loopback:
+                return True
+        return False

@@ -1,4 +1,4 @@
-"""An HTTP client for plugins: httpx's face, with the address guard under every request."""
+"""The HTTP client for plugins: httpx's interface, with the address guard under every request."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import trio
 from hookgw._version import __version__
 from hookgw.delivery.http.transport import LaneTransport
 
-MAX_AT_ONCE = 100
-"""Requests that may be under way at once; further ones wait for their turn."""
+MAX_CONCURRENT = 100
+"""Concurrent requests of all plugins together; further requests wait."""
 
 MAX_ANSWER = 2**20
-"""Bytes of a (decoded) answer's body that are read."""
+"""Bytes of a (decoded) response body that are read."""
 
 _HEADERS = {
     "user-agent": f"hookgw/{__version__}",
@@ -25,60 +25,58 @@ _HEADERS = {
 }
 
 
-def guarded_client(connection: Callable[[], LaneTransport], *, patience: float) -> httpx.AsyncClient:
-    """A client for any number of tasks, whose every connection passes the address guard.
+def guarded_client(make_transport: Callable[[], LaneTransport], *, timeout: float) -> httpx.AsyncClient:
+    """Make a client for any number of tasks. Every connection it makes passes the address guard.
 
-    It follows no redirects, unless a request asks for it; then each of them passes the guard too. It reads
-    no proxies or credentials from the environment and keeps no cookies, so that those who share it stay
-    apart.
+    It follows no redirects unless a request asks for it; each redirect then passes the guard too.
 
     Args:
-        connection: makes the connection of one request, which is closed with it: on a connection that is
-            used again, a request could be sent twice.
-        patience: seconds that a whole request may take, unless it says otherwise.
+        make_transport: makes the connection for one request; the client closes it.
+        timeout: default seconds for a whole request.
 
     Returns:
-        A client; the caller owns and closes it. Beside httpx's own errors it raises ``httpx.ConnectError``
-        where the guard refuses, and ``httpx.RemoteProtocolError`` for an answer that is over
-        :data:`MAX_ANSWER`, or cut off.
+        A client; the caller owns and closes it. Beside httpx's own errors it raises ``httpx.ConnectError`` if
+        the guard refuses, and ``httpx.RemoteProtocolError`` if a response exceeds :data:`MAX_ANSWER` or is
+        cut off.
     """
     return httpx.AsyncClient(
-        transport=_GuardedTransport(connection),
-        timeout=patience,
+        transport=_GuardedTransport(make_transport),
+        timeout=timeout,
         follow_redirects=False,
+        # A proxy or .netrc of the environment would lead requests past the guard, or add credentials to them.
         trust_env=False,
+        # All plugins share the client, so a cookie that one plugin got must not be sent for another.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         headers=_HEADERS,
     )
 
 
 class _GuardedTransport(httpx.AsyncBaseTransport):
-    """Sends each request over a connection of its own. It owns nothing that outlives a request."""
-
-    def __init__(self, connection: Callable[[], LaneTransport]) -> None:
-        self._connection = connection
-        self._turns = trio.CapacityLimiter(MAX_AT_ONCE)
+    # A connection per request, not a pool: on a reused connection a request may be sent twice, and plugins,
+    # unlike receivers of deliveries, have no webhook-id that makes repeats harmless.
+    def __init__(self, make_transport: Callable[[], LaneTransport]) -> None:
+        self._make_transport = make_transport
+        self._limiter = trio.CapacityLimiter(MAX_CONCURRENT)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        connection = self._connection()
-        await self._wait_for_turn(connection, request)
+        transport = self._make_transport()
+        timeout = request.extensions.get("timeout", {}).get("pool")
         try:
-            response = await connection.handle_async_request(request)
-        finally:
-            connection.close_nowait()
-            self._turns.release_on_behalf_of(connection)
-        if not response.extensions["complete"]:
-            raise httpx.RemoteProtocolError(
-                f"The answer was over {MAX_ANSWER} bytes, cut off, or not there in time.", request=request
-            )
-        return response
-
-    async def _wait_for_turn(self, connection: LaneTransport, request: httpx.Request) -> None:
-        patience = request.extensions.get("timeout", {}).get("pool")
-        try:
-            with trio.fail_after(math.inf if patience is None else patience):
-                await self._turns.acquire_on_behalf_of(connection)
+            with trio.fail_after(math.inf if timeout is None else timeout):
+                # On behalf of the transport: one task of a plugin may make several requests at once.
+                await self._limiter.acquire_on_behalf_of(transport)
         except trio.TooSlowError:
             raise httpx.PoolTimeout(
-                f"{MAX_AT_ONCE} requests were under way for {patience:g} s.", request=request
+                f"{MAX_CONCURRENT} requests were in progress for {timeout:g} s.", request=request
             ) from None
+        try:
+            response = await transport.handle_async_request(request)
+        finally:
+            transport.close_nowait()
+            self._limiter.release_on_behalf_of(transport)
+        # Half a document must not look like a whole one to a plugin that only checks the status.
+        if not response.extensions["complete"]:
+            raise httpx.RemoteProtocolError(
+                f"The response exceeded {MAX_ANSWER} bytes, was cut off, or was too slow.", request=request
+            )
+        return response

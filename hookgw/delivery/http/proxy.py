@@ -1,10 +1,10 @@
-"""Asking a proxy for a connection: HTTP CONNECT (RFC 9110, 9.3.6), SOCKS5 (RFC 1928 and 1929). No I/O.
+"""Handshakes with a proxy: HTTP CONNECT (RFC 9110, section 9.3.6) and SOCKS5 (RFC 1928, RFC 1929). No I/O.
 
-A proxy is asked for an address, never for a name: the name was looked up and its address vetted here, and
-the proxy must not look it up again.
+A handshake is a generator. It yields bytes to send (empty: only wait), is sent the bytes that arrived (empty:
+the proxy closed the connection), and returns when the connection is open.
 
-A handshake is a generator. It gives bytes to send (none: only wait), is sent the bytes that came (none: the
-proxy closed the connection), and returns when the connection is open.
+A proxy is asked for an address, never for a name. The name was looked up here and its address vetted; if the
+proxy looked it up again, it could get another address.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Generator
-from http import HTTPStatus
+from http.client import responses
 from ipaddress import ip_address
 
 from hookgw.config.proxy_url import Proxy
@@ -24,73 +24,76 @@ Handshake = Generator[bytes, bytes, None]
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
 _NO_CREDENTIALS, _PASSWORD = 0, 2
+# In the words of RFC 1928, section 6, which is what people search for.
 _SOCKS_REASONS = {
     1: "general failure",
-    2: "not allowed by its rules",
+    2: "not allowed by ruleset",
     3: "network unreachable",
     4: "host unreachable",
     5: "connection refused",
-    6: "the packets' time ran out",
-    7: "CONNECT is not supported",
-    8: "this kind of address is not supported",
+    6: "TTL expired",
+    7: "command not supported",
+    8: "address type not supported",
 }
 
 
 class ProxyFailed(Exception):
-    """The proxy cannot be used; the message goes on after the proxy's name, without a full stop."""
+    """The proxy cannot be used. The message continues a sentence that starts with the proxy's name."""
 
 
 def open_tunnel(proxy: Proxy, address: str, port: int) -> Handshake:
     """Ask a proxy for a connection.
 
     Args:
-        proxy: which, and the credentials it is shown.
-        address: an IP address; an IPv6 zone means nothing to a proxy and is left out.
-        port: of the receiver.
+        proxy: the proxy, and the credentials for it.
+        address: an IP address.
+        port: the receiver's.
+
+    Returns:
+        The handshake. It raises the errors below.
 
     Raises:
-        ConnectionRefusedError: the proxy could not, or may not, connect there.
-        ProxyFailed: it is no such proxy, wants other credentials, or broke the rules.
+        ConnectionRefusedError: the proxy could not, or may not, connect to the address.
+        ProxyFailed: it is not a proxy of this scheme, requires other credentials, or broke the protocol.
     """
-    shake = _http_connect if proxy.scheme == "http" else _socks5_connect
-    return shake(proxy, address.partition("%")[0], port)
+    handshake = _http_connect if proxy.scheme == "http" else _socks5_connect
+    # A zone names an interface of this machine, so it means nothing to the proxy.
+    return handshake(proxy, address.partition("%")[0], port)
 
 
 def _http_connect(proxy: Proxy, address: str, port: int) -> Handshake:
-    place = _place(address, port)
-    lines = [f"CONNECT {place} HTTP/1.1", f"host: {place}"]
+    authority = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    lines = [f"CONNECT {authority} HTTP/1.1", f"host: {authority}"]
     if proxy.user:
         credentials = base64.b64encode(proxy.user + b":" + proxy.password).decode("ascii")
         lines.append(f"proxy-authorization: Basic {credentials}")
-    status, surplus = yield from _read_status("\r\n".join([*lines, "", ""]).encode("ascii"))
-    if status == 407:
-        raise ProxyFailed(f"{_wants_credentials(proxy)} (407)")
-    if not 200 <= status <= 299:
-        raise ConnectionRefusedError(f"the proxy answered {_described(status)}")
-    if surplus:
-        raise ProxyFailed("sent more than its answer")
-
-
-def _read_status(outgoing: bytes) -> Generator[bytes, bytes, tuple[int, bytes]]:
-    """Send, and read the final status (interim ones are passed over), and what came after its head."""
-    data, received = b"", 0
-    while True:
+    outgoing = "\r\n".join([*lines, "", ""]).encode("ascii")
+    data, received, status = b"", 0, 0
+    while not status:
         head, found, rest = data.partition(b"\r\n\r\n")
         if found:
             match = _STATUS_LINE.fullmatch(head.partition(b"\r\n")[0])
             if match is None:
-                raise ProxyFailed("gave an answer that is not HTTP")
-            if not match[1].startswith(b"1"):
-                return int(match[1]), rest
+                raise ProxyFailed("sent a response that is not HTTP")
+            # Interim (1xx) responses are skipped; MAX_HEAD limits them together with the final head.
+            status = 0 if match[1].startswith(b"1") else int(match[1])
             data = rest
             continue
         if received > MAX_HEAD:
-            raise ProxyFailed(f"sent more than {MAX_HEAD} bytes without an answer")
+            raise ProxyFailed(f"sent more than {MAX_HEAD} bytes without a complete response")
         more = yield outgoing
         outgoing = b""
         if not more:
-            raise ProxyFailed("closed the connection before its answer was complete")
+            raise ProxyFailed("closed the connection before its response was complete")
         data, received = data + more, received + len(more)
+    # Wrong credentials fail for every address, so this is not a refusal of this one.
+    if status == 407:
+        raise ProxyFailed(f"{_credentials_problem(proxy)} (407)")
+    if not 200 <= status <= 299:
+        raise ConnectionRefusedError(f"the proxy answered {status} {responses.get(status, '')}".rstrip())
+    # The receiver speaks second, in HTTP as in TLS: bytes from it now would be taken for its response.
+    if data:
+        raise ProxyFailed("sent data after its response")
 
 
 def _socks5_connect(proxy: Proxy, address: str, port: int) -> Handshake:
@@ -98,69 +101,59 @@ def _socks5_connect(proxy: Proxy, address: str, port: int) -> Handshake:
     methods = bytes([_NO_CREDENTIALS, _PASSWORD] if proxy.user else [_NO_CREDENTIALS])
     version, method = yield from replies.ask(b"\5" + bytes([len(methods)]) + methods, 2)
     if version != 5:
-        raise ProxyFailed("is no SOCKS5 proxy")
+        raise ProxyFailed("is not a SOCKS5 proxy")
     if method not in methods:
-        raise ProxyFailed(_wants_credentials(proxy))
+        raise ProxyFailed(_credentials_problem(proxy))
     if method == _PASSWORD:
         user = bytes([len(proxy.user)]) + proxy.user
         password = bytes([len(proxy.password)]) + proxy.password
         _, refused = yield from replies.ask(b"\1" + user + password, 2)
         if refused:
-            raise ProxyFailed(_wants_credentials(proxy))
+            raise ProxyFailed(_credentials_problem(proxy))
     packed = ip_address(address).packed
     kind = b"\1" if len(packed) == 4 else b"\4"
-    yield from replies.connect(b"\5\1\0" + kind + packed + port.to_bytes(2, "big"))
+    request = b"\5\1\0" + kind + packed + port.to_bytes(2, "big")
+    version, code, _, kind_bound = yield from replies.ask(request, 4)
+    if version != 5:
+        raise ProxyFailed("sent a response that is not SOCKS5")
+    if code:
+        raise ConnectionRefusedError(f"the proxy reported: {_SOCKS_REASONS.get(code, f'error {code}')}")
+    # The reply names the address that the proxy bound. It is of no use here, but must be read to its end.
+    if kind_bound == 3:
+        size = (yield from replies.ask(b"", 1))[0]
+    elif kind_bound in (1, 4):
+        size = 4 if kind_bound == 1 else 16
+    else:
+        raise ProxyFailed("sent a response that is not SOCKS5")
+    yield from replies.ask(b"", size + 2)
+    replies.check_end()
 
 
 class _Replies:
-    """What a SOCKS5 proxy sends: each reply after the request that it answers."""
+    """Reads what a SOCKS5 proxy sends: one reply after each request."""
 
     def __init__(self) -> None:
         self._data = b""
 
     def ask(self, request: bytes, size: int) -> Generator[bytes, bytes, bytes]:
-        """Send a request (or none) and read that many bytes."""
-        if request and self._data:
-            raise ProxyFailed("sent more than its answer")
+        """Send a request (or nothing) and read ``size`` bytes."""
+        if request:
+            self.check_end()
         while request or len(self._data) < size:
             more = yield request
             request = b""
             if not more:
-                raise ProxyFailed("closed the connection before its answer was complete")
+                raise ProxyFailed("closed the connection before its response was complete")
             self._data += more
         taken, self._data = self._data[:size], self._data[size:]
         return taken
 
-    def connect(self, request: bytes) -> Handshake:
-        """Send the request for a connection and read the reply, which must be the last that comes."""
-        version, code, _, kind = yield from self.ask(request, 4)
-        if version != 5:
-            raise ProxyFailed("gave an answer that is not SOCKS5")
-        if code:
-            raise ConnectionRefusedError(f"the proxy says: {_SOCKS_REASONS.get(code, f'error {code}')}")
-        if kind == 3:
-            size = (yield from self.ask(b"", 1))[0]
-        elif kind in (1, 4):
-            size = 4 if kind == 1 else 16
-        else:
-            raise ProxyFailed("gave an answer that is not SOCKS5")
-        yield from self.ask(b"", size + 2)
+    def check_end(self) -> None:
         if self._data:
-            raise ProxyFailed("sent more than its answer")
+            raise ProxyFailed("sent data after its response")
 
 
-def _wants_credentials(proxy: Proxy) -> str:
+def _credentials_problem(proxy: Proxy) -> str:
     if proxy.user:
-        return "refused the user and password of delivery.proxy"
-    return "wants a user and password: write them into delivery.proxy"
-
-
-def _described(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
-
-
-def _place(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return "rejected the user and password of delivery.proxy"
+    return "requires a user and password: add them to delivery.proxy"

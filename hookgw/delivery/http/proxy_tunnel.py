@@ -1,4 +1,4 @@
-"""Connections through a proxy, over real sockets; :mod:`hookgw.delivery.http.proxy` has the handshake."""
+"""Connections through a proxy; :mod:`hookgw.delivery.http.proxy` has the handshakes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import socket
 
 from hookgw.config.proxy_url import Proxy
 from hookgw.delivery.http.errors import ConnectFailed
-from hookgw.delivery.http.happy_eyeballs import SocketAddress, connect_directly, connect_to_any, interleaved
-from hookgw.delivery.http.proxy import Handshake, ProxyFailed, open_tunnel
+from hookgw.delivery.http.happy_eyeballs import SocketAddress, connect_directly, connect_to_any, interleave
+from hookgw.delivery.http.proxy import ProxyFailed, open_tunnel
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.http.stream import PlainStream, StreamBroken
 
@@ -15,11 +15,9 @@ from hookgw.delivery.http.stream import PlainStream, StreamBroken
 class ProxyTunnels:
     """Opens connections through one proxy.
 
-    The proxy is the operator's choice: its own address is looked up as any other, and is not vetted.
-
     Args:
-        proxy: which one.
-        resolve: looks its name up, for each connection anew.
+        proxy: the proxy.
+        resolve: looks up the proxy's name for each connection.
     """
 
     def __init__(self, proxy: Proxy, resolve: Resolve) -> None:
@@ -27,41 +25,34 @@ class ProxyTunnels:
         self._resolve = resolve
 
     async def connect(self, address: SocketAddress) -> socket.socket:
-        """A connected socket whose other end is that address. The caller owns it, and gives the deadline.
+        """Return a socket connected to the address. The caller owns it, and sets a timeout.
 
         Raises:
-            ConnectionRefusedError: the proxy could not, or may not, connect there.
+            ConnectionRefusedError: the proxy could not, or may not, connect to the address.
             ConnectFailed: the proxy cannot be reached or used; the message names it, without credentials.
         """
-        sock = await self._reach_proxy()
-        wire = PlainStream(sock)
-        try:
-            await _shake_hands(wire, open_tunnel(self._proxy, address[0], address[1]))
-        except (ProxyFailed, StreamBroken) as error:
-            wire.close_nowait()
-            reason = error if isinstance(error, ProxyFailed) else f"broke the connection: {error}"
-            raise ConnectFailed(f"The proxy {self._proxy.place} {reason}.") from error
-        except BaseException:
-            wire.close_nowait()
-            raise
-        return sock
-
-    async def _reach_proxy(self) -> socket.socket:
         proxy = self._proxy
+        # The guard does not vet the proxy's own address: the operator chose it, and it is often private.
         try:
             found = await self._resolve(proxy.host, proxy.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConnectFailed(f"The proxy {proxy.place} could not be resolved: {reason}.") from error
-        addresses = interleaved(list(dict.fromkeys(entry[4] for entry in found)))
-        return await connect_to_any(addresses, connect_directly, f"No connection to the proxy {proxy.place}")
-
-
-async def _shake_hands(wire: PlainStream, handshake: Handshake) -> None:
-    try:
-        outgoing = next(handshake)
-        while True:
-            await wire.send_all(outgoing)
-            outgoing = handshake.send(await wire.receive())
-    except StopIteration:
-        return
+        addresses = interleave(list(dict.fromkeys(entry[4] for entry in found)))
+        sock = await connect_to_any(addresses, connect_directly, f"No connection to the proxy {proxy.place}")
+        stream = PlainStream(sock)
+        handshake = open_tunnel(proxy, address[0], address[1])
+        try:
+            outgoing = next(handshake)
+            while True:
+                await stream.send_all(outgoing)
+                outgoing = handshake.send(await stream.receive())
+        except StopIteration:
+            return sock
+        except (ProxyFailed, StreamBroken) as error:
+            stream.close_nowait()
+            detail = error if isinstance(error, ProxyFailed) else f"broke the connection: {error}"
+            raise ConnectFailed(f"The proxy {proxy.place} {detail}.") from error
+        except BaseException:
+            stream.close_nowait()
+            raise

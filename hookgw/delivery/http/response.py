@@ -1,45 +1,48 @@
-"""Answers of receivers: read from bytes as they come, within limits. No I/O.
+"""Responses of receivers, parsed from bytes as they arrive, within limits. No I/O.
 
-:class:`AnswerParser` is fed with bytes and drives ``httptools`` (llhttp). What it adds:
+:class:`ResponseParser` is fed with bytes and drives ``httptools`` (llhttp). It adds:
 
-- 1xx answers are skipped, at most :data:`MAX_INTERIM` of them (RFC 9110, section 15.2);
-- the head is bounded by :data:`MAX_HEAD` and :data:`MAX_HEADERS`, the body by the caller's limit;
-- once the head is complete, whatever the body does, the status stands: the answer is then merely
-  incomplete, and the connection not to be used again;
-- an answer whose lengths contradict each other keeps its status too (RFC 9112, section 6.3 has the
-  body discarded and the connection closed);
+- interim (1xx) responses are skipped, at most :data:`MAX_INTERIM` of them (RFC 9110, section 15.2);
+- :data:`MAX_HEAD` and :data:`MAX_HEADERS` limit the head, the caller limits the body;
+- once the head is complete the status stands, whatever happens to the body: the response is then
+  incomplete, and the connection must not be used again;
+- a response whose lengths contradict each other keeps its status too (RFC 9112, section 6.3: discard
+  the body and close the connection);
 - lines may end in a bare LF (RFC 9112, section 2.2), because hand-written receivers do that.
 """
 
 from __future__ import annotations
 
+import zlib
+
 import httptools
 import msgspec
 
-from hookgw.delivery.http.content_encoding import decode
-from hookgw.delivery.http.errors import AnswerFailed
+from hookgw.delivery.http.errors import ResponseFailed
 
 MAX_HEAD = 64 * 2**10
-"""Bytes that the head of an answer may have, the 1xx answers before it included."""
+"""Bytes that the head of a response may have, including the interim responses before it."""
 
 MAX_HEADERS = 256
-"""Headers that an answer may have."""
+"""Headers that a response may have."""
 
 MAX_INTERIM = 32
-"""1xx answers that may come before the answer."""
+"""Interim (1xx) responses that may precede the response."""
 
 _HTTP = b"HTTP/1."
 _SHOWN = 48
+# Some servers send "deflate" without the zlib wrapper of RFC 1950, hence the second value.
+_WINDOW_BITS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a receiver answered.
+class Response(msgspec.Struct, frozen=True):
+    """The response of a receiver.
 
     Attributes:
-        status: 200 and up; what is over 599 is passed on as it came.
-        headers: in their order; names in lower case.
+        status: 200 and up; values over 599 are passed on as they came.
+        headers: in the order received; names in lower case.
         body: without its transfer and content codings (``gzip``, ``deflate``), cut at the limit.
-        complete: whether that is the whole body, and sound.
+        complete: whether ``body`` is the whole body, and decoded without an error.
     """
 
     status: int
@@ -48,7 +51,7 @@ class Answer(msgspec.Struct, frozen=True):
     complete: bool
 
     def header(self, name: str) -> str | None:
-        """The first value of a header, or ``None``; the name in lower case."""
+        """Return the first value of a header, or ``None``. ``name`` must be in lower case."""
         wanted = name.encode("ascii")
         for known, value in self.headers:
             if known == wanted:
@@ -56,20 +59,20 @@ class Answer(msgspec.Struct, frozen=True):
         return None
 
 
-class AnswerParser:
-    """Reads the answers on one connection, one after the other.
+class ResponseParser:
+    """Parses the responses on one connection, one after the other.
 
-    Call :meth:`begin` before each request, then :meth:`feed` until it says that the answer is over,
-    then :meth:`finish`. After an answer that does not leave the connection :attr:`reusable`, neither
-    the parser nor the connection may be used again.
+    Call :meth:`begin` before each request, then :meth:`feed` until it returns true, then :meth:`finish`.
+    After a response that does not leave the connection :attr:`reusable`, use neither the parser nor the
+    connection again.
 
     Args:
         max_body: the most bytes of a body that are kept, before and after decoding.
 
     Attributes:
-        started: whether any byte came since :meth:`begin`.
-        status: of the answer, once its head is complete; 0 before.
-        reusable: whether the answer is complete and the connection good for another exchange.
+        started: whether any byte arrived since :meth:`begin`.
+        status: the response's status once its head is complete; 0 before.
+        reusable: whether the response is complete and the connection fit for another exchange.
     """
 
     __slots__ = (
@@ -95,10 +98,10 @@ class AnswerParser:
         self.begin()
 
     def begin(self, *, bodiless: bool = False) -> None:
-        """Make ready for the next answer.
+        """Reset the state for the next response.
 
         Args:
-            bodiless: the request was a HEAD: its answer ends with its head.
+            bodiless: the request is a HEAD, so its response ends with its head.
         """
         self._bodiless = bodiless
         self._body: list[bytes] = []
@@ -113,89 +116,102 @@ class AnswerParser:
         self.status = 0
 
     def feed(self, data: bytes) -> bool:
-        """Take what came.
+        """Parse more bytes.
 
         Args:
             data: at least one byte.
 
         Returns:
-            Whether the answer is over: complete, or as much of it as will be read.
+            Whether the response is over: complete, or as much of it as will be read.
 
         Raises:
-            AnswerFailed: what came is not HTTP, or its head is over a limit.
+            ResponseFailed: the bytes are not HTTP, or the head exceeds a limit.
         """
         self.started = True
         if len(self._beginning) < _SHOWN:
-            self._check_beginning(data)
+            # llhttp also accepts the status lines of RTSP, ICE, HTTP/0.9 and HTTP/2.0. A receiver that speaks
+            # one of these has not taken the event. Line breaks left over from the last response are allowed.
+            self._beginning = (self._beginning + data[:_SHOWN])[:_SHOWN]
+            if not _HTTP.startswith(self._beginning.lstrip(b"\r\n")[:7]):
+                excerpt = _excerpt(self._beginning)
+                raise ResponseFailed(f"The receiver did not respond with HTTP/1: {excerpt}.")
         self._size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            return self._stopped(error)
+            return self._stop(error)
+        # httptools keeps calling back within one piece of data, so these limits are checked after it. A piece
+        # has at most READ_SIZE bytes, which bounds what one call can pile up.
         if len(self._headers) > MAX_HEADERS:
-            raise AnswerFailed(f"The answer has more than {MAX_HEADERS} headers.")
+            raise ResponseFailed(f"The response has more than {MAX_HEADERS} headers.")
         if self._interim > MAX_INTERIM:
-            raise AnswerFailed(f"More than {MAX_INTERIM} answers with a 1xx status came first.")
+            raise ResponseFailed(f"The receiver sent more than {MAX_INTERIM} interim (1xx) responses.")
         if not self.status and self._size > MAX_HEAD:
-            raise AnswerFailed(f"The head of the answer is longer than {MAX_HEAD} bytes.")
-        return self._complete or self._is_over_limit()
+            raise ResponseFailed(f"The head of the response is longer than {MAX_HEAD} bytes.")
+        # The second limit is for one-byte chunks with long extensions, and for trailers without end: they
+        # take bytes on the connection and none in the body.
+        return (
+            self._complete or self._body_size > self._max_body or self._size > 2 * (self._max_body + MAX_HEAD)
+        )
 
-    def finish(self) -> Answer:
-        """The answer, once its head is complete: with the body as far as it came.
+    def finish(self) -> Response:
+        """Return the response with as much of the body as arrived. The head must be complete.
 
-        Also to be called where the deadline passed or the connection was closed or reset before the
-        answer was over.
+        Call this also if the deadline passed or the connection broke before the response was over.
         """
         body, whole = b"".join(self._body), self._complete
         if len(body) > self._max_body:
             body, whole = body[: self._max_body], False
         for name, value in self._headers:
             if name == b"content-encoding":
-                body, sound = decode(body, value.decode("latin-1"), self._max_body)
+                body, sound = decode_content(body, value.decode("latin-1"), self._max_body)
                 whole = whole and sound
                 break
         self.reusable = self.reusable and whole
-        return Answer(self.status, self._headers, body, whole)
+        return Response(self.status, self._headers, body, whole)
 
-    def retire(self) -> None:
-        """Let memory be freed at once: the parser and that of httptools refer to each other."""
+    def discard(self) -> None:
+        """Break the reference cycle with httptools' parser, so that memory is freed without the collector."""
         del self._parser
 
     def end_of_stream(self) -> None:
-        """The receiver closed its side: that ends a body without a length, and cuts off any other."""
+        """Note that the receiver closed its side: this ends a body without a length, and truncates others."""
         names = {name: value.lower() for name, value in self._headers}
         sized = b"content-length" in names or names.get(b"transfer-encoding", b"").endswith(b"chunked")
         self._complete = self._complete or not sized
         self.reusable = False
 
+    # Callbacks of httptools, under the names that it looks up.
+
     def on_message_begin(self) -> None:
-        """Called by httptools. Bytes behind a complete answer belong to no request of ours."""
+        # Bytes behind a complete response belong to no request of ours (response splitting, or a receiver
+        # that counts wrongly). Parsing them would mix a second response into the first.
         if self._complete:
             self.reusable = False
             raise _Surplus
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Called by httptools, for trailers too."""
+        # Trailers come here too. They are dropped: a trailer must not pose as a header (RFC 9110, section
+        # 6.5.1).
         if not self.status:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Called by httptools."""
         status = self._parser.get_status_code()
         if status >= 200:
             self.status = status
             self._complete = self._bodiless
         elif status < 100:
+            # llhttp accepts "099"; a status has three digits, and the first is not 0 (RFC 9110, section 15).
             raise httptools.HttpParserInvalidStatusError("Invalid status code")
 
     def on_body(self, body: bytes) -> None:
-        """Called by httptools, with the transfer coding undone."""
         self._body_size += len(body)
+        # The piece that crosses the limit is kept whole and cut in finish(); nothing behind it is kept.
         if self._body_size - len(body) <= self._max_body and not self._complete:
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """Called by httptools, for 1xx answers too."""
         if self.status:
             self._complete = True
             self.reusable = self._parser.should_keep_alive()
@@ -203,37 +219,53 @@ class AnswerParser:
             self._interim += 1
             self._headers.clear()
 
-    def _is_over_limit(self) -> bool:
-        """Small chunks weigh more on the wire than in the body, and trailers are not counted there."""
-        return self._body_size > self._max_body or self._size > 2 * (self._max_body + MAX_HEAD)
-
-    def _check_beginning(self, data: bytes) -> None:
-        """Anything but ``HTTP/1.``, in however small pieces it comes.
-
-        Line breaks that belong behind the last answer are forgiven.
-        """
-        self._beginning = (self._beginning + data[:_SHOWN])[:_SHOWN]
-        if not _HTTP.startswith(self._beginning.lstrip(b"\r\n")[:7]):
-            raise AnswerFailed(f"What came is not an answer in HTTP/1: {_shown(self._beginning)}.")
-
-    def _stopped(self, error: Exception) -> bool:
-        """What it means that the parser will not go on: it depends on how far it had come."""
+    def _stop(self, error: Exception) -> bool:
         if isinstance(error, httptools.HttpParserUpgrade) or self._parser.get_status_code() == 101:
-            raise AnswerFailed(
-                "The receiver answered 101 and changed the protocol, which nobody had asked for."
-            )
+            raise ResponseFailed("The receiver switched protocols (101), which the request did not ask for.")
         if not self.status and "Content-Length" in str(error):
+            # Contradicting lengths stop llhttp before on_headers_complete. The status line was sound, and it
+            # decides: a delivered event must not be retried because of a bad header (RFC 9112, section 6.3).
             self.status = max(0, self._parser.get_status_code())
         self.reusable = False
         if self.status < 200:
-            reason, shown = error.__context__ or error, _shown(self._beginning)
-            raise AnswerFailed(f"What came is not an answer in HTTP/1 ({reason}): {shown}.")
+            reason = error.__context__ or error
+            raise ResponseFailed(
+                f"The receiver did not respond with valid HTTP/1 ({reason}): {_excerpt(self._beginning)}."
+            )
         return True
 
 
 class _Surplus(Exception):
-    """Stops the parser behind a complete answer."""
+    """Stops httptools behind a complete response."""
 
 
-def _shown(data: bytes) -> str:
+def decode_content(body: bytes, coding: str, limit: int) -> tuple[bytes, bool]:
+    """Undo one content coding (RFC 9110, section 8.4).
+
+    Unknown codings and lists of codings are left alone: the request asked for ``identity``, and the body is
+    only shown to people.
+
+    Args:
+        body: as received.
+        coding: the value of ``content-encoding``.
+        limit: the most bytes to return; a decompression bomb is cut there.
+
+    Returns:
+        The decoded body, and whether it is all of it and decoded without an error.
+    """
+    window_bits = _WINDOW_BITS.get(coding.strip().lower())
+    if window_bits is None or not body:
+        return body, True
+    for bits in window_bits:
+        decoder = zlib.decompressobj(wbits=bits)
+        try:
+            # zlib stops at the limit by itself, so a bomb never expands in memory.
+            decoded = decoder.decompress(body, limit)
+        except zlib.error:
+            continue
+        return decoded, decoder.eof and not decoder.unused_data
+    return b"", False
+
+
+def _excerpt(data: bytes) -> str:
     return repr(data[:_SHOWN]) + ("…" if len(data) >= _SHOWN else "")

@@ -1,7 +1,7 @@
-"""The two kinds of connection that a transport talks over: plain TCP, and TLS on top of it.
+"""The two kinds of connection that a transport uses: plain TCP, and TLS on top of it.
 
-The plain one is a bare non-blocking socket: it sends first and waits only where the kernel's buffer is
-full, because a small request never fills it. That halves the cost of an exchange.
+The plain stream is a bare non-blocking socket. It sends first and waits only if the kernel's buffer is full,
+which a small request never fills. That halves the cost of an exchange.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ READ_SIZE = 32 * 2**10
 
 
 class StreamBroken(Exception):
-    """The other side reset the connection, or broke the rules of TLS; the message says how."""
+    """The other side reset the connection or violated TLS; the message says how."""
 
 
 class Stream(Protocol):
-    """One connection. Only one task may send and one receive at a time."""
+    """One connection. At most one task may send and one may receive at a time."""
 
     async def is_quiet(self) -> bool:
-        """Whether nothing came since the last answer: no bytes, no end, no reset."""
+        """Whether nothing arrived since the last response: no bytes, no end, no reset."""
 
     def send_nowait(self, data: bytes | memoryview) -> int:
-        """Send what can be sent without waiting; gives the number of bytes that were taken.
+        """Send as much as possible without waiting, and return the number of bytes taken.
 
         Raises:
             StreamBroken: the connection is broken.
@@ -47,25 +47,25 @@ class Stream(Protocol):
         """
 
     async def receive(self) -> bytes:
-        """What came, at most :data:`READ_SIZE` bytes; empty at the end of the stream.
+        """Wait for bytes and return at most :data:`READ_SIZE` of them; empty at the end of the stream.
 
         Raises:
             StreamBroken: the connection is broken.
         """
 
     def close_nowait(self) -> None:
-        """Close at once; a task that waits gets ``trio.ClosedResourceError``. Idempotent."""
+        """Close at once; tasks that wait on the stream get ``trio.ClosedResourceError``. Idempotent."""
 
     @property
     def fileno(self) -> int:
-        """The number of its socket."""
+        """The socket's file descriptor."""
 
 
 class PlainStream:
     """A connection over TCP.
 
     Args:
-        sock: connected and non-blocking; the wire owns it.
+        sock: connected and non-blocking. The stream owns it.
     """
 
     __slots__ = ("_sock", "fileno")
@@ -83,7 +83,7 @@ class PlainStream:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise _broken(error) from error
+            raise _stream_broken(error) from error
 
     async def send_all(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -93,16 +93,19 @@ class PlainStream:
 
     async def receive(self) -> bytes:
         while True:
+            # Waiting first: the response has not arrived yet when the request has just been sent, so trying
+            # recv first would cost a system call for nothing.
             await trio.lowlevel.wait_readable(self.fileno)
             try:
                 return self._sock.recv(READ_SIZE)
             except BlockingIOError:
-                continue
+                continue  # select(2): a socket may be reported as readable and then block
             except OSError as error:
-                raise _broken(error) from error
+                raise _stream_broken(error) from error
 
     def close_nowait(self) -> None:
         if self._sock.fileno() >= 0:
+            # Before close: the kernel may give the number to another socket, which must not wake our tasks.
             trio.lowlevel.notify_closing(self.fileno)
             self._sock.close()
 
@@ -110,13 +113,14 @@ class PlainStream:
 class TlsStream:
     """A connection over TLS. Made by :func:`open_tls`."""
 
-    def __init__(self, stream: trio.SSLStream[_Source]) -> None:
+    def __init__(self, stream: trio.SSLStream[_PollableTcpStream]) -> None:
         self._stream = stream
-        self._source = stream.transport_stream
+        self._tcp = stream.transport_stream
 
     async def is_quiet(self) -> bool:
-        """Records that hold nothing for us (session tickets) are taken in on the way."""
-        self._source.waits = False
+        # Reading, not polling the socket: records without data for us (TLS 1.3 session tickets) may have
+        # arrived, and a surplus response may already be in the TLS buffer, where no poll sees it.
+        self._tcp.waits = False
         try:
             await self._stream.receive_some(1)
         except trio.WouldBlock:
@@ -124,37 +128,39 @@ class TlsStream:
         except trio.BrokenResourceError:
             return False
         finally:
-            self._source.waits = True
+            self._tcp.waits = True
         return False
 
     def send_nowait(self, data: bytes | memoryview) -> int:  # noqa: ARG002
-        return 0  # the records of TLS are made by the stream, which may wait
+        return 0  # SSLStream encrypts only in send_all, which may wait
 
     async def send_all(self, data: bytes) -> None:
         try:
             await self._stream.send_all(data)
         except trio.BrokenResourceError as error:
-            raise _broken(error.__cause__ or error) from error
+            raise _stream_broken(error.__cause__ or error) from error
 
     async def receive(self) -> bytes:
         try:
             return bytes(await self._stream.receive_some(READ_SIZE))
         except trio.BrokenResourceError as error:
-            raise _broken(error.__cause__ or error) from error
+            raise _stream_broken(error.__cause__ or error) from error
 
     def close_nowait(self) -> None:
-        self._source.close_nowait()
+        # Without close_notify, which could wait. The receiver loses nothing: our requests carry a
+        # content-length, so it cannot mistake this for the end of a body.
+        self._tcp.close_nowait()
 
     @property
     def fileno(self) -> int:
-        return self._source.fileno
+        return self._tcp.fileno
 
 
-class _Source(trio.abc.Stream):
-    """The TCP stream below TLS, which can be told not to wait for bytes but to say that there are none.
+class _PollableTcpStream(trio.abc.Stream):
+    """The TCP stream below TLS. With ``waits`` off, reading raises ``trio.WouldBlock`` instead of waiting.
 
-    Without that nobody could tell whether TLS holds bytes back: a surplus answer that came in one
-    segment with the last one would be taken for the answer to the next request.
+    Trio's SSLStream cannot say whether it holds decrypted bytes back. Without this switch a surplus response
+    that came in one segment with the last one would be taken for the response to the next request.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -185,33 +191,43 @@ async def open_tls(sock: socket.socket, context: ssl.SSLContext, target: Target)
     """Do the TLS handshake on a connected socket.
 
     Args:
-        sock: connected and non-blocking; it is closed if this fails, else the wire owns it.
-        context: as a client's.
-        target: names the host that the certificate must be for.
+        sock: connected and non-blocking. The stream owns it; on failure or cancellation it is closed.
+        context: for the client side.
+        target: names the host that the certificate must be valid for.
 
     Raises:
-        TlsFailed: the message names what is wrong with the certificate or the handshake.
+        TlsFailed: the message says what is wrong with the certificate or the handshake.
     """
     stream = trio.SSLStream(
-        _Source(sock),
+        _PollableTcpStream(sock),
         context,
         server_hostname=target.server_hostname,
-        https_compatible=True,
+        https_compatible=True,  # HTTPS servers commonly close without close_notify
     )
-    wire = TlsStream(stream)
+    tls = TlsStream(stream)
     try:
         await stream.do_handshake()
     except trio.BrokenResourceError as error:
-        wire.close_nowait()
-        raise TlsFailed(_tls_reason(error.__cause__ or error, target)) from error
+        tls.close_nowait()
+        cause = error.__cause__ or error
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = f"The certificate of {target.place} was refused: {cause.verify_message.rstrip('.')}."
+        elif isinstance(cause, ssl.SSLEOFError | OSError) and not isinstance(cause, ssl.SSLError):
+            # ssl.SSLError is an OSError too; only the others say that the connection itself broke.
+            reason = f"{target.place} broke the connection during the TLS handshake: {_stream_broken(cause)}."
+        else:
+            reason = (
+                f"The TLS handshake with {target.place} failed: {getattr(cause, 'reason', None) or cause}."
+            )
+        raise TlsFailed(reason) from error
     except BaseException:
-        wire.close_nowait()
+        tls.close_nowait()
         raise
-    return wire
+    return tls
 
 
 def _is_quiet(fileno: int) -> bool:
-    """Ask the kernel whether a socket has nothing to say, for the price of one system call."""
+    # poll, not a non-blocking recv: it costs as much, and consumes nothing.
     poll = select.poll()
     poll.register(fileno, select.POLLIN)
     return not poll.poll(0)
@@ -219,10 +235,10 @@ def _is_quiet(fileno: int) -> bool:
 
 @cache
 def default_ssl_context() -> ssl.SSLContext:
-    """The context that all transports share; making it costs up to 100 ms, so it is made once.
+    """Return the context that all transports share; loading the certificates takes up to 100 ms.
 
-    It trusts what the system trusts (also ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``); where the system has
-    no such list, that of certifi.
+    It trusts the system's certificates (or those of ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``), or certifi's if
+    the system has none.
     """
     paths = ssl.get_default_verify_paths()
     if paths.cafile is None and paths.capath is None:
@@ -230,16 +246,8 @@ def default_ssl_context() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _broken(error: BaseException) -> StreamBroken:
+def _stream_broken(error: BaseException) -> StreamBroken:
+    # Another task closed the socket between the wake-up and the system call: not the receiver's doing.
     if getattr(error, "errno", None) == errno.EBADF:
         raise trio.ClosedResourceError from error
     return StreamBroken(getattr(error, "strerror", None) or str(error) or type(error).__name__)
-
-
-def _tls_reason(error: BaseException, target: Target) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"The certificate of {target.place} was refused: {error.verify_message.rstrip('.')}."
-    if isinstance(error, ssl.SSLEOFError | OSError) and not isinstance(error, ssl.SSLError):
-        return f"{target.place} broke the connection during the TLS handshake: {_broken(error)}."
-    reason = getattr(error, "reason", None) or str(error)
-    return f"The TLS handshake with {target.place} failed: {reason}."

@@ -120,7 +120,11 @@ class Connectors:
             The code to scan; ``None`` if the connection is open, needs no code, or has ended.
         """
         with trio.move_on_after(_CODE_TIMEOUT):
-            while session.qr_code is None and not _is_settled(session):
+            while (
+                session.qr_code is None
+                and session.state is not ConnectionState.OPEN
+                and not session.ended.is_set()
+            ):
                 await session.changed.wait()
         return session.qr_code
 
@@ -192,7 +196,3 @@ def _logging_refusals(session: ConnectorSession) -> Iterator[None]:
         yield
     except HookgwError as error:
         logger.warning("connection state not reported", instance=session.instance, reason=str(error))
-
-
-def _is_settled(session: ConnectorSession) -> bool:
-    return session.state is ConnectionState.OPEN or session.ended.is_set()

@@ -14,6 +14,7 @@ from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import NameIds, of_instance
 
+# The unique index finds duplicates in the same statement, so no read is needed before the write.
 _ADD_EVENTS = Bulk(
     """INSERT INTO events (seq, instance, id, kind, time, accepted_at, data, sender, server_url, heard)
     SELECT * FROM""",
@@ -73,6 +74,8 @@ def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEve
             )
         )
     added = {new.seq for new in news}
+    # Duplicates are rare. The Trio thread gave the numbers of a batch in the order of the calls, so they are
+    # consecutive, and one range tells which of its events are stored.
     if _ADD_EVENTS.run(connection, events) < len(news):
         stored = connection.execute(_STORED_EVENTS, (news[0].seq, news[-1].seq)).fetchone()[0]
         added.intersection_update(_numbers_of(stored))
@@ -80,6 +83,7 @@ def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEve
     for new in news:
         if new.seq in added:
             instance, kind = ids[of_instance(new.event.instance)], ids[new.event.kind]
+            # The size is stored with the delivery, so that bytes are counted without reading payloads.
             at, size = micros(new.accepted_at), len(new.event.data_json)
             deliveries += [
                 (

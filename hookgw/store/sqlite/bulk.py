@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+# With ten columns 5,120 parameters, of the 32,766 that SQLite allows.
 MAX_ROWS = 512
 
 

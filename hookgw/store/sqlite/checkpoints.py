@@ -15,9 +15,9 @@ import trio
 
 from hookgw.store.sqlite.database import WAL_PAGES, is_disk_error
 
+# The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
+# checkpoint, and so how long a commit waits for the same disk.
 INTERVAL = 0.1
-"""The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
-checkpoint, and so how long a commit waits for the same disk."""
 
 
 class Checkpoints:
@@ -59,6 +59,7 @@ class Checkpoints:
 def fold(connection: sqlite3.Connection) -> int:
     """Fold what can be folded without waiting; return how many pages the log has."""
     try:
+        # PASSIVE: the other modes wait for readers, and make the writer wait.
         _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
     except sqlite3.Error as error:
         if not is_disk_error(error):

@@ -21,15 +21,16 @@ from hookgw.store.sqlite.schema import migrate
 T = TypeVar("T")
 logger = structlog.get_logger("hookgw.store")
 
+# The first with ``UPDATE … FROM``, ``RETURNING`` and the JSON functions always built in.
 OLDEST_SQLITE = (3, 38, 0)
-"""The first with ``UPDATE … FROM``, ``RETURNING`` and the JSON functions always built in."""
 
+# How the names of the files that are kept beside a data file end.
 BESIDE = ("-wal", "-shm", ".lock")
-"""How the names of the files that are kept beside a data file end."""
 
+# The number of pages (16 MiB) from which the write-ahead log is to start over: reads search the whole log.
 WAL_PAGES = 4000
-"""The number of pages (16 MiB) from which the write-ahead log is to start over."""
 
+# To report a bug of ours as a full disk would hide it behind a message about space.
 _BUG = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_SCHEMA}
 
 
@@ -104,6 +105,7 @@ def hold_lock(database: Path) -> Iterator[None]:
                 f"The data file {database} is in use by another hookgw, process {holder} (it holds {path}).",
                 "Stop that process, or set storage.path to another file.",
             ) from None
+        # For the message above. The lock itself is the kernel's, whatever the file says.
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
@@ -206,11 +208,15 @@ def keep_private(path: Path) -> None:
 
 
 def _connect(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3.Connection:
+    # The calls come from changing worker threads, but one at a time. Bulk statements exist in ten sizes each:
+    # Python's default of 128 prepared statements could be too few.
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=256, timeout=5
     )
     try:
+        # Readers go on beside the writer, and a commit is one write at the end of one file.
         connection.execute("PRAGMA journal_mode = WAL")
+        # NORMAL would lose the newest commits in a power cut, which producers were told are stored.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{cache_kib}")

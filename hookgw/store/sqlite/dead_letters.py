@@ -11,6 +11,7 @@ import msgspec
 from hookgw.store.records import micros, storable
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
 
+# In any order: all of them go. The spared ones are few, at most one attempt in flight for each lane.
 _PENDING = """
 SELECT json_group_array(seq), coalesce(sum(size), 0), count(*) FROM (
     SELECT seq, size FROM deliveries INDEXED BY outbox
@@ -26,8 +27,9 @@ SELECT json_group_array(json_array(position, seq, size)) FROM (
 _BURY = """UPDATE deliveries NOT INDEXED SET state = 'dead', reason = :reason, finished_at = :at
     WHERE seq IN (SELECT value FROM json_each(:seqs))"""
 
+# The rows of a lane that are read at first; each further read takes twice as many. One statement a row would
+# cost a wait for Python's lock each time, and all rows at once would be too many for many lanes.
 _FIRST_ROWS = 16
-"""How many rows of a lane are read at first; each further read takes twice as many."""
 
 _places_of = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 

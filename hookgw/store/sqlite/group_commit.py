@@ -25,15 +25,15 @@ from hookgw.store.sqlite.writer import Committed
 
 T = TypeVar("T")
 
+# The wait, in seconds, before the disk is tried again: doubled from the first up to the last.
 FIRST_RETRY = 0.1
 LAST_RETRY = 5.0
-"""The wait, in seconds, before the disk is tried again: doubled from the first up to the last."""
 
+# The most groups in one commit, so that no waiter waits long for the others of its commit.
 COMMIT_GROUPS = 4
-"""The most groups in one commit, so that no waiter waits long for the others of its commit."""
 
+# How long, in seconds, closing waits for queued writes.
 CLOSE_GRACE = 5.0
-"""How long, in seconds, closing waits for queued writes."""
 
 
 class Commits(Protocol):
@@ -96,6 +96,7 @@ class GroupCommit:
         self._work = trio.Event()
         self._room = trio.Event()
         self._room.set()
+        # Cancellation of the nursery must not cut off writes that were requested before; close() ends it.
         self._scope = trio.CancelScope(shield=True)
         self._closed: StorageUnavailable | None = None
         self._settlements = 0
@@ -200,6 +201,7 @@ class GroupCommit:
 
     def settle_nowait(self, settlement: Settlement) -> None:
         """Queue a settlement; ignored once the store is closed."""
+        # Not an error: a lane that ends with the gateway may still settle. Its delivery is repeated.
         if self._closed is not None:
             return
         group = self._open_group()
@@ -243,6 +245,7 @@ class GroupCommit:
         await job.wait()
 
     def _open_group(self) -> Group:
+        # A function sees everything that was requested before it, and nothing that was requested after it.
         if self._groups and self._groups[-1].is_full:
             self._groups.append(Group())
         return self._last_group()
@@ -257,6 +260,7 @@ class GroupCommit:
 
     async def _commit(self) -> bool:
         """Write the next groups; return whether the disk accepted them."""
+        # What is requested from here on gathers in new groups, for the next commit.
         self._taken = [self._groups.popleft() for _ in range(min(COMMIT_GROUPS, len(self._groups)))]
         self._work = trio.Event()
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
@@ -292,6 +296,7 @@ class GroupCommit:
             self._listener.appended(appended)
         if changes.change:
             self._listener.changed(changes.change)
+        # The waiters last: a producer that gets its answer finds the deliveries dispatched and counted.
         self._taken = []
         for group in groups:
             group.finish()
@@ -305,6 +310,7 @@ class GroupCommit:
         groups = [*self._taken, *self._groups]
         for group in groups:
             group.refuse(lambda: _copy(error))
+        # Settlements first requested stay first: the attempts of a delivery keep their order.
         self._taken = []
         self._groups = deque(group for group in groups if group.settlements or group.flushes)
         if began:

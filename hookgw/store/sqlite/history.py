@@ -27,6 +27,8 @@ from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import remove
 from hookgw.store.sqlite.transaction import Transaction
 
+# One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
+# Python's lock. The names of instances have a prefix; see name_ids.py.
 _SUMMARY = """json_array(d.seq, e.id, k.name, substr(i.name, 2), e.time, r.name, l.name, d.state, d.reason,
     d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
     a.outcome, a.status, a.error, a.answer)"""
@@ -39,9 +41,11 @@ _JOINS = """
     LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
 _FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
 _BY_SEQ = f"{_FOUND} WHERE d.seq = ? AND i.name = ?"
+# An event may have several deliveries: the newest one is the one that people ask about.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
     WHERE m.id = ? AND m.instance = (SELECT number FROM names WHERE name = ?))"""  # noqa: S608
+# In the order of the primary key: no sort.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer
     FROM attempts WHERE delivery = ? ORDER BY number"""
 
@@ -60,10 +64,10 @@ _NEEDED = """SELECT
         FROM deliveries INDEXED BY outbox WHERE state = 'pending')
     + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)"""
 
+# Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
+# and pruning still keeps pace with 10,000 deliveries a second.
 PRUNE_STEP = 200
 PRUNE_REST = 0.01
-"""Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
-and pruning still keeps pace with 10,000 deliveries a second."""
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -126,12 +130,13 @@ class SqliteHistory:
             await trio.sleep(PRUNE_REST)
         if await self._reader.run(_used_bytes) <= limit:
             return removed
+        # Once for each call, as it walks through the index of the outbox.
         limit += await self._reader.run(_needed_bytes)
         now = self._clock.steady()
         while await self._reader.run(_used_bytes) > limit:
             step = await self._commits.call(partial(_prune, before=now))
             if not step:
-                break
+                break  # the rest is pending, or its pages are only partly free
             removed += step
             await trio.sleep(PRUNE_REST)
         return removed
@@ -176,6 +181,7 @@ def find_delivery(connection: sqlite3.Connection, instance: str, name: str) -> D
     seq = parse_delivery_id(name)
     owner = of_instance(instance)
     found = seq is not None and connection.execute(_BY_SEQ, (seq, owner)).fetchone()
+    # An event may have any id, also one that looks like that of a delivery.
     found = found or connection.execute(_BY_EVENT, (name, owner)).fetchone()
     if not found:
         return None

@@ -11,8 +11,8 @@ from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.store.sqlite.append import NewEvent
 from hookgw.store.sqlite.transaction import Transaction
 
+# A group with this many rows accepts no more, so that a commit under load stays short.
 GROUP_ROWS = 2048
-"""A group with this many rows accepts no more."""
 
 
 class Job:
@@ -39,6 +39,7 @@ class Job:
 
     def finish(self, error: Exception | None = None) -> None:
         """Wake the waiter; an error that the job has already is kept."""
+        # An append with a bad value fails alone, while the rest of its group is on disk.
         self.error = self.error or error
         self.done.set()
 

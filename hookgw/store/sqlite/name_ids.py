@@ -9,11 +9,12 @@ import msgspec
 
 from hookgw.store.sqlite.bulk import Bulk
 
+# Bounds the memory: there may be more lanes by instance than this.
 MAX_REMEMBERED = 100_000
 
+# Begins the names of instances, because a kind or a registration may have the same name, and must keep it
+# when the instance is retired. SQL removes the prefix with ``substr(name, 2)``.
 _INSTANCE_PREFIX = "@"
-"""Begins the names of instances, because a kind or a registration may have the same name, and must keep it
-when the instance is retired. SQL removes the prefix with ``substr(name, 2)``."""
 
 _ADD = Bulk(
     "INSERT INTO names (name) SELECT column1 FROM",
@@ -43,6 +44,7 @@ class NameIds:
         """
         wanted = set(names)
         if not wanted <= self._ids.keys():
+            # All at once, not the oldest: the names in use are learned again with one statement.
             if len(self._ids) + len(wanted) > MAX_REMEMBERED:
                 self._ids = {}
             unknown = [name for name in wanted if name not in self._ids]

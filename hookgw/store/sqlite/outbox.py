@@ -19,12 +19,14 @@ from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.jobs import AppendJob
 
+# A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
+# must not fill the memory.
 PAGE_BYTES = 4 * 2**20
-"""A page has no more payload and bodies than this, unless its first delivery alone has."""
 
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut to
 # size with the index alone, before a payload is read. It asks for one delivery more than wanted, to know
-# whether the lane has more.
+# whether the lane has more. CROSS JOIN fixes the order of the joins: without statistics SQLite might begin
+# with the names. SQLite cannot aggregate blobs, so they are joined as text; the casts keep every byte.
 _PAGE = f"""
 WITH ahead AS MATERIALIZED (
     SELECT first.seq, row_number() OVER places AS place,
@@ -179,6 +181,7 @@ class SqliteOutbox:
         self._reader = reader
         self._clock = clock
         self._numbers = numbers
+        # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
         self.settle_nowait = commits.settle_nowait
         self.wait_settle_capacity = commits.wait_settle_capacity
         self.flush = commits.flush
@@ -186,6 +189,7 @@ class SqliteOutbox:
 
     async def append(self, appends: Sequence[Append]) -> list[bool]:
         now = self._clock.steady()
+        # The numbers are given before the first checkpoint, so that concurrent calls cannot mix.
         numbers = self._numbers
         news = []
         for append in appends:
@@ -204,6 +208,7 @@ class SqliteOutbox:
                     )
                 )
             news.append(NewEvent(numbers.next_event(), append.event, now, deliveries))
+        # A call that is refused now leaves a gap in the numbers, which does no harm.
         job = AppendJob(news)
         self._commits.append_nowait(job)
         await job.wait()
@@ -224,6 +229,7 @@ class SqliteOutbox:
 
 def read_lane(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> Page:
     """Return the first pending deliveries of a lane behind a position, in order."""
+    # The index leads with the registration, and the key of the lane names it.
     registration = registration_of(lane)
     given = {"registration": registration, "lane": lane, "after": after, "limit": limit}
     ahead, records, payloads, bodies = connection.execute(_PAGE, given).fetchone()

@@ -17,11 +17,12 @@ from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, requeue, resend
 from hookgw.store.sqlite.transaction import Transaction
 
+# How many deliveries are parked, dropped or moved in one commit: a few tens of milliseconds, in which all
+# other writes wait.
 STEP = 2_500
-"""How many deliveries are parked, dropped or moved in one commit: about 30 ms, in which others wait."""
 
+# How many deliveries are replayed in one commit. Each changes more indexes than one that is moved.
 REPLAY_STEP = 1_000
-"""How many deliveries are replayed in one commit."""
 
 
 class SqlitePendingChanges:
@@ -42,6 +43,7 @@ class SqlitePendingChanges:
         self._repartitioned: dict[str, LaneRule] = {}
 
     async def park(self, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
+        # One time for all steps: they are one decision.
         at = self._clock.steady()
 
         def park(transaction: Transaction) -> int:
@@ -82,6 +84,7 @@ class SqlitePendingChanges:
         return await self._commits.call(drop)
 
     async def resend(self, instance: str, seq: int, rule: LaneRule) -> str | None:
+        # Before the checkpoint: an append that is requested later is behind it in the lane.
         position, now = self._numbers.next_positions(1), self._clock.steady()
         return await self._commits.call(
             partial(resend, instance=instance, seq=seq, rule=rule, position=position, at=now)
@@ -97,6 +100,7 @@ class SqlitePendingChanges:
         else:
             after, newest = _read_cursor(cursor)
         while True:
+            # Beside the commits: a search with filters may walk through the whole history.
             now = self._newest(rules)
             found = await self._reader.run(
                 partial(find_finished, query=query, rules=now, after=after, newest=newest, limit=REPLAY_STEP)
@@ -120,6 +124,7 @@ class SqlitePendingChanges:
         }
 
     async def repartition_step(self, rule: LaneRule) -> bool:
+        # Before the first step is queued; see replay_step.
         self._repartitioned[rule.registration] = rule
 
         def step(transaction: Transaction) -> bool:

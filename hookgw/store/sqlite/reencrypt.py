@@ -21,10 +21,10 @@ from hookgw.store.sqlite.shelves import place_of
 
 logger = structlog.get_logger("hookgw.store")
 
+# How many records are in memory at once.
 PAGE = 500
-"""How many records are in memory at once."""
+# A value that exists from the first start with a key on: a file without records knows its key, too.
 CHECK_KEY = "sealing.check"
-"""A value that exists from the first start with a key on: a file without records knows its key, too."""
 
 _KEYS_FOUND = f"""SELECT DISTINCT CASE WHEN CAST(substr(value, 1, {len(PREFIX) + 1}) AS TEXT) = '"{PREFIX}'
     THEN CAST(substr(value, 1, {len(PREFIX) + 17}) AS TEXT) END FROM shelves"""  # noqa: S608 - constants

@@ -17,8 +17,9 @@ from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.outbox import lanes_of
 
+# The most bytes of payload that a step reads to find lanes, unless its first payload alone has more: others
+# wait for the commit meanwhile.
 MOST_READ = 2**20
-"""The most bytes of payload that a step reads to find lanes, unless its first payload alone has more."""
 
 # In any order: positions do not change, so the order in the new lanes does not depend on it.
 _IN_LANES = """
@@ -55,10 +56,12 @@ def repartition(
     ]
     if not outdated:
         return 0, False
+    # Each of these lanes has at least one delivery, so a step cannot reach more lanes than its limit.
     lanes = msgspec.json.encode(outdated[:limit]).decode()
     given = {"registration": rule.registration, "lanes": lanes, "limit": limit}
     found = _sizes_of(connection.execute(_IN_LANES, given).fetchone()[0])
     more = len(found) == limit
+    # Sizes are in the index: the step is cut before a payload is read.
     if rule.ordering is Ordering.CHAT:
         total = 0
         for number, (_, size) in enumerate(found):
@@ -87,6 +90,7 @@ def find_lanes(connection: sqlite3.Connection, rules: Mapping[int, LaneRule]) ->
             event = Event(id=event_id, kind="", instance=instance, data_json=b"null", time=0.0)
             lanes[seq] = rules[seq].lane(event)
     if chats:
+        # Row by row, not as one value: the payloads of a replay together may be larger than the memory.
         for seq, data in connection.execute(_PAYLOADS, (msgspec.json.encode(chats).decode(),)):
             event = Event(id="", kind="", instance="", data_json=data, time=0.0)
             lanes[seq] = rules[seq].lane(event)

@@ -30,6 +30,7 @@ _REQUEUE = Bulk(
     "WHERE deliveries.seq = column1",
 )
 _LAST_POSITION = "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'deliveries'"
+# By instance, so that a key of one instance cannot resend the deliveries of another.
 _BELONGS = """SELECT 1 FROM deliveries d JOIN names i ON i.number = d.instance
     WHERE d.seq = ? AND d.state <> 'pending' AND i.name = ?"""
 _SOURCES = {
@@ -60,6 +61,7 @@ def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, a
     if not finished:
         return 0
     ids, since = transaction.names.ids(lanes.values()), micros(at)
+    # Positions of skipped deliveries stay unused: the order of the others is all that counts.
     places = enumerate(lanes.items(), position)
     rows = [(seq, ids[lane], place, since) for place, (seq, lane) in places if seq in finished]
     _REQUEUE.run(connection, rows)

@@ -40,7 +40,7 @@ _OUTBOX = """CREATE INDEX outbox ON deliveries (registration, lane, position, in
 # The deliveries that wait for their next attempt: at most one for each lane, a few more after a re-partition.
 _WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
 
-SCHEMA = (
+SCHEMA: tuple[str, ...] = (
     "CREATE TABLE names (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
     """CREATE TABLE events (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -169,39 +169,50 @@ def migrate_lanes(connection: sqlite3.Connection) -> None:
     the order.
     """
     with _transaction(connection):
-        # The columns change anyway, and a million updates are faster without it.
+        # Its columns change anyway, and the updates below are faster without it.
         connection.execute("DROP INDEX outbox")
         # The keys of encrypted records are in the clear.
         moving = {
             row[0].decode() for row in connection.execute("SELECT key FROM shelves WHERE shelf = 'moves'")
         }
-        connection.execute(
-            """CREATE TEMP TABLE new_lanes (registration, lane, key, number, PRIMARY KEY (registration, lane))
-            WITHOUT ROWID"""
-        )
+        # Finished deliveries, too: lists show their lanes.
         pairs = connection.execute(
             """SELECT pair.registration, pair.lane, r.name, l.name
-            FROM (SELECT DISTINCT registration, lane FROM deliveries) pair
-            JOIN names r ON r.number = pair.registration JOIN names l ON l.number = pair.lane"""
+            FROM (SELECT registration, lane, count(*) AS count FROM deliveries GROUP BY 1, 2) pair
+            JOIN names r ON r.number = pair.registration JOIN names l ON l.number = pair.lane
+            ORDER BY pair.count DESC"""
         ).fetchall()
+        connection.execute(
+            """CREATE TEMP TABLE new_lanes (registration, lane, number, PRIMARY KEY (registration, lane))
+            WITHOUT ROWID"""
+        )
+        renamed: set[int] = set()
+        numbers: dict[str, int] = {}
         for registration, lane, registration_id, name in pairs:
             # An unfinished move is between other URLs, or between one lane and partitions: the names do not
             # say which. Lanes of generation -1 are never current, so the gateway re-partitions them at its
             # start. That also holds for global webhooks, where the default is one lane per instance now.
             generation = -1 if registration_id in moving or is_global(registration_id) else 0
             partition = name.rpartition("#")[2]
-            # Not isdigit(): it accepts digits of other scripts. A URL has no fragment, so "#" is ours.
+            # Not isdigit() alone: it accepts digits of other scripts. A URL has no fragment, so "#" is ours.
             suffix = f":{partition}" if "#" in name and partition.isascii() and partition.isdigit() else ""
-            connection.execute(
-                "INSERT INTO new_lanes (registration, lane, key) VALUES (?, ?, ?)",
-                (registration, lane, f"{registration_id}:{generation}{suffix}"),
-            )
-        connection.execute("INSERT OR IGNORE INTO names (name) SELECT key FROM new_lanes")
-        connection.execute("UPDATE new_lanes SET number = (SELECT number FROM names WHERE name = key)")
-        # Finished deliveries, too: lists show their lanes.
+            key = f"{registration_id}:{generation}{suffix}"
+            if key not in numbers and lane not in renamed:
+                # The rows refer to the lane by its number, so most lanes get their key without a change of
+                # their rows. A million updates take longer than all the rest.
+                connection.execute("UPDATE names SET name = ? WHERE number = ?", (key, lane))
+                renamed.add(lane)
+                numbers[key] = lane
+                continue
+            if key not in numbers:
+                numbers[key] = (
+                    connection.execute("INSERT INTO names (name) VALUES (?)", (key,)).lastrowid or 0
+                )
+            connection.execute("INSERT INTO new_lanes VALUES (?, ?, ?)", (registration, lane, numbers[key]))
         connection.execute(
             """UPDATE deliveries SET lane = (SELECT new.number FROM new_lanes new
-                WHERE new.registration = deliveries.registration AND new.lane = deliveries.lane)"""
+                WHERE new.registration = deliveries.registration AND new.lane = deliveries.lane)
+            WHERE (registration, lane) IN (SELECT registration, lane FROM new_lanes)"""
         )
         connection.execute("DROP TABLE new_lanes")
         connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")

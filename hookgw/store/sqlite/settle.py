@@ -11,16 +11,19 @@ from hookgw.models.deliveries import DeliveryState, Settlement
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 
+# One JSON array for any number of rows: the statement stays prepared, and SQLite's limit on parameters does
+# not matter. NOT INDEXED holds every version of SQLite to the search by number: with ``state = 'pending'``
+# the partial index of the outbox would do as well, and be walked from end to end.
 _STILL_PENDING = """SELECT json_group_array(seq) FROM deliveries NOT INDEXED
     WHERE seq IN (SELECT value FROM json_each(?)) AND state = 'pending'"""
+# Without an attempt (parked, expired) the count of attempts stays.
 _SETTLE = Bulk(
     """UPDATE deliveries SET state = column2, attempts = coalesce(column3, attempts),
     failures = column4, next_at = column5, finished_at = column6, reason = column7 FROM""",
     7,
     "WHERE deliveries.seq = column1",
 )
-# A delivery that is settled twice with one attempt number keeps the first row: after a crash between the
-# commit and its acknowledgement a lane could repeat the attempt.
+# An attempt that is recorded already stays as it was first written.
 _ADD_ATTEMPTS = Bulk(
     "INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer) SELECT * FROM",
     8,
@@ -37,6 +40,7 @@ CROSS JOIN names n ON n.number = total.registration
 """
 _EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
     WHERE seq IN (SELECT value FROM json_each(?))"""
+# In this order: whether an event is still needed shows once the deliveries are gone.
 _REMOVE = (
     "DELETE FROM attempts WHERE delivery IN (SELECT value FROM json_each(:seqs))",
     "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))",
@@ -78,12 +82,15 @@ def settle(
                 # From here on the delivery is final: a second settlement in this commit must not change it.
                 pending.remove(settlement.seq)
                 finished.append(settlement.seq)
+    # Before the rows may be removed below.
     gone = weight(connection, finished)
     if not keep_history and finished:
         seqs = msgspec.json.encode(finished).decode()
         remove(connection, seqs, connection.execute(_EVENTS_OF, (seqs,)).fetchone()[0])
+        # Their rows are gone, and a body or an attempt without its delivery would stay for ever.
         applied = [settlement for settlement in applied if settlement.seq in pending]
     numbers = {s.seq: s.attempt.number for s in applied if s.attempt}
+    # The last settlement of a delivery writes its row; the attempts and the newest body of all are stored.
     last = {settlement.seq: settlement for settlement in applied}
     _SETTLE.run(
         connection,
@@ -113,6 +120,7 @@ def settle(
                     micros(s.attempt.duration),
                     s.attempt.outcome.value,
                     s.attempt.status,
+                    # Texts of receivers and of the system may have lone surrogates, which UTF-8 lacks.
                     storable(s.attempt.error),
                     storable(s.attempt.answer),
                 )

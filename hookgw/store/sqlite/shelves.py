@@ -61,6 +61,7 @@ class SqliteRecords:
         def remove(transaction: Transaction) -> None:
             self._shelves(transaction.connection).instances.pop(name, None)
             if retired_as is not None:
+                # One row, however many deliveries: they refer to the instance by its number.
                 transaction.names.rename(of_instance(name), of_instance(retired_as))
 
         await self._commits.call(remove)
@@ -183,6 +184,9 @@ class RecordShelf(shelve.Shelf[T]):
         self._cipher = cipher
         self._decoder = msgspec.json.Decoder(record)
 
+    # shelve.Shelf would unpickle in __getitem__ and pickle in __setitem__. All its other methods that read or
+    # write a value go through these two.
+
     def __getitem__(self, key: str) -> T:
         return self._decode(key, self._table[key.encode()])
 
@@ -202,6 +206,7 @@ class RecordShelf(shelve.Shelf[T]):
                 encrypted = str(msgspec.json.decode(value))
                 value = self._cipher.decrypt(place_of(self._table.shelf, key.encode()), encrypted)
             return self._decoder.decode(value)
+        # A record that cannot be read is no record that is missing: to go on would lose it for good.
         except (msgspec.DecodeError, UnicodeDecodeError, DecryptionFailed) as error:
             raise StorageUnavailable(
                 f"The data file is damaged: on the shelf {self._table.shelf}, {key!r} is not a valid record "

@@ -109,9 +109,11 @@ async def open_store(
             master key, writable by others, or it cannot be created or written. Errors of the block come out
             in an exception group, as from any nursery.
     """
+    # In a thread: a migration or an encryption may take many seconds.
     opened = await trio.to_thread.run_sync(_open, path, keys)
     connections = opened.connections
     try:
+        # One connection writes, for the commits and for the last pages of a long log, one at a time.
         writing = trio.CapacityLimiter(1)
         checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing)
         commits = GroupCommit(

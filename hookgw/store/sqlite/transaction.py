@@ -46,6 +46,7 @@ class Transaction:
     def count_appended(self, events: int, deliveries: int) -> None:
         """Count what was appended. The listener gets these deliveries themselves, not their number."""
         rows, pending = self.changes.rows, self.changes.pending
+        # Not per registration: dispatch counts the deliveries themselves.
         self.changes = replace(self.changes, rows=rows + events + deliveries, pending=pending + deliveries)
 
     def count_rows(self, count: int) -> None:

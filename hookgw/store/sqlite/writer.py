@@ -17,6 +17,8 @@ from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.settle import settle
 from hookgw.store.sqlite.transaction import Changes, Transaction
 
+# What sqlite3 and our own conversions raise for a value that cannot be stored: lone surrogates, times that
+# are not finite, integers of more than 64 bits, blobs that are too large.
 _BAD_VALUES = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
@@ -82,8 +84,10 @@ class Writer:
         connection = self._connection
         transaction = Transaction(connection, self._names)
         try:
+            # IMMEDIATE takes the write lock at once: a transaction that begins with a read can fail later.
             connection.execute("BEGIN IMMEDIATE")
             if probe:
+                # A commit without changes does not reach the disk, so it cannot tell whether the disk works.
                 touch(transaction)
             for group in groups:
                 append_jobs(transaction, group.appends)
@@ -95,6 +99,7 @@ class Writer:
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
+                # Names that were added are rolled back, and their numbers may be given to others.
                 self._names.forget()
                 with suppress(sqlite3.OperationalError):  # after some errors SQLite has rolled back already
                     connection.execute("ROLLBACK")

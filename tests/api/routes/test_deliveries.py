@@ -213,7 +213,7 @@ class TestSendingAgain:
         )
         assert response.json() == {
             "replayed": 0,
-            "warnings": ["x is no field that hookgw knows; it was ignored."],
+            "warnings": ["x is an unknown field; it was ignored."],
         }
 
     @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ async def test_a_long_body_is_read_in_a_thread(
 async def test_the_path_alone_names_the_instance(client: httpx.AsyncClient, gateway: Gateway) -> None:
     await gateway.instances.create("loja2")
     response = await client.post(EMIT, json=one(id="a", instance="loja2"))
-    assert response.json()["warnings"] == ["instance was ignored: the path names it, loja1."]
+    assert response.json()["warnings"] == ["instance was ignored: the path says loja1."]
     assert (await client.post("/event/emit/loja2", json=one(id="a"))).json()["duplicates"] == 0
 
 

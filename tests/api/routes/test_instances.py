@@ -42,7 +42,7 @@ async def test_create_with_a_webhook_a_token_and_the_integration_of_known_client
 
 async def test_create_warns_without_a_webhook_too(client: httpx.AsyncClient) -> None:
     answer = (await client.post("/instance/create", json={"instanceName": "loja1", "odd": 1})).json()
-    assert answer["warnings"] == ["odd is no field that hookgw knows; it was ignored."]
+    assert answer["warnings"] == ["odd is an unknown field; it was ignored."]
 
 
 async def test_a_name_can_be_taken_once(client: httpx.AsyncClient) -> None:

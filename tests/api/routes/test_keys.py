@@ -90,7 +90,7 @@ async def test_what_can_be_asked_for(body: dict[str, Any], status: int, client: 
 
 async def test_what_is_ignored_is_named(client: httpx.AsyncClient) -> None:
     answer = (await client.post("/key/create/loja1", json={"name": "a", "key": "own"})).json()
-    assert answer["warnings"] == ["key is no field that hookgw knows; it was ignored."]
+    assert answer["warnings"] == ["key is an unknown field; it was ignored."]
     assert answer["key"] != "own"
 
 

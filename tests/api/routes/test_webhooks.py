@@ -7,7 +7,7 @@ import pytest
 
 from hookgw.config.settings import InstancesSettings, Settings
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.userinfo import MASK
+from hookgw.models.masking import MASK
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
 
@@ -45,7 +45,7 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
     assert answer["headers"] == {"Authorization": MASK}
     assert answer["instanceId"] == gateway.instances.get("loja1").id
     assert (answer["state"], answer["stateReason"]) == ("active", None)
-    assert answer["warnings"] == ["odd is no field that hookgw knows; it was ignored."]
+    assert answer["warnings"] == ["odd is an unknown field; it was ignored."]
     assert answer["createdAt"].endswith("Z")
 
 
@@ -86,7 +86,7 @@ async def test_what_find_gives_can_be_sent_back(client: httpx.AsyncClient, gatew
 async def test_a_mask_without_a_stored_value_is_refused(client: httpx.AsyncClient) -> None:
     response = await client.post("/webhook/set/loja1", json={"url": URL, "headers": {"x": MASK}})
     assert response.status_code == 400
-    assert shape_of(response) == ["headers.x is masked, and no value of it is stored: send one."]
+    assert shape_of(response) == ["headers.x is masked, but no value is stored: send one."]
 
 
 async def test_set_keeps_what_is_left_out(client: httpx.AsyncClient) -> None:

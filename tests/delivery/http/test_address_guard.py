@@ -1,15 +1,16 @@
-"""The address guard: every network of the list at both of its ends, and every way to hide an address."""
+"""The address guard: both ends of each network of the list, and every way to disguise an address."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.config.refused_ports import REFUSED_PORTS
-from hookgw.delivery.http.address_guard import AddressGuard, parse_network
+from hookgw.delivery.http.address_guard import AddressGuard
 
 REFUSED_IPV4 = [
     "0.0.0.0/8",
@@ -101,7 +102,7 @@ def test_both_ends_of_each_network_are_refused(network: ipaddress.IPv4Network) -
         "fbff::",
     ],
 )
-def test_the_neighbours_are_not(address: str) -> None:
+def test_the_neighbours_of_refused_networks_are_allowed(address: str) -> None:
     assert guard.refusal(address, 443) is None
 
 
@@ -134,7 +135,7 @@ def test_private_addresses_in_disguise_are_refused(address: str) -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_what_holds_an_ipv4_address_gets_its_verdict(address: ipaddress.IPv4Address) -> None:
+def test_an_embedded_ipv4_address_decides(address: ipaddress.IPv4Address) -> None:
     refused = guard.refusal(str(address), 80) is not None
     assert refused == any(address in network for network in REFUSED)
     for prefix in ("::ffff:", "64:ff9b::"):
@@ -142,7 +143,7 @@ def test_what_holds_an_ipv4_address_gets_its_verdict(address: ipaddress.IPv4Addr
 
 
 @given(st.ip_addresses(v=6).filter(lambda address: int(address) >> 32 not in (0xFFFF, 0x64FF9B << 64)))
-def test_the_list_is_what_refuses_ipv6(address: ipaddress.IPv6Address) -> None:
+def test_only_the_list_and_isatap_refuse_ipv6(address: ipaddress.IPv6Address) -> None:
     isatap = int(address) >> 32 & 0xFDFFFFFF == 0x5EFE
     assert (guard.refusal(str(address), 80) is not None) == (isatap or any(address in net for net in REFUSED))
 
@@ -167,7 +168,7 @@ def test_the_list_is_what_refuses_ipv6(address: ipaddress.IPv6Address) -> None:
         ("0.0.0.0/0", "127.0.0.1", True),
     ],
 )
-def test_what_is_allowed_passes(allowed: str, address: str, passes: bool) -> None:
+def test_allowed_networks_pass(allowed: str, address: str, passes: bool) -> None:
     assert (AddressGuard([allowed]).refusal(address, 80) is None) == passes
 
 
@@ -198,12 +199,12 @@ def test_what_is_allowed_passes(allowed: str, address: str, passes: bool) -> Non
         ),
     ],
 )
-def test_the_sentence_names_the_setting_that_would_allow_it(address: str, sentence: str) -> None:
+def test_the_refusal_names_the_setting_that_would_allow_the_address(address: str, sentence: str) -> None:
     assert guard.refusal(address, 8080) == sentence
 
 
 @given(st.ip_addresses())
-def test_the_setting_that_is_named_does_allow_it(
+def test_the_named_setting_allows_the_address(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     refusal = guard.refusal(str(address), 80)
@@ -211,7 +212,7 @@ def test_the_setting_that_is_named_does_allow_it(
         assert AddressGuard([refusal.split('"')[1]]).refusal(str(address), 80) is None
 
 
-def test_a_refused_port_is_named_with_the_setting_that_would_allow_it() -> None:
+def test_the_refusal_names_the_setting_that_would_allow_the_port() -> None:
     assert AddressGuard(refused_ports=(22, 25, 8081)).port_refusal(25) == (
         "Port 25 is not dialled: it is on the list of refused ports (SMTP). "
         "To allow it, set delivery.refused_ports: [22, 8081]."
@@ -223,7 +224,7 @@ def test_a_refused_port_is_named_with_the_setting_that_would_allow_it() -> None:
 
 
 @pytest.mark.parametrize("port", REFUSED_PORTS)
-def test_the_ports_that_are_named_do_allow_it(port: int) -> None:
+def test_the_named_setting_allows_the_port(port: int) -> None:
     refusal = guard.port_refusal(port)
     assert refusal is not None
     others = tuple(map(int, refusal.partition("[")[2].partition("]")[0].split(",")))
@@ -238,9 +239,9 @@ def test_other_ports_pass(port: int) -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
-def test_where_hookgw_listens_is_refused_in_an_allowed_network_too(address: str) -> None:
+def test_own_addresses_are_refused_in_allowed_networks_too(address: str) -> None:
     own = (ipaddress.ip_address("127.0.0.1"), 8080)
-    open_guard = AddressGuard(["0.0.0.0/0", "::/0"], is_own=lambda *place: place == own)
+    open_guard = AddressGuard(["0.0.0.0/0", "::/0"], is_own_address=lambda *place: place == own)
     shown = address if address == "127.0.0.1" else f"{address} (127.0.0.1)"
     assert (
         open_guard.refusal(address, 8080)
@@ -249,15 +250,12 @@ def test_where_hookgw_listens_is_refused_in_an_allowed_network_too(address: str)
     assert open_guard.refusal(address, 8081) is None
 
 
-def test_bad_networks_are_named() -> None:
-    with pytest.raises(
-        ValueError, match=r"'10\.0\.0\.1/8' has bits set beyond its prefix; write '10\.0\.0\.0/8'"
-    ):
-        AddressGuard(["10.0.0.1/8"])
-    with pytest.raises(ValueError, match=r"'localhost' is no network such as"):
-        parse_network("localhost")
+def test_invalid_networks_are_refused() -> None:
+    for network in ("10.0.0.1/8", "localhost"):
+        with pytest.raises(ValueError, match=re.escape(network)):
+            AddressGuard([network])
 
 
-def test_only_addresses_are_judged() -> None:
+def test_the_guard_accepts_only_addresses() -> None:
     with pytest.raises(ValueError, match="localhost"):
         guard.refusal("localhost", 80)

@@ -1,4 +1,4 @@
-"""From a URL to the guard's verdict: a host in any spelling is the address that it means."""
+"""From URL to guard: every spelling of a refused address is refused."""
 
 from __future__ import annotations
 

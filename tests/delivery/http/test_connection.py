@@ -1,4 +1,4 @@
-"""What a connection makes of a wire that breaks at awkward moments."""
+"""A connection whose stream breaks at awkward moments."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import trio
 from hookgw.delivery.http.connection import SMALL, Connection
 from hookgw.delivery.http.errors import SendFailed
 from hookgw.delivery.http.stream import StreamBroken
-from tests.delivery.http.wire_server import OK
+from tests.delivery.http.raw_receiver import OK
 
 ORIGIN = ("http", "127.0.0.1", 80)
 
 
-class BrokenWire:
-    """Takes no request; what the other side had sent before it broke can still be read."""
+class BrokenStream:
+    """Accepts no request; the bytes that arrived before it broke can still be read."""
 
     def __init__(self, *received: bytes, takes: int | None = None) -> None:
         self._received = list(received)
@@ -49,17 +49,17 @@ class BrokenWire:
 
 @pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
-async def test_an_answer_that_came_before_the_break_counts(takes: int | None, size: int) -> None:
-    connection = Connection(BrokenWire(OK, takes=takes), ORIGIN, 100)
-    answer = await connection.exchange(b"r" * size)
-    assert (answer.status, answer.complete) == (200, True)
+async def test_a_response_from_before_the_break_counts(takes: int | None, size: int) -> None:
+    connection = Connection(BrokenStream(OK, takes=takes), ORIGIN, 100)
+    response = await connection.exchange(b"r" * size)
+    assert (response.status, response.complete) == (200, True)
     assert not connection.reusable
 
 
 @pytest.mark.parametrize("size", [7, SMALL, SMALL + 1])
 @pytest.mark.parametrize("takes", [None, 0, 3], ids=["at once", "while waiting", "in the middle"])
-async def test_without_one_the_sending_failed(takes: int | None, size: int) -> None:
-    connection = Connection(BrokenWire(takes=takes), ORIGIN, 100)
-    with pytest.raises(SendFailed, match=r"before it had the whole request: Broken pipe\."):
+async def test_without_a_response_sending_failed(takes: int | None, size: int) -> None:
+    connection = Connection(BrokenStream(takes=takes), ORIGIN, 100)
+    with pytest.raises(SendFailed, match=r"before the whole request was sent: Broken pipe\."):
         await connection.exchange(b"r" * size)
     assert not connection.reusable

@@ -1,4 +1,4 @@
-"""Dialling: every address is vetted, several are tried, and errors say which and why."""
+"""Dialling: every address is vetted, several are tried, errors name each with its reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCAL = AddressGuard(["127.0.0.0/8", "::1"])
 
 
 def names(*addresses: str) -> Any:
-    """A resolver that knows one answer."""
+    """Return a resolver that finds these addresses for every name."""
 
     async def resolve(host: str, port: int, **options: Any) -> Sequence[Any]:
         await trio.lowlevel.checkpoint()
@@ -41,7 +41,7 @@ async def listening(address: str = "127.0.0.1", port: int = 0) -> AsyncIterator[
 
 @asynccontextmanager
 async def black_hole() -> AsyncIterator[int]:
-    """A port that takes no connection and refuses none: its queue is full."""
+    """A port that neither accepts nor refuses connections: its queue is full."""
     with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
         listener.bind(("127.0.0.9", 0))
         listener.listen(0)
@@ -52,7 +52,7 @@ async def black_hole() -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-async def test_a_socket_is_connected_and_does_not_delay(address: str) -> None:
+async def test_a_socket_is_connected_with_tcp_nodelay(address: str) -> None:
     async with listening(address) as port:
         with await Dialer(LOCAL, connect_timeout=5).dial(address, port) as sock:
             assert sock.getpeername()[:2] == (address, port)
@@ -82,7 +82,7 @@ async def test_every_refused_address_is_named() -> None:
         await Dialer(LOCAL, connect_timeout=5, resolve=names("10.0.0.1", "10.0.0.2")).dial("example.com", 80)
 
 
-async def test_of_many_refused_addresses_only_so_many_are_named() -> None:
+async def test_the_number_of_refused_addresses_in_the_error_is_limited() -> None:
     many = [f"10.0.0.{number}" for number in range(MAX_ADDRESSES + 1)]
     with pytest.raises(Blocked) as caught:
         await Dialer(LOCAL, connect_timeout=5, resolve=names("8.8.8.8", *many)).dial("example.com", 80)
@@ -104,7 +104,7 @@ async def test_a_refused_port_is_refused_before_the_name_is_looked_up() -> None:
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "localhost", "::ffff:7f00:1", "0"])
-async def test_whatever_the_system_resolves_is_vetted(host: str) -> None:
+async def test_every_address_that_the_system_finds_is_vetted(host: str) -> None:
     with pytest.raises(Blocked):
         await Dialer(AddressGuard(), connect_timeout=5).dial(host, 80)
 
@@ -116,7 +116,7 @@ async def test_the_next_address_is_tried_when_one_refuses() -> None:
             assert sock.getpeername()[0] == "127.0.0.3"
 
 
-async def test_the_next_address_is_tried_beside_one_that_does_not_answer(
+async def test_the_next_address_is_tried_in_parallel_with_a_silent_one(
     mock_clock: trio.testing.MockClock,
 ) -> None:
     async def dial() -> None:
@@ -130,7 +130,7 @@ async def test_the_next_address_is_tried_beside_one_that_does_not_answer(
         mock_clock.jump(STAGGER)
 
 
-async def test_when_all_refuse_each_is_named() -> None:
+async def test_if_all_addresses_refuse_the_error_names_each() -> None:
     async with listening() as port:
         pass
     with pytest.raises(ConnectFailed) as caught:
@@ -143,7 +143,7 @@ async def test_when_all_refuse_each_is_named() -> None:
     )
 
 
-async def test_only_so_many_addresses_are_tried() -> None:
+async def test_the_number_of_addresses_tried_is_limited() -> None:
     async with listening() as port:
         pass
     addresses = [f"127.0.1.{number}" for number in range(MAX_ADDRESSES + 3)]
@@ -152,7 +152,7 @@ async def test_only_so_many_addresses_are_tried() -> None:
     assert caught.value.message.count("refused") == MAX_ADDRESSES
 
 
-async def test_a_connection_that_is_not_answered_times_out(mock_clock: trio.testing.MockClock) -> None:
+async def test_a_silent_address_times_out(mock_clock: trio.testing.MockClock) -> None:
     async def dial() -> None:
         with pytest.raises(TimedOut) as caught:
             await Dialer(LOCAL, connect_timeout=5, resolve=names("127.0.0.9")).dial("example.com", port)
@@ -168,7 +168,7 @@ async def test_a_connection_that_is_not_answered_times_out(mock_clock: trio.test
         mock_clock.jump(5.1)
 
 
-async def test_a_name_that_is_not_answered_times_out(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_silent_name_server_times_out(autojump_clock: trio.testing.MockClock) -> None:
     async def resolve(*_: Any, **__: Any) -> Any:
         await trio.sleep_forever()
 
@@ -194,7 +194,7 @@ async def test_cancelling_leaves_no_socket_open() -> None:
         (UnicodeError("label too long"), "label too long"),
     ],
 )
-async def test_a_name_that_nobody_knows(error: Exception, reason: str) -> None:
+async def test_an_unknown_name(error: Exception, reason: str) -> None:
     async def resolve(*_: Any, **__: Any) -> Any:
         raise error
 

@@ -1,4 +1,4 @@
-"""Several addresses, one connection. How it is dialled with real sockets is in ``test_dialer.py``."""
+"""Connecting to one of several addresses; ``test_dialer.py`` does it with real sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hookgw.delivery.http.happy_eyeballs import (
     SocketAddress,
     connect_directly,
     connect_to_any,
-    interleaved,
+    interleave,
 )
 
 
@@ -22,13 +22,13 @@ def places(*addresses: str) -> list[SocketAddress]:
     return [(address, 80) for address in addresses]
 
 
-def test_families_take_turns_beginning_with_the_first() -> None:
-    assert interleaved(places("::1", "::2", "::3", "1.1.1.1")) == places("::1", "1.1.1.1", "::2", "::3")
-    assert interleaved(places("1.1.1.1", "::1", "2.2.2.2")) == places("1.1.1.1", "::1", "2.2.2.2")
-    assert interleaved([]) == []
+def test_address_families_alternate() -> None:
+    assert interleave(places("::1", "::2", "::3", "1.1.1.1")) == places("::1", "1.1.1.1", "::2", "::3")
+    assert interleave(places("1.1.1.1", "::1", "2.2.2.2")) == places("1.1.1.1", "::1", "2.2.2.2")
+    assert interleave([]) == []
 
 
-async def test_an_error_that_is_no_refusal_ends_the_race() -> None:
+async def test_connect_failed_ends_all_attempts() -> None:
     asked: list[str] = []
 
     async def connect(address: SocketAddress) -> socket.socket:
@@ -40,7 +40,7 @@ async def test_an_error_that_is_no_refusal_ends_the_race() -> None:
     assert asked == ["1.1.1.1"]
 
 
-async def test_one_that_comes_second_in_the_same_moment_is_closed(
+async def test_a_second_connection_in_the_same_moment_is_closed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     made: list[socket.socket] = []
@@ -56,7 +56,7 @@ async def test_one_that_comes_second_in_the_same_moment_is_closed(
         assert len(made) == 2
 
 
-async def test_a_winner_is_closed_where_the_race_is_cancelled(autojump_clock: trio.testing.MockClock) -> None:
+async def test_cancelling_closes_the_connection(autojump_clock: trio.testing.MockClock) -> None:
     made: list[socket.socket] = []
 
     async def connect(_: SocketAddress) -> socket.socket:
@@ -70,7 +70,7 @@ async def test_a_winner_is_closed_where_the_race_is_cancelled(autojump_clock: tr
     assert [sock.fileno() for sock in made] == [-1]
 
 
-async def test_the_reasons_are_named_in_the_order_of_the_refusals() -> None:
+async def test_the_error_names_each_address_with_its_reason() -> None:
     async def connect(address: SocketAddress) -> socket.socket:
         raise ConnectionRefusedError(f"{address[0]} is shut")
 
@@ -81,6 +81,6 @@ async def test_the_reasons_are_named_in_the_order_of_the_refusals() -> None:
     )
 
 
-async def test_an_address_that_refuses_at_once_raises_oserror() -> None:
+async def test_an_address_that_refuses_at_once() -> None:
     with pytest.raises(OSError, match=r"."):
         await connect_directly(("255.255.255.255", 9))

@@ -1,4 +1,4 @@
-"""The transport as httpx's: through a real ``httpx.AsyncClient``."""
+"""The transport under a real ``httpx.AsyncClient``."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import DeliveryError, Phase, TimedOut
+from hookgw.delivery.http.errors import DeliveryError, Phase, SendFailed, TimedOut
 from hookgw.delivery.http.transport import LaneTransport
-from tests.delivery.http.wire_server import OK, Peer, Server, always_ok, answering, dialer, serving
+from tests.delivery.http.raw_receiver import OK, Peer, Server, always_ok, answering, dialer, serving
 
 
 @asynccontextmanager
 async def client(
-    server: Server, *, patience: float | None = 5, **options: Any
+    server: Server, *, default_timeout: float | None = 5, **options: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
     lane = LaneTransport(dialer(), **options)
     base = f"http://127.0.0.1:{server.port}"
-    async with httpx.AsyncClient(transport=lane, base_url=base, timeout=patience) as opened:
+    async with httpx.AsyncClient(transport=lane, base_url=base, timeout=default_timeout) as opened:
         yield opened
 
 
@@ -81,20 +81,20 @@ async def test_a_head_request_has_no_body_to_wait_for() -> None:
         assert (response.status_code, response.content) == (200, b"")
 
 
-async def test_codings_are_undone_once() -> None:
+async def test_the_body_is_decoded_once() -> None:
     body = gzip.compress(b"hello")
     answer = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
     async with serving(answering(answer)) as server, client(server) as http:
         assert (await http.post("/")).text == "hello"
 
 
-async def test_an_incomplete_answer_says_so() -> None:
+async def test_an_incomplete_response_is_marked() -> None:
     async with serving(answering(OK)) as server, client(server, max_answer=1) as http:
         response = await http.post("/")
         assert (response.content, response.extensions["complete"]) == (b"o", False)
 
 
-async def test_requests_at_once_take_turns() -> None:
+async def test_concurrent_requests_take_turns() -> None:
     async with serving(always_ok) as server, client(server) as http:
         async with trio.open_nursery() as nursery:
             for _ in range(5):
@@ -114,7 +114,7 @@ async def test_the_longest_timeout_is_the_deadline(
         await trio.sleep_forever()
 
     async def request() -> None:
-        with pytest.raises(httpx.ReadTimeout, match="did not answer within"):
+        with pytest.raises(httpx.ReadTimeout, match="did not respond within"):
             await http.post("/", timeout=timeouts)
 
     async with serving(behaviour) as server, client(server) as http, trio.open_nursery() as nursery:
@@ -138,7 +138,7 @@ async def test_no_timeout_is_no_deadline(mock_clock: trio.testing.MockClock) -> 
 
     async with (
         serving(behaviour) as server,
-        client(server, patience=None) as http,
+        client(server, default_timeout=None) as http,
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(request)
@@ -147,12 +147,12 @@ async def test_no_timeout_is_no_deadline(mock_clock: trio.testing.MockClock) -> 
         go_on.set()
 
 
-async def test_errors_are_httpxs_with_ours_as_the_cause() -> None:
+async def test_errors_are_converted_and_keep_their_cause() -> None:
     async def nothing(peer: Peer) -> None:
         await peer.request()
 
     async with serving(nothing) as server, client(server) as http:
-        with pytest.raises(httpx.RemoteProtocolError, match="without an answer") as caught:
+        with pytest.raises(httpx.RemoteProtocolError, match="without responding") as caught:
             await http.post("/")
         assert isinstance(caught.value.__cause__, DeliveryError)
         assert caught.value.request.method == "POST"
@@ -166,22 +166,23 @@ async def test_errors_are_httpxs_with_ours_as_the_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "error"),
+    ("raised", "expected"),
     [
-        (Phase.RESOLVE, httpx.ConnectTimeout),
-        (Phase.CONNECT, httpx.ConnectTimeout),
-        (Phase.TLS, httpx.ConnectTimeout),
-        (Phase.SEND, httpx.WriteTimeout),
-        (Phase.ANSWER, httpx.ReadTimeout),
+        (TimedOut(Phase.RESOLVE, "Too late."), httpx.ConnectTimeout),
+        (TimedOut(Phase.CONNECT, "Too late."), httpx.ConnectTimeout),
+        (TimedOut(Phase.TLS, "Too late."), httpx.ConnectTimeout),
+        (TimedOut(Phase.SEND, "Too late."), httpx.WriteTimeout),
+        (TimedOut(Phase.RESPONSE, "Too late."), httpx.ReadTimeout),
+        (SendFailed("Too late."), httpx.WriteError),
     ],
 )
-async def test_timeouts_by_their_phase(phase: Phase, error: type[Exception]) -> None:
+async def test_each_error_has_its_counterpart(raised: DeliveryError, expected: type[Exception]) -> None:
     async def resolve(*_: Any, **__: Any) -> Any:
-        raise TimedOut(phase, "Too late.")
+        raise raised
 
     lane = LaneTransport(Dialer(AddressGuard(), connect_timeout=5, resolve=resolve))
     async with httpx.AsyncClient(transport=lane) as http:
-        with pytest.raises(error, match="Too late"):
+        with pytest.raises(expected, match="Too late"):
             await http.post("http://example.com/")
 
 
@@ -191,16 +192,16 @@ async def test_timeouts_by_their_phase(phase: Phase, error: type[Exception]) -> 
         ("POST", b"x-a", b"1\r\nhost: 127.0.0.2", "x-a"),
         ("POST", b"x-a", b"1\n", "x-a"),
         ("POST", b"x-a", b"1\0", "x-a"),
-        ("POST", b"x-a: 1\r\nx-b", b"1", "no name of a header"),
-        ("POST", b"x a", b"1", "no name of a header"),
-        ("POST", b"", b"1", "no name of a header"),
-        ("GET / HTTP/1.1\r\nhost: x\r\n\r\nPOST", b"x-a", b"1", "no method"),
-        ("GET /", b"x-a", b"1", "no method"),
-        ("É", b"x-a", b"1", "no method"),
+        ("POST", b"x-a: 1\r\nx-b", b"1", "not a valid header name"),
+        ("POST", b"x a", b"1", "not a valid header name"),
+        ("POST", b"", b"1", "not a valid header name"),
+        ("GET / HTTP/1.1\r\nhost: x\r\n\r\nPOST", b"x-a", b"1", "not a valid method"),
+        ("GET /", b"x-a", b"1", "not a valid method"),
+        ("É", b"x-a", b"1", "not a valid method"),
     ],
 )
 async def test_no_lines_can_be_put_into_a_request(method: str, name: bytes, value: bytes, said: str) -> None:
-    """What a plugin sends may come from a tenant. httpx's own transport refuses it likewise."""
+    """Plugins may pass on text from tenants. httpx's own transport refuses it too."""
     async with serving(always_ok) as server, client(server) as http:
         with pytest.raises(httpx.LocalProtocolError, match=said):
             await http.request(method, "/", headers={name: value})

@@ -1,4 +1,4 @@
-"""Where hookgw itself listens."""
+"""The addresses on which hookgw itself listens."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def own(*urls: str) -> OwnAddresses:
         ("unix:/run/hookgw.sock", "127.0.0.1", 80, False),
     ],
 )
-def test_what_reaches_hookgw(url: str, address: str, port: int, reached: bool) -> None:
+def test_which_addresses_reach_hookgw(url: str, address: str, port: int, reached: bool) -> None:
     assert own(url).includes(ip_address(address), port) == reached
 
 
-def test_each_of_several_counts_until_others_are_told() -> None:
+def test_listening_addresses_are_replaced() -> None:
     addresses = own("http://127.0.0.1:1", "http://127.0.0.1:2")
     assert addresses.includes(ip_address("127.0.0.1"), 1)
     assert addresses.includes(ip_address("127.0.0.1"), 2)
@@ -59,17 +59,17 @@ def test_each_of_several_counts_until_others_are_told() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.9.9.9", "0.0.0.0", "::1", "::", "fe80::1"])
-def test_addresses_that_every_machine_has(address: str) -> None:
+def test_every_machine_has_these_addresses(address: str) -> None:
     assert is_local(ip_address(address))
 
 
 @pytest.mark.parametrize("address", ["192.0.2.1", "2001:db8::1"])
-def test_addresses_that_no_machine_has(address: str) -> None:
+def test_no_machine_has_these_addresses(address: str) -> None:
     assert not is_local(ip_address(address))
 
 
 def own_address() -> str:
-    """An address of this machine beside loopback: where it would send from."""
+    """Return an address of this machine other than loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as trial:
         try:
             trial.connect(("192.0.2.1", 9))

@@ -1,4 +1,4 @@
-"""The client for plugins: guarded at every step, bounded, and shared without leaking."""
+"""The client for plugins: every connection is guarded, and plugins share nothing by it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import trio.testing
 
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.plugin_client import MAX_ANSWER, MAX_AT_ONCE, guarded_client
+from hookgw.delivery.http.plugin_client import MAX_ANSWER, MAX_CONCURRENT, guarded_client
 from hookgw.delivery.http.transport import LaneTransport
-from tests.delivery.http.wire_server import OK, Behaviour, Peer, Server, always_ok, answering, serving
+from tests.delivery.http.raw_receiver import OK, Behaviour, Peer, Server, always_ok, answering, serving
 
 ALLOWED = ("127.0.0.1",)
 
 
-def client(allowed: Sequence[str] = ALLOWED, *, patience: float = 5) -> httpx.AsyncClient:
+def client(allowed: Sequence[str] = ALLOWED, *, timeout: float = 5) -> httpx.AsyncClient:
     dialer = Dialer(AddressGuard(allowed), connect_timeout=5)
-    return guarded_client(partial(LaneTransport, dialer, max_answer=MAX_ANSWER), patience=patience)
+    return guarded_client(partial(LaneTransport, dialer, max_answer=MAX_ANSWER), timeout=timeout)
 
 
 @asynccontextmanager
@@ -37,7 +37,7 @@ def redirect_to(url: str) -> bytes:
     return b"HTTP/1.1 307 Moved\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % url.encode()
 
 
-async def test_each_request_has_a_connection_of_its_own() -> None:
+async def test_each_request_has_its_own_connection() -> None:
     seen: list[bytes] = []
 
     async def behaviour(peer: Peer) -> None:
@@ -58,7 +58,7 @@ async def test_each_request_has_a_connection_of_its_own() -> None:
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:9/", "http://0x7f.1:9/", "http://[::1]:9/", "https://localhost/"]
 )
-async def test_what_is_refused_is_not_dialled(url: str) -> None:
+async def test_refused_addresses_are_not_dialled(url: str) -> None:
     async with client(()) as http:
         with pytest.raises(httpx.ConnectError, match="is not dialled: the address is loopback"):
             await http.get(url)
@@ -73,14 +73,14 @@ async def test_a_redirect_is_not_followed_and_cannot_lead_past_the_guard(elsewhe
             await http.get("/", follow_redirects=True)
 
 
-async def test_nothing_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.2:9")
     async with reaching(always_ok) as (http, _):
         assert (await http.get("/")).status_code == 200
 
 
-async def test_no_cookie_is_kept() -> None:
+async def test_cookies_are_not_kept() -> None:
     seen: list[bytes] = []
 
     async def behaviour(peer: Peer) -> None:
@@ -94,16 +94,16 @@ async def test_no_cookie_is_kept() -> None:
     assert b"cookie" not in seen[1]
 
 
-async def test_the_longest_answer() -> None:
+async def test_the_longest_response() -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n"
     async with reaching(answering(head % MAX_ANSWER + bytes(MAX_ANSWER))) as (http, _):
         assert len((await http.get("/")).content) == MAX_ANSWER
     async with reaching(answering(head % (MAX_ANSWER + 1) + bytes(MAX_ANSWER + 1))) as (http, _):
-        with pytest.raises(httpx.RemoteProtocolError, match=f"The answer was over {MAX_ANSWER} bytes"):
+        with pytest.raises(httpx.RemoteProtocolError, match=f"The response exceeded {MAX_ANSWER} bytes"):
             await http.get("/")
 
 
-async def test_an_answer_that_is_cut_off() -> None:
+async def test_a_truncated_response() -> None:
     async with reaching(answering(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok")) as (http, _):
         with pytest.raises(httpx.RemoteProtocolError, match="cut off"):
             await http.get("/")
@@ -114,12 +114,12 @@ async def test_a_request_is_not_sent_twice() -> None:
         await peer.request()
 
     async with reaching(nothing) as (http, server):
-        with pytest.raises(httpx.RemoteProtocolError, match="without an answer"):
+        with pytest.raises(httpx.RemoteProtocolError, match="without responding"):
             await http.post("/")
         assert server.connections == 1
 
 
-async def test_the_patience_is_the_default_timeout(mock_clock: trio.testing.MockClock) -> None:
+async def test_requests_have_a_default_timeout(mock_clock: trio.testing.MockClock) -> None:
     hangs = trio.Event()
 
     async def behaviour(peer: Peer) -> None:
@@ -131,50 +131,50 @@ async def test_the_patience_is_the_default_timeout(mock_clock: trio.testing.Mock
         with pytest.raises(httpx.ReadTimeout):
             await http.get("/")
 
-    async with reaching(behaviour, patience=7) as (http, _), trio.open_nursery() as nursery:
+    async with reaching(behaviour, timeout=7) as (http, _), trio.open_nursery() as nursery:
         nursery.start_soon(request, http)
         await hangs.wait()
         await trio.testing.wait_all_tasks_blocked(0.01)
         mock_clock.jump(7)
 
 
-async def test_only_so_many_requests_are_under_way_at_once(mock_clock: trio.testing.MockClock) -> None:
+async def test_the_number_of_concurrent_requests_is_limited(mock_clock: trio.testing.MockClock) -> None:
     go_on, full, open_now = trio.Event(), trio.Event(), 0
 
     async def behaviour(peer: Peer) -> None:
         nonlocal open_now
         await peer.request()
         open_now += 1
-        if open_now == MAX_AT_ONCE:
+        if open_now == MAX_CONCURRENT:
             full.set()
         await go_on.wait()
         await peer.send(OK)
 
     async def one_too_many(http: httpx.AsyncClient) -> None:
-        with pytest.raises(httpx.PoolTimeout, match=f"{MAX_AT_ONCE} requests were under way for 3 s"):
+        with pytest.raises(httpx.PoolTimeout, match=f"{MAX_CONCURRENT} requests were in progress for 3 s"):
             await http.get("/", timeout=httpx.Timeout(None, pool=3))
         go_on.set()
 
     async with reaching(behaviour) as (http, server):
         async with trio.open_nursery() as nursery:
-            for _ in range(MAX_AT_ONCE):
+            for _ in range(MAX_CONCURRENT):
                 nursery.start_soon(partial(http.get, timeout=None), "/")
             await full.wait()
             nursery.start_soon(one_too_many, http)
             await trio.testing.wait_all_tasks_blocked(0.01)
             mock_clock.jump(3)
-        assert server.connections == MAX_AT_ONCE
+        assert server.connections == MAX_CONCURRENT
         assert (await http.get("/")).status_code == 200
 
 
-async def test_cancelling_gives_the_turn_back() -> None:
+async def test_cancelling_frees_the_place() -> None:
     async def hangs(peer: Peer) -> None:
         await peer.request()
         asked.set()
         await peer.closed_by_the_other_side()
 
     async with reaching(hangs) as (http, _):
-        for _ in range(MAX_AT_ONCE + 1):
+        for _ in range(MAX_CONCURRENT + 1):
             asked = trio.Event()
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(http.get, "/")

@@ -1,4 +1,4 @@
-"""What is said to a proxy, byte by byte, and what its answers mean."""
+"""Proxy handshakes, byte by byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = {"user": b"ann", "password": b"hunter2"}
 
 
 def talk(proxy: Proxy, *answers: bytes, address: str = "8.8.8.8", port: int = 443) -> list[bytes]:
-    """Do a handshake with a proxy that says these things, then closes; gives what it was sent."""
+    """Run a handshake with a proxy that sends these bytes, then closes; return the bytes it received."""
     shake = open_tunnel(proxy, address, port)
     sent = [next(shake)]
     for data in (*answers, b"", b""):
@@ -50,7 +50,7 @@ def talk(proxy: Proxy, *answers: bytes, address: str = "8.8.8.8", port: int = 44
         ),
     ],
 )
-def test_urls(url: str, proxy: Proxy) -> None:
+def test_proxy_urls(url: str, proxy: Proxy) -> None:
     assert parse_proxy(url) == proxy
 
 
@@ -69,15 +69,15 @@ def test_urls(url: str, proxy: Proxy) -> None:
         ("http://:3128", "must be as in http://"),
         ("http://p:0", "between 1 and 65535"),
         ("http://p:65536", "between 1 and 65535"),
-        ("http://a..b:3128", "names no host"),
-        ("http://[::g]:3128", "names no host"),
+        ("http://a..b:3128", "contains no valid host"),
+        ("http://[::g]:3128", "contains no valid host"),
         ("http://:hunter2@p:3128", "but no user"),
         ("http://a%3Ab:hunter2@p:3128", "a colon in its user"),
         ("socks5://ann:" + "hunter2" * 37 + "@p:1080", "more than 255 bytes"),
         ("socks5://" + "hunter2" * 37 + "@p:1080", "more than 255 bytes"),
     ],
 )
-def test_what_is_no_proxy_is_told_without_a_password(url: str, sentence: str) -> None:
+def test_errors_about_proxy_urls_do_not_show_passwords(url: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=r"\.$") as caught:
         parse_proxy(url)
     assert sentence in str(caught.value)
@@ -103,7 +103,7 @@ def test_an_http_proxy_is_asked_for_the_address(address: str, place: bytes) -> N
     assert sent == b"CONNECT %b HTTP/1.1\r\nhost: %b\r\n\r\n" % (place, place)
 
 
-def test_an_http_proxy_is_given_the_credentials() -> None:
+def test_an_http_proxy_gets_the_credentials() -> None:
     [sent] = talk(Proxy(scheme="http", host="p", port=1, **KNOWN), b"HTTP/1.1 200 OK\r\n\r\n")
     assert b"\r\nproxy-authorization: Basic " + base64.b64encode(b"ann:hunter2") + b"\r\n\r\n" in sent
 
@@ -119,7 +119,7 @@ def test_an_http_proxy_is_given_the_credentials() -> None:
         [b"HTTP/1.1 200 OK\r\na: " + b"x" * (MAX_HEAD - 24), b"\r\n\r\n"],
     ],
 )
-def test_answers_that_open_a_connection(answers: list[bytes]) -> None:
+def test_http_responses_that_open_a_connection(answers: list[bytes]) -> None:
     assert len(talk(HTTP, *answers)) == 1
 
 
@@ -133,14 +133,14 @@ def test_answers_that_open_a_connection(answers: list[bytes]) -> None:
         (
             [b"HTTP/1.1 407 x\r\n\r\n"],
             ProxyFailed,
-            "wants a user and password: write them into delivery.proxy",
+            "requires a user and password: add them to delivery.proxy",
         ),
-        ([b"HTTP/1.1 200 OK\r\n\r\nx"], ProxyFailed, "sent more than its answer"),
+        ([b"HTTP/1.1 200 OK\r\n\r\nx"], ProxyFailed, "sent data after its response"),
         ([b"\x05\x00\r\n\r\n"], ProxyFailed, "is not HTTP"),
         ([b"HTTP/2 200\r\n\r\n"], ProxyFailed, "is not HTTP"),
         ([b"HTTP/1.1 20 OK\r\n\r\n"], ProxyFailed, "is not HTTP"),
-        ([b"SSH-2.0-OpenSSH\r\n"], ProxyFailed, "closed the connection before its answer was complete"),
-        ([], ProxyFailed, "closed the connection before its answer was complete"),
+        ([b"SSH-2.0-OpenSSH\r\n"], ProxyFailed, "closed the connection before its response was complete"),
+        ([], ProxyFailed, "closed the connection before its response was complete"),
         (
             [b"HTTP/1.1 200 OK\r\na: " + b"x" * MAX_HEAD],
             ProxyFailed,
@@ -149,18 +149,18 @@ def test_answers_that_open_a_connection(answers: list[bytes]) -> None:
         ([b"HTTP/1.1 100 x\r\n\r\n"] * 1000, ProxyFailed, f"sent more than {MAX_HEAD} bytes without"),
     ],
 )
-def test_answers_of_an_http_proxy_that_open_none(
+def test_http_responses_that_open_no_connection(
     answers: list[bytes], error: type[Exception], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
         talk(HTTP, *answers)
 
 
-def test_refused_credentials_are_told_without_them() -> None:
+def test_the_error_does_not_show_refused_credentials() -> None:
     proxy = Proxy(scheme="http", host="p", port=1, **KNOWN)
     with pytest.raises(ProxyFailed) as caught:
         talk(proxy, b"HTTP/1.1 407 x\r\n\r\n")
-    assert str(caught.value) == "refused the user and password of delivery.proxy (407)"
+    assert str(caught.value) == "rejected the user and password of delivery.proxy (407)"
 
 
 OPENED = b"\x05\x00\x00\x01" + bytes(6)
@@ -178,7 +178,7 @@ def test_a_socks_proxy_is_asked_for_the_address(address: str, asked: bytes) -> N
     assert talk(SOCKS, b"\x05\x00", OPENED, address=address) == [b"\x05\x01\x00", asked]
 
 
-def test_a_socks_proxy_is_given_the_credentials_where_it_wants_them() -> None:
+def test_a_socks_proxy_gets_the_credentials_if_it_asks_for_them() -> None:
     proxy = Proxy(scheme="socks5", host="p", port=1, **KNOWN)
     sent = talk(proxy, b"\x05\x02", b"\x01\x00", OPENED)
     assert sent[:2] == [b"\x05\x02\x00\x02", b"\x01\x03ann\x07hunter2"]
@@ -194,36 +194,36 @@ def test_a_socks_proxy_is_given_the_credentials_where_it_wants_them() -> None:
         [b"\x05", b"\x00", *[bytes([byte]) for byte in OPENED]],
     ],
 )
-def test_socks_answers_that_open_a_connection(answers: list[bytes]) -> None:
+def test_socks_replies_that_open_a_connection(answers: list[bytes]) -> None:
     assert len(talk(SOCKS, *answers)) == 2
 
 
 @pytest.mark.parametrize(
     ("answers", "error", "reason"),
     [
-        ([b"\x05\x00", b"\x05\x01\x00\x01"], ConnectionRefusedError, "the proxy says: general failure"),
-        ([b"\x05\x00", b"\x05\x02\x00\x01"], ConnectionRefusedError, "not allowed by its rules"),
+        ([b"\x05\x00", b"\x05\x01\x00\x01"], ConnectionRefusedError, "the proxy reported: general failure"),
+        ([b"\x05\x00", b"\x05\x02\x00\x01"], ConnectionRefusedError, "not allowed by ruleset"),
         ([b"\x05\x00", b"\x05\x03\x00\x01"], ConnectionRefusedError, "network unreachable"),
         ([b"\x05\x00", b"\x05\x04\x00\x01"], ConnectionRefusedError, "host unreachable"),
         ([b"\x05\x00", b"\x05\x05\x00\x01"], ConnectionRefusedError, "connection refused"),
-        ([b"\x05\x00", b"\x05\x06\x00\x01"], ConnectionRefusedError, "time ran out"),
-        ([b"\x05\x00", b"\x05\x07\x00\x01"], ConnectionRefusedError, "CONNECT is not supported"),
-        ([b"\x05\x00", b"\x05\x08\x00\x01"], ConnectionRefusedError, "this kind of address is not supported"),
-        ([b"\x05\x00", b"\x05\xee\x00\x01"], ConnectionRefusedError, "the proxy says: error 238"),
-        ([b"\x05\xff"], ProxyFailed, "wants a user and password: write them into delivery.proxy"),
-        ([b"\x05\x02"], ProxyFailed, "wants a user and password"),
-        ([b"HTTP/1.1 400 Bad Request\r\n\r\n"], ProxyFailed, "is no SOCKS5 proxy"),
-        ([b"\x04\x00"], ProxyFailed, "is no SOCKS5 proxy"),
-        ([b"\x05\x00x"], ProxyFailed, "sent more than its answer"),
-        ([b"\x05\x00", OPENED + b"x"], ProxyFailed, "sent more than its answer"),
+        ([b"\x05\x00", b"\x05\x06\x00\x01"], ConnectionRefusedError, "TTL expired"),
+        ([b"\x05\x00", b"\x05\x07\x00\x01"], ConnectionRefusedError, "command not supported"),
+        ([b"\x05\x00", b"\x05\x08\x00\x01"], ConnectionRefusedError, "address type not supported"),
+        ([b"\x05\x00", b"\x05\xee\x00\x01"], ConnectionRefusedError, "the proxy reported: error 238"),
+        ([b"\x05\xff"], ProxyFailed, "requires a user and password: add them to delivery.proxy"),
+        ([b"\x05\x02"], ProxyFailed, "requires a user and password"),
+        ([b"HTTP/1.1 400 Bad Request\r\n\r\n"], ProxyFailed, "is not a SOCKS5 proxy"),
+        ([b"\x04\x00"], ProxyFailed, "is not a SOCKS5 proxy"),
+        ([b"\x05\x00x"], ProxyFailed, "sent data after its response"),
+        ([b"\x05\x00", OPENED + b"x"], ProxyFailed, "sent data after its response"),
         ([b"\x05\x00", b"\x04\x00\x00\x01" + bytes(6)], ProxyFailed, "is not SOCKS5"),
         ([b"\x05\x00", b"\x05\x00\x00\x02" + bytes(6)], ProxyFailed, "is not SOCKS5"),
-        ([], ProxyFailed, "closed the connection before its answer was complete"),
-        ([b"\x05"], ProxyFailed, "closed the connection before its answer was complete"),
-        ([b"\x05\x00", OPENED[:-1]], ProxyFailed, "closed the connection before its answer was complete"),
+        ([], ProxyFailed, "closed the connection before its response was complete"),
+        ([b"\x05"], ProxyFailed, "closed the connection before its response was complete"),
+        ([b"\x05\x00", OPENED[:-1]], ProxyFailed, "closed the connection before its response was complete"),
     ],
 )
-def test_answers_of_a_socks_proxy_that_open_none(
+def test_socks_replies_that_open_no_connection(
     answers: list[bytes], error: type[Exception], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
@@ -231,20 +231,20 @@ def test_answers_of_a_socks_proxy_that_open_none(
 
 
 @pytest.mark.parametrize("answers", [[b"\x05\xff"], [b"\x05\x02", b"\x01\x01"]])
-def test_refused_socks_credentials_are_told_without_them(answers: list[bytes]) -> None:
+def test_the_error_does_not_show_refused_socks_credentials(answers: list[bytes]) -> None:
     with pytest.raises(ProxyFailed) as caught:
         talk(Proxy(scheme="socks5", host="p", port=1, **KNOWN), *answers)
-    assert str(caught.value) == "refused the user and password of delivery.proxy"
+    assert str(caught.value) == "rejected the user and password of delivery.proxy"
 
 
 @given(st.sampled_from([HTTP, SOCKS]), st.lists(st.binary(min_size=1, max_size=40), max_size=6))
-def test_whatever_a_proxy_says_ends_in_a_connection_or_a_reason(proxy: Proxy, answers: list[bytes]) -> None:
+def test_any_bytes_end_in_a_connection_or_a_reason(proxy: Proxy, answers: list[bytes]) -> None:
     with suppress(ProxyFailed, ConnectionRefusedError):
         talk(proxy, *answers)
 
 
 @given(st.text(max_size=60), st.sampled_from(["{}", "http://{}:3128", "socks5://{}@p:1"]))
-def test_any_text_is_a_proxy_or_a_sentence(text: str, form: str) -> None:
+def test_any_text_is_a_proxy_or_an_error(text: str, form: str) -> None:
     with suppress(ValueError):
         proxy = parse_proxy(form.format(text))
         assert next(open_tunnel(proxy, "8.8.8.8", 1))

@@ -1,4 +1,4 @@
-"""Through proxies, over real sockets: the guard holds, names stay what they were, hostile proxies end."""
+"""Connections through real proxies: the guard holds, TLS sees the receiver's name, hostile proxies fail."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ConnectFailed, Phase, TimedOut
 from hookgw.delivery.http.proxy import MAX_HEAD
-from hookgw.delivery.http.response import Answer
+from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
-from tests.delivery.http.wire_server import OK, Peer, Server, serving
+from tests.delivery.http.raw_receiver import OK, Peer, Server, serving
 from tests.support.proxies import LittleProxy, Speak, http_proxy, open_proxy, saying, socks5_proxy
 
 PUBLIC = "93.184.215.14"
@@ -49,14 +49,14 @@ def dialer(url: str) -> Dialer:
     return Dialer(AddressGuard(), connect_timeout=5, resolve=resolve, proxy=parse_proxy(url))
 
 
-async def post(lane: LaneTransport, server: Server, host: str = "example.com") -> Answer:
+async def post(lane: LaneTransport, server: Server, host: str = "example.com") -> Response:
     target = server.target(host=host)
     head = RequestHead(target, {}).render(0)
     return await lane.exchange(target, head, b"", deadline=trio.current_time() + 30)
 
 
 async def failing(url: str, host: str = "example.com") -> ConnectFailed:
-    """What dialling through that proxy fails with."""
+    """Return the error of dialling through that proxy."""
     with pytest.raises(ConnectFailed) as caught:
         await dialer(url).dial(host, 443)
     return caught.value
@@ -122,10 +122,10 @@ async def test_a_proxy_is_not_asked_for_what_the_guard_refuses(scheme: str, spea
     ("scheme", "speak", "reason"),
     [
         ("http", http_proxy, "the proxy answered 403 Forbidden"),
-        ("socks5", socks5_proxy, "the proxy says: connection refused"),
+        ("socks5", socks5_proxy, "the proxy reported: connection refused"),
     ],
 )
-async def test_a_proxy_that_does_not_connect_is_named_with_its_reason(
+async def test_the_error_names_a_proxy_that_does_not_connect_and_its_reason(
     scheme: str, speak: Speak, reason: str
 ) -> None:
     async with open_proxy(speak) as proxy:
@@ -138,7 +138,7 @@ async def test_a_proxy_that_does_not_connect_is_named_with_its_reason(
     assert proxy.asked == ["93.184.215.14:443", "93.184.215.15:443"]
 
 
-async def test_the_next_address_is_asked_for_where_one_does_not_answer() -> None:
+async def test_the_proxy_is_asked_for_the_next_address_if_one_fails() -> None:
     async def speak(proxy: LittleProxy, stream: trio.SocketStream) -> None:
         refuses = saying(b"HTTP/1.1 504 Gateway Timeout\r\n\r\n")
         await (refuses if proxy.connections == 1 else http_proxy)(proxy, stream)
@@ -152,11 +152,11 @@ async def test_the_next_address_is_asked_for_where_one_does_not_answer() -> None
 @pytest.mark.parametrize(
     ("known", "reason"),
     [
-        ("", "wants a user and password: write them into delivery.proxy"),
-        ("ann:wrong@", "refused the user and password of delivery.proxy"),
+        ("", "requires a user and password: add them to delivery.proxy"),
+        ("ann:wrong@", "rejected the user and password of delivery.proxy"),
     ],
 )
-async def test_bad_credentials_are_told_once_and_not_shown(
+async def test_bad_credentials_are_reported_once_and_not_shown(
     scheme: str, speak: Speak, known: str, reason: str
 ) -> None:
     async with open_proxy(speak, credentials="ann:hunter2") as proxy:
@@ -173,7 +173,7 @@ async def test_a_proxy_that_is_down() -> None:
     assert failure.message == f"No connection to the proxy {place}: 127.0.0.1: Connection refused."
 
 
-async def test_a_proxy_that_nobody_knows() -> None:
+async def test_a_proxy_with_an_unknown_name() -> None:
     failure = await failing("socks5://ann:hunter2@nowhere.example:1080")
     assert failure.message == (
         "The proxy nowhere.example:1080 could not be resolved: Name or service not known."
@@ -183,17 +183,17 @@ async def test_a_proxy_that_nobody_knows() -> None:
 @pytest.mark.parametrize(
     ("speak", "reason"),
     [
-        (saying(), "closed the connection before its answer was complete"),
-        (saying(b"HTTP/1.1 20"), "closed the connection before its answer was complete"),
-        (saying(b"220 mail.example ESMTP\r\n\r\n"), "gave an answer that is not HTTP"),
+        (saying(), "closed the connection before its response was complete"),
+        (saying(b"HTTP/1.1 20"), "closed the connection before its response was complete"),
+        (saying(b"220 mail.example ESMTP\r\n\r\n"), "sent a response that is not HTTP"),
         (
             saying(b"x" * (MAX_HEAD + 1), then_waits=True),
-            f"sent more than {MAX_HEAD} bytes without an answer",
+            f"sent more than {MAX_HEAD} bytes without a complete response",
         ),
-        (saying(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK", then_waits=True), "sent more than its answer"),
+        (saying(b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 200 OK", then_waits=True), "sent data after its response"),
     ],
 )
-async def test_hostile_proxies_end_with_a_reason(speak: Speak, reason: str) -> None:
+async def test_hostile_proxies_fail_with_a_reason(speak: Speak, reason: str) -> None:
     closed = trio.Event()
 
     async def speaking(proxy: LittleProxy, stream: trio.SocketStream) -> None:
@@ -221,7 +221,7 @@ async def test_a_proxy_that_resets_the_connection() -> None:
     )
 
 
-async def test_a_proxy_that_drips_is_left_at_the_deadline(mock_clock: trio.testing.MockClock) -> None:
+async def test_a_dripping_proxy_times_out(mock_clock: trio.testing.MockClock) -> None:
     dripping, closed = trio.Event(), trio.Event()
 
     async def drip(_: LittleProxy, stream: trio.SocketStream) -> None:

@@ -1,4 +1,4 @@
-"""Looking up names: in threads that silent servers cannot take from the others."""
+"""Lookups in threads: silent name servers delay no other names."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.delivery.http.resolver import MAX_NEW, MAX_QUICK, MAX_REMEMBERED, MAX_SLOW, SLOW, SystemResolver
+from hookgw.delivery.http.resolver import MAX_FAST, MAX_NEW, MAX_REMEMBERED, MAX_SLOW, SLOW, SystemResolver
 
 PATIENCE = 10.0
 HANGS = "hangs"
 
 
 class Names:
-    """A ``getaddrinfo`` whose servers are silent for names that begin with ``hangs`` until told otherwise.
+    """A ``getaddrinfo`` whose servers are silent for names that begin with ``hangs``, until :meth:`answer`.
 
     Attributes:
-        asked: every name that was asked for, in order.
-        open: how many calls hang just now.
+        asked: every name looked up, in order.
+        open: the number of calls that hang now.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ async def ask(resolver: SystemResolver, host: str, port: int = 80) -> Any:
 
 
 async def let_hang(resolver: SystemResolver, names: Names, hosts: list[str]) -> None:
-    """Ask for silent names, and give up once the system has been asked for all of them."""
+    """Look up silent names, and cancel once all the lookups have started."""
     before = names.open
     async with trio.open_nursery() as nursery:
         for host in hosts:
@@ -81,7 +81,7 @@ async def let_hang(resolver: SystemResolver, names: Names, hosts: list[str]) -> 
         nursery.cancel_scope.cancel()
 
 
-async def test_a_name_is_looked_up_and_the_port_put_in(names: Names) -> None:
+async def test_a_name_is_looked_up_and_the_port_is_added(names: Names) -> None:
     assert await ask(SystemResolver(names), "a.example", 8080) == [
         (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 8080)),
         (0, socket.SOCK_STREAM, 6, "", ("::8", 8080, 0, 3)),
@@ -95,25 +95,25 @@ async def test_an_address_is_not_looked_up(names: Names, host: str) -> None:
     assert not names.asked
 
 
-async def test_the_systems_resolver_is_asked() -> None:
+async def test_the_systems_resolver_is_the_default() -> None:
     assert await ask(SystemResolver(), "localhost", 8080)
 
 
-async def test_a_name_that_nobody_knows_is_told_to_each_who_asks(names: Names) -> None:
+async def test_an_unknown_name_raises_for_every_caller(names: Names) -> None:
     resolver = SystemResolver(names)
     for _ in range(2):
         with pytest.raises(socket.gaierror, match="Name or service not known"):
             await ask(resolver, "nobody.example")
 
 
-async def test_nothing_is_kept_of_an_answer(names: Names) -> None:
+async def test_addresses_are_not_cached(names: Names) -> None:
     resolver = SystemResolver(names)
     await ask(resolver, "a.example")
     await ask(resolver, "a.example")
     assert names.asked == ["a.example"] * 2
 
 
-async def test_who_asks_meanwhile_waits_for_the_one_lookup(names: Names) -> None:
+async def test_concurrent_callers_share_one_lookup(names: Names) -> None:
     resolver, answers = SystemResolver(names), []
 
     async def one(port: int) -> None:
@@ -128,7 +128,7 @@ async def test_who_asks_meanwhile_waits_for_the_one_lookup(names: Names) -> None
     assert names.asked == [HANGS]
 
 
-async def test_who_gives_up_leaves_the_lookup_to_those_who_come_after(names: Names) -> None:
+async def test_the_lookup_of_a_cancelled_caller_goes_on(names: Names) -> None:
     resolver = SystemResolver(names)
     await let_hang(resolver, names, [HANGS])
     async with trio.open_nursery() as nursery:
@@ -138,7 +138,7 @@ async def test_who_gives_up_leaves_the_lookup_to_those_who_come_after(names: Nam
     assert names.asked == [HANGS]
 
 
-async def test_new_names_have_only_so_many_threads_and_known_ones_have_others(names: Names) -> None:
+async def test_new_names_do_not_delay_known_names(names: Names) -> None:
     resolver = SystemResolver(names)
     await ask(resolver, "known.example")
     async with trio.open_nursery() as nursery:
@@ -152,7 +152,7 @@ async def test_new_names_have_only_so_many_threads_and_known_ones_have_others(na
     assert len(names.asked) == MAX_NEW + 20 + 2
 
 
-async def test_one_name_has_one_thread_however_many_wait_for_it(names: Names) -> None:
+async def test_one_name_has_one_thread(names: Names) -> None:
     resolver = SystemResolver(names)
     async with trio.open_nursery() as nursery:
         for port in range(1, 200):
@@ -163,7 +163,7 @@ async def test_one_name_has_one_thread_however_many_wait_for_it(names: Names) ->
     assert names.asked.count(HANGS) == 1
 
 
-async def test_slow_names_hold_up_one_another_alone(names: Names, mock_clock: trio.testing.MockClock) -> None:
+async def test_slow_names_delay_only_each_other(names: Names, mock_clock: trio.testing.MockClock) -> None:
     resolver, slow = SystemResolver(names), [f"{HANGS}-{number}" for number in range(MAX_SLOW + 5)]
     await make_slow(resolver, names, slow, mock_clock)
     names.fall_silent()
@@ -176,9 +176,7 @@ async def test_slow_names_hold_up_one_another_alone(names: Names, mock_clock: tr
     assert len(names.asked) == 2 * len(slow) + 1
 
 
-async def test_a_slow_name_that_has_become_quick_is_a_known_one(
-    names: Names, mock_clock: trio.testing.MockClock
-) -> None:
+async def test_a_slow_name_can_become_fast(names: Names, mock_clock: trio.testing.MockClock) -> None:
     resolver, others = SystemResolver(names), [f"{HANGS}-{number}" for number in range(MAX_SLOW)]
     await make_slow(resolver, names, [*others, HANGS], mock_clock)
     await ask(resolver, HANGS)
@@ -190,7 +188,7 @@ async def test_a_slow_name_that_has_become_quick_is_a_known_one(
         names.answer()
 
 
-async def test_it_is_forgotten_which_names_were_quick_the_longest_ago(
+async def test_the_speed_of_the_oldest_name_is_forgotten(
     names: Names, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
     monkeypatch.setattr("hookgw.delivery.http.resolver.MAX_REMEMBERED", MAX_SLOW + 1)
@@ -208,7 +206,7 @@ async def test_it_is_forgotten_which_names_were_quick_the_longest_ago(
 async def make_slow(
     resolver: SystemResolver, names: Names, hosts: list[str], clock: trio.testing.MockClock
 ) -> None:
-    """Let each of the names take long, then answer."""
+    """Let the lookup of each name take long, then answer."""
     async with trio.open_nursery() as nursery:
         for host in hosts:
             nursery.start_soon(ask, resolver, host)
@@ -217,9 +215,7 @@ async def make_slow(
         names.answer()
 
 
-def test_a_lookup_that_ends_after_the_run_is_nobodys_trouble(
-    names: Names, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lookup_may_end_after_the_run(names: Names, capfd: pytest.CaptureFixture[str]) -> None:
     async def main() -> None:
         await let_hang(SystemResolver(names), names, [HANGS])
 
@@ -232,6 +228,6 @@ def test_a_lookup_that_ends_after_the_run_is_nobodys_trouble(
     assert capfd.readouterr().err == ""
 
 
-def test_the_shares_are_as_documented() -> None:
-    assert MAX_QUICK + MAX_NEW + MAX_SLOW == 64
+def test_the_numbers_of_threads_are_as_documented() -> None:
+    assert MAX_FAST + MAX_NEW + MAX_SLOW == 64
     assert MAX_REMEMBERED == 10_000

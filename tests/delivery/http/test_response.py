@@ -1,4 +1,4 @@
-"""Answers from bytes: how they are framed, and every limit at its edge."""
+"""Responses from bytes: framing, decoding, and every limit at its edge."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.delivery.http.errors import AnswerFailed
-from hookgw.delivery.http.response import MAX_HEAD, MAX_HEADERS, MAX_INTERIM, Answer, AnswerParser
+from hookgw.delivery.http.errors import ResponseFailed
+from hookgw.delivery.http.response import (
+    MAX_HEAD,
+    MAX_HEADERS,
+    MAX_INTERIM,
+    Response,
+    ResponseParser,
+    decode_content,
+)
 
 LIMIT = 1000
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -18,15 +25,15 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 def read(
     data: bytes, *, step: int = 1 << 20, eof: bool = True, bodiless: bool = False
-) -> tuple[Answer, bool]:
-    """Feed the bytes in steps; gives the answer and whether the connection is good for another."""
-    parser = AnswerParser(LIMIT)
+) -> tuple[Response, bool]:
+    """Feed the bytes in steps; return the response and whether the connection is reusable."""
+    parser = ResponseParser(LIMIT)
     parser.begin(bodiless=bodiless)
     for start in range(0, len(data), step):
         if parser.feed(data[start : start + step]):
             break
     else:
-        assert eof, "the answer should have been over"
+        assert eof, "the response should have been over"
         parser.end_of_stream()
     assert parser.status, "the head should have been complete"
     return parser.finish(), parser.reusable
@@ -63,21 +70,21 @@ def read(
         ),
     ],
 )
-def test_answers_that_are_complete(data: bytes, body: bytes, reusable: bool, step: int) -> None:
-    answer, good = read(data, step=step)
-    assert (answer.body, answer.complete, good) == (body, True, reusable)
+def test_complete_responses(data: bytes, body: bytes, reusable: bool, step: int) -> None:
+    response, good = read(data, step=step)
+    assert (response.body, response.complete, good) == (body, True, reusable)
 
 
 @pytest.mark.parametrize(
     "behind",
     [b"hello", OK, b"\x00", b"HTTP/1.1 100 Continue\r\n\r\n"],
-    ids=["text", "answer", "zero", "interim"],
+    ids=["text", "response", "zero", "interim"],
 )
-@pytest.mark.parametrize("answer", [OK, b"HTTP/1.1 204 No Content\r\n\r\n"], ids=["200", "204"])
-def test_bytes_behind_an_answer_are_no_part_of_it(answer: bytes, behind: bytes) -> None:
-    first, good = read(answer + behind, eof=False)
-    assert (first.status, first.complete) == (read(answer)[0].status, True)
-    assert first.body == read(answer)[0].body
+@pytest.mark.parametrize("response", [OK, b"HTTP/1.1 204 No Content\r\n\r\n"], ids=["200", "204"])
+def test_bytes_behind_a_response_are_not_part_of_it(response: bytes, behind: bytes) -> None:
+    first, good = read(response + behind, eof=False)
+    assert (first.status, first.complete) == (read(response)[0].status, True)
+    assert first.body == read(response)[0].body
     assert not good
 
 
@@ -91,9 +98,9 @@ def test_bytes_behind_an_answer_are_no_part_of_it(answer: bytes, behind: bytes) 
     ],
     ids=["short", "no last chunk", "bad chunk", "two codings"],
 )
-def test_a_body_that_is_cut_off_or_malformed_leaves_the_status(data: bytes) -> None:
-    answer, good = read(data)
-    assert (answer.status, answer.body, answer.complete, good) == (200, b"ok", False, False)
+def test_a_truncated_or_malformed_body_keeps_the_status(data: bytes) -> None:
+    response, good = read(data)
+    assert (response.status, response.body, response.complete, good) == (200, b"ok", False, False)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +115,10 @@ def test_a_body_that_is_cut_off_or_malformed_leaves_the_status(data: bytes) -> N
         b"transfer-encoding: chunked\r\ncontent-length: 2",
     ],
 )
-def test_lengths_that_contradict_each_other_leave_the_status(lines: bytes) -> None:
-    answer, good = read(b"HTTP/1.1 200 OK\r\nserver: x\r\n%b\r\n\r\nok" % lines)
-    assert (answer.status, answer.body, answer.complete, good) == (200, b"", False, False)
-    assert answer.header("server") == "x"
+def test_contradicting_lengths_keep_the_status(lines: bytes) -> None:
+    response, good = read(b"HTTP/1.1 200 OK\r\nserver: x\r\n%b\r\n\r\nok" % lines)
+    assert (response.status, response.body, response.complete, good) == (200, b"", False, False)
+    assert response.header("server") == "x"
 
 
 @pytest.mark.parametrize(
@@ -138,54 +145,54 @@ def test_lengths_that_contradict_each_other_leave_the_status(lines: bytes) -> No
         b"HTTP/1.1 103 Early Hints\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n" + OK,
     ],
 )
-def test_what_is_not_http_is_named_by_its_beginning(data: bytes) -> None:
-    with pytest.raises(AnswerFailed, match="not an answer in HTTP/1") as caught:
+def test_the_error_shows_the_start_of_what_is_not_http(data: bytes) -> None:
+    with pytest.raises(ResponseFailed, match=r"did not respond with (valid )?HTTP/1") as caught:
         read(data, eof=False)
     assert repr(data[:48]) in caught.value.message
     assert len(caught.value.message) < 250
-    with pytest.raises(AnswerFailed, match="not an answer in HTTP/1"):
+    with pytest.raises(ResponseFailed, match=r"did not respond with (valid )?HTTP/1"):
         read(b"\r\n" + data, step=1, eof=False)
 
 
-def test_the_beginning_is_named_when_it_came_in_pieces() -> None:
-    with pytest.raises(AnswerFailed, match=r"HTTP/1\.1 200 OK"):
+def test_the_error_shows_the_start_if_it_came_in_pieces() -> None:
+    with pytest.raises(ResponseFailed, match=r"HTTP/1\.1 200 OK"):
         read(b"HTTP/1.1 200 OK\r\nserver: x\r\nbad name: x\r\n\r\n", step=20)
 
 
 @pytest.mark.parametrize("lines", [b"upgrade: websocket\r\nconnection: upgrade\r\n", b""])
 def test_a_change_of_protocol_is_a_failure(lines: bytes) -> None:
-    with pytest.raises(AnswerFailed, match="101"):
+    with pytest.raises(ResponseFailed, match="101"):
         read(b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % lines)
 
 
 @pytest.mark.parametrize("status", [*range(200, 600), 600, 999])
 def test_every_status_is_passed_on(status: int) -> None:
-    answer, good = read(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % status, eof=False)
-    assert (answer.status, answer.complete, good) == (status, True, True)
+    response, good = read(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % status, eof=False)
+    assert (response.status, response.complete, good) == (status, True, True)
 
 
-def test_a_head_request_is_answered_by_a_head() -> None:
-    answer, good = read(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", eof=False, bodiless=True)
-    assert (answer.status, answer.body, answer.complete, good) == (200, b"", True, False)
+def test_the_response_to_a_head_request_is_a_head() -> None:
+    response, good = read(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", eof=False, bodiless=True)
+    assert (response.status, response.body, response.complete, good) == (200, b"", True, False)
 
 
 def test_a_body_after_a_head_request_is_not_kept() -> None:
-    answer, _ = read(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", eof=False, bodiless=True)
-    assert answer.body == b""
+    response, _ = read(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello", eof=False, bodiless=True)
+    assert response.body == b""
 
 
 @pytest.mark.parametrize(
     "framing", [b"content-length: %d\r\n\r\n%b", b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"]
 )
 @pytest.mark.parametrize("step", [300, 1 << 20])
-def test_the_body_is_cut_at_its_limit(framing: bytes, step: int) -> None:
+def test_the_body_is_cut_at_the_limit(framing: bytes, step: int) -> None:
     for size in (LIMIT, LIMIT + 1):
-        answer, good = read(b"HTTP/1.1 200 OK\r\n" + framing % (size, b"x" * size), step=step, eof=False)
-        assert (len(answer.body), answer.complete, good) == (LIMIT, size == LIMIT, size == LIMIT)
+        response, good = read(b"HTTP/1.1 200 OK\r\n" + framing % (size, b"x" * size), step=step, eof=False)
+        assert (len(response.body), response.complete, good) == (LIMIT, size == LIMIT, size == LIMIT)
 
 
 def test_a_large_body_is_not_read_to_its_end() -> None:
-    parser = AnswerParser(LIMIT)
+    parser = ResponseParser(LIMIT)
     parser.begin()
     parser.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n")
     fed = [parser.feed(b"x" * 500) for _ in range(3)]
@@ -195,8 +202,8 @@ def test_a_large_body_is_not_read_to_its_end() -> None:
 @pytest.mark.parametrize(
     "piece", [b"1;%b\r\nx\r\n" % (b"e" * 200), b"x-trailer: 1\r\n" * 10], ids=["chunks", "trailers"]
 )
-def test_what_carries_no_body_is_limited_too(piece: bytes) -> None:
-    parser = AnswerParser(LIMIT)
+def test_chunk_extensions_and_trailers_are_limited(piece: bytes) -> None:
+    parser = ResponseParser(LIMIT)
     parser.begin()
     parser.feed(
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + (b"0\r\n" if b"trailer" in piece else b"")
@@ -209,27 +216,27 @@ def test_what_carries_no_body_is_limited_too(piece: bytes) -> None:
 
 def test_the_head_is_limited() -> None:
     start = b"HTTP/1.1 200 OK\r\nx: "
-    parser = AnswerParser(LIMIT)
+    parser = ResponseParser(LIMIT)
     parser.begin()
     assert not parser.feed(start + b"x" * (MAX_HEAD - len(start)))
-    with pytest.raises(AnswerFailed, match=f"longer than {MAX_HEAD} bytes"):
+    with pytest.raises(ResponseFailed, match=f"longer than {MAX_HEAD} bytes"):
         parser.feed(b"x")
 
 
 def test_the_number_of_headers_is_limited() -> None:
     line = b"x: 1\r\n"
-    answer, _ = read(b"HTTP/1.1 204 OK\r\n" + line * MAX_HEADERS + b"\r\n")
-    assert len(answer.headers) == MAX_HEADERS
-    with pytest.raises(AnswerFailed, match=f"more than {MAX_HEADERS} headers"):
+    response, _ = read(b"HTTP/1.1 204 OK\r\n" + line * MAX_HEADERS + b"\r\n")
+    assert len(response.headers) == MAX_HEADERS
+    with pytest.raises(ResponseFailed, match=f"more than {MAX_HEADERS} headers"):
         read(b"HTTP/1.1 204 OK\r\n" + line * (MAX_HEADERS + 1) + b"\r\n")
 
 
-def test_the_number_of_1xx_answers_is_limited() -> None:
+def test_the_number_of_interim_responses_is_limited() -> None:
     interim = b"HTTP/1.1 102 Processing\r\nx: 1\r\n\r\n"
-    answer, good = read(interim * MAX_INTERIM + OK, step=len(interim))
-    assert (answer.headers, good) == ([(b"content-length", b"2")], True)
+    response, good = read(interim * MAX_INTERIM + OK, step=len(interim))
+    assert (response.headers, good) == ([(b"content-length", b"2")], True)
     for step in (len(interim), 1 << 20):
-        with pytest.raises(AnswerFailed, match=f"More than {MAX_INTERIM} answers"):
+        with pytest.raises(ResponseFailed, match=f"more than {MAX_INTERIM} interim"):
             read(interim * (MAX_INTERIM + 1) + OK, step=step)
 
 
@@ -237,15 +244,15 @@ def test_the_number_of_1xx_answers_is_limited() -> None:
     ("coding", "encode"),
     [(b"gzip", gzip.compress), (b"X-GZip", gzip.compress), (b"deflate", zlib.compress)],
 )
-def test_content_codings_are_undone(coding: bytes, encode: type[bytes]) -> None:
+def test_the_body_is_decoded(coding: bytes, encode: type[bytes]) -> None:
     body = encode(b"hello")
     data = b"HTTP/1.1 200 OK\r\ncontent-encoding: %b\r\ncontent-length: %d\r\n\r\n%b" % (
         coding,
         len(body),
         body,
     )
-    answer, good = read(data, step=5)
-    assert (answer.body, answer.complete, good) == (b"hello", True, True)
+    response, good = read(data, step=5)
+    assert (response.body, response.complete, good) == (b"hello", True, True)
 
 
 @pytest.mark.parametrize(
@@ -253,41 +260,89 @@ def test_content_codings_are_undone(coding: bytes, encode: type[bytes]) -> None:
     [gzip.compress(b"x" * 100_000), gzip.compress(b"x" * 500)[:20], b"garbage"],
     ids=["bomb", "cut off", "garbage"],
 )
-def test_a_bomb_and_bad_gzip_leave_the_status(body: bytes) -> None:
+def test_a_bomb_or_bad_gzip_keeps_the_status(body: bytes) -> None:
     head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
-    answer, good = read(head + body, eof=False)
-    assert (answer.status, answer.complete, good) == (200, False, False)
-    assert len(answer.body) <= LIMIT
+    response, good = read(head + body, eof=False)
+    assert (response.status, response.complete, good) == (200, False, False)
+    assert len(response.body) <= LIMIT
 
 
-def test_a_parser_reads_one_answer_after_the_other() -> None:
-    parser = AnswerParser(LIMIT)
+def test_one_parser_reads_several_responses() -> None:
+    parser = ResponseParser(LIMIT)
     for status in (200, 404, 204, 304, 500):
         parser.begin()
         assert not parser.started
         assert parser.feed(b"HTTP/1.1 %d x\r\nx-status: %d\r\ncontent-length: 0\r\n\r\n" % (status, status))
-        answer = parser.finish()
-        assert (answer.status, answer.header("x-status"), parser.reusable) == (status, str(status), True)
+        response = parser.finish()
+        assert (response.status, response.header("x-status"), parser.reusable) == (status, str(status), True)
 
 
 def test_headers_are_found_by_name() -> None:
-    answer = Answer(200, [(b"retry-after", b" 5 "), (b"retry-after", b"6"), (b"x", b"\xff")], b"", True)
-    assert answer.header("retry-after") == "5"
-    assert answer.header("x") == "�"
-    assert answer.header("none") is None
+    response = Response(200, [(b"retry-after", b" 5 "), (b"retry-after", b"6"), (b"x", b"\xff")], b"", True)
+    assert response.header("retry-after") == "5"
+    assert response.header("x") == "�"
+    assert response.header("none") is None
 
 
 @given(st.binary(max_size=300), st.integers(1, 50), st.booleans())
-def test_no_bytes_raise_anything_else(data: bytes, step: int, with_status: bool) -> None:
-    parser = AnswerParser(LIMIT)
+def test_any_bytes_give_a_response_or_response_failed(data: bytes, step: int, with_status: bool) -> None:
+    parser = ResponseParser(LIMIT)
     parser.begin()
     data = b"HTTP/1.1 200 OK\r\n" + data if with_status else data
     try:
         for start in range(0, len(data), step):
             if parser.feed(data[start : start + step]):
                 break
-    except AnswerFailed:
+    except ResponseFailed:
         assert not parser.status or len(parser.finish().headers) > MAX_HEADERS
     else:
         parser.end_of_stream()
         assert not parser.status or parser.finish().status == parser.status
+
+
+TEXT = b"hello " * 100
+
+
+def raw_deflate(data: bytes) -> bytes:
+    encoder = zlib.compressobj(wbits=-15)
+    return encoder.compress(data) + encoder.flush()
+
+
+@pytest.mark.parametrize(
+    ("coding", "body"),
+    [
+        ("gzip", gzip.compress(TEXT, mtime=0)),
+        (" GZIP ", gzip.compress(TEXT, mtime=0)),
+        ("x-gzip", gzip.compress(TEXT, mtime=0)),
+        ("deflate", zlib.compress(TEXT)),
+        ("deflate", raw_deflate(TEXT)),
+        ("identity", TEXT),
+        ("br", TEXT),
+        ("gzip, gzip", TEXT),
+    ],
+)
+def test_known_codings_are_decoded_and_others_are_left_alone(coding: str, body: bytes) -> None:
+    assert decode_content(body, coding, len(TEXT)) == (TEXT, True)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_the_limit_applies_to_the_decoded_body(coding: str) -> None:
+    body = gzip.compress(TEXT, mtime=0) if coding == "gzip" else zlib.compress(TEXT)
+    assert decode_content(body, coding, len(TEXT) - 1) == (TEXT[:-1], False)
+
+
+def test_a_bomb_is_cut_at_the_limit() -> None:
+    bomb = gzip.compress(b"\0" * 50_000_000, mtime=0)
+    assert len(bomb) < 64 * 1024
+    assert decode_content(bomb, "gzip", 65536) == (b"\0" * 65536, False)
+
+
+def test_truncated_or_invalid_bodies_are_not_sound() -> None:
+    assert decode_content(gzip.compress(TEXT, mtime=0)[:-4], "gzip", 10_000) == (TEXT, False)
+    assert decode_content(b"not gzip", "gzip", 10_000) == (b"", False)
+    assert decode_content(b"\xff\xff", "deflate", 10_000) == (b"", False)
+    assert decode_content(gzip.compress(TEXT, mtime=0) + b"surplus", "gzip", 10_000) == (TEXT, False)
+
+
+def test_an_empty_body_is_not_decoded() -> None:
+    assert decode_content(b"", "gzip", 10) == (b"", True)

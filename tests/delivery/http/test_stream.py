@@ -1,4 +1,4 @@
-"""The plain wire on a pair of sockets."""
+"""The plain stream on a pair of sockets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pair = tuple[PlainStream, socket.socket]
 
 
 class Hesitant(socket.socket):
-    """Says once that there is nothing to read although it was said to be readable."""
+    """Blocks once although it was reported as readable."""
 
     hesitated = False
 
@@ -27,7 +27,7 @@ class Hesitant(socket.socket):
 
 
 class Gone(socket.socket):
-    """Is closed between being readable and being read."""
+    """Is closed after it was reported as readable, before it is read."""
 
     def recv(self, *args: int) -> bytes:
         self.close()
@@ -42,39 +42,39 @@ def _pair() -> Iterator[Pair]:
         yield PlainStream(ours), theirs
 
 
-async def test_quiet_until_something_comes(pair: Pair) -> None:
-    wire, peer = pair
-    assert await wire.is_quiet()
+async def test_a_stream_is_quiet_until_bytes_arrive(pair: Pair) -> None:
+    stream, peer = pair
+    assert await stream.is_quiet()
     peer.send(b"x")
-    assert not await wire.is_quiet()
-    assert await wire.receive() == b"x"
-    assert await wire.is_quiet()
+    assert not await stream.is_quiet()
+    assert await stream.receive() == b"x"
+    assert await stream.is_quiet()
     peer.close()
-    assert not await wire.is_quiet()
-    assert await wire.receive() == b""
+    assert not await stream.is_quiet()
+    assert await stream.receive() == b""
 
 
 async def test_a_full_buffer_takes_nothing(pair: Pair) -> None:
-    wire, _ = pair
-    while wire.send_nowait(b"x" * 65536):
+    stream, _ = pair
+    while stream.send_nowait(b"x" * 65536):
         pass
-    assert wire.send_nowait(b"x") == 0
+    assert stream.send_nowait(b"x") == 0
 
 
-async def test_all_is_sent_though_the_buffer_is_full(pair: Pair) -> None:
-    wire, peer = pair
+async def test_everything_is_sent_if_the_buffer_fills_up(pair: Pair) -> None:
+    stream, peer = pair
     data = bytes(range(256)) * 20_000
     received = b""
     peer.setblocking(False)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(wire.send_all, data)
+        nursery.start_soon(stream.send_all, data)
         while len(received) < len(data):
             await trio.lowlevel.wait_readable(peer)
             received += peer.recv(65536)
     assert received == data
 
 
-async def test_a_false_alarm_is_waited_out() -> None:
+async def test_a_spurious_wake_up_is_ignored() -> None:
     ours, theirs = socket.socketpair()
     hesitant = Hesitant(fileno=ours.detach())
     hesitant.setblocking(False)
@@ -83,31 +83,31 @@ async def test_a_false_alarm_is_waited_out() -> None:
         assert await PlainStream(hesitant).receive() == b"x"
 
 
-async def test_a_wire_that_the_other_side_closed_is_broken(pair: Pair) -> None:
-    wire, peer = pair
+async def test_a_stream_closed_by_the_other_side_is_broken(pair: Pair) -> None:
+    stream, peer = pair
     peer.close()
     with pytest.raises(StreamBroken, match="Broken pipe"):
-        wire.send_nowait(b"x")
+        stream.send_nowait(b"x")
     with pytest.raises(StreamBroken, match="Broken pipe"):
-        await wire.send_all(b"x")
+        await stream.send_all(b"x")
 
 
-async def test_closing_wakes_who_waits(pair: Pair) -> None:
-    wire, _ = pair
+async def test_closing_wakes_waiting_tasks(pair: Pair) -> None:
+    stream, _ = pair
 
     async def wait() -> None:
         with pytest.raises(trio.ClosedResourceError):
-            await wire.receive()
+            await stream.receive()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        wire.close_nowait()
-        wire.close_nowait()
+        stream.close_nowait()
+        stream.close_nowait()
 
 
-async def test_closing_is_told_even_to_who_was_woken_by_bytes() -> None:
-    """Bytes and closing can come in one turn of the loop: then the socket is gone when it is read."""
+async def test_closing_is_reported_to_a_task_that_bytes_woke_up() -> None:
+    """Bytes and the closing can come in one turn of the loop; the socket is then gone when it is read."""
     ours, theirs = socket.socketpair()
     gone = Gone(fileno=ours.detach())
     gone.setblocking(False)
@@ -117,8 +117,8 @@ async def test_closing_is_told_even_to_who_was_woken_by_bytes() -> None:
             await PlainStream(gone).receive()
 
 
-async def test_sending_on_a_closed_wire(pair: Pair) -> None:
-    wire, _ = pair
-    wire.close_nowait()
+async def test_sending_on_a_closed_stream(pair: Pair) -> None:
+    stream, _ = pair
+    stream.close_nowait()
     with pytest.raises(trio.ClosedResourceError):
-        wire.send_nowait(b"x")
+        stream.send_nowait(b"x")

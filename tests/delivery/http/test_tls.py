@@ -1,4 +1,4 @@
-"""TLS against real servers: keep-alive, certificates and what is wrong with them, broken handshakes."""
+"""TLS against real servers: keep-alive, bad certificates, broken handshakes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import trustme
 
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.errors import AnswerFailed, Phase, TimedOut, TlsFailed
+from hookgw.delivery.http.errors import Phase, ResponseFailed, TimedOut, TlsFailed
 from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
-from tests.delivery.http.wire_server import BODY, OK, Peer, always_ok, answering, post, serving, transport
+from tests.delivery.http.raw_receiver import BODY, OK, Peer, always_ok, answering, post, serving, transport
 
 AUTHORITY = trustme.CA()
 LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -51,17 +51,17 @@ async def test_a_connection_is_kept_over_tls(trust: ssl.SSLContext) -> None:
         assert server.connections == 1
 
 
-async def test_a_connection_over_tls_can_be_given_away(trust: ssl.SSLContext) -> None:
+async def test_a_connection_over_tls_can_be_released_and_adopted(trust: ssl.SSLContext) -> None:
     async with (
         serving(always_ok, context=server_context("127.0.0.1")) as server,
         transport(trust=trust) as old,
         transport(trust=trust) as new,
     ):
         await post(old, server)
-        idle = old.give_away()
+        idle = old.release_connection()
         assert idle is not None
         assert idle.fileno >= 0
-        new.take_over(idle)
+        new.adopt_connection(idle)
         assert (await post(new, server)).status == 200
         assert server.connections == 1
 
@@ -82,7 +82,7 @@ async def test_the_context_may_come_from_a_function(trust: ssl.SSLContext) -> No
         assert asked
 
 
-async def test_a_large_body_is_sent_and_an_early_answer_read(trust: ssl.SSLContext) -> None:
+async def test_a_large_body_is_sent_and_an_early_response_is_read(trust: ssl.SSLContext) -> None:
     async def behaviour(peer: Peer) -> None:
         if peer.number == 1:
             assert len(await peer.request()) > 5_000_000
@@ -113,10 +113,10 @@ async def test_a_connection_closed_between_two_requests_is_replaced(trust: ssl.S
 
 
 @pytest.mark.parametrize("surplus", [b"HTTP/1.1 500 Surplus\r\ncontent-length: 0\r\n\r\n", None])
-async def test_what_tls_holds_back_is_no_answer_to_the_next_request(
+async def test_surplus_in_the_tls_buffer_is_not_a_response_to_the_next_request(
     surplus: bytes | None, trust: ssl.SSLContext
 ) -> None:
-    """The surplus, or the end of the stream, comes in one segment with the answer, in a record of its own."""
+    """The surplus, or the end of the stream, comes in the same segment as the response, in another record."""
 
     async def behaviour(peer: Peer) -> None:
         await peer.request()
@@ -137,7 +137,7 @@ async def test_what_tls_holds_back_is_no_answer_to_the_next_request(
         assert server.connections == 2
 
 
-async def test_a_truncated_answer_over_tls(trust: ssl.SSLContext) -> None:
+async def test_a_truncated_response_over_tls(trust: ssl.SSLContext) -> None:
     cut = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\npart"
     context = server_context("127.0.0.1")
     async with serving(answering(cut), context=context) as server, transport(trust=trust) as lane:
@@ -155,7 +155,7 @@ async def test_a_reset_over_tls(trust: ssl.SSLContext) -> None:
         transport(trust=trust) as lane,
     ):
         with pytest.raises(
-            AnswerFailed, match="broke the connection without an answer: Connection reset by peer"
+            ResponseFailed, match="broke the connection without responding: Connection reset by peer"
         ):
             await post(lane, server)
 
@@ -191,7 +191,7 @@ async def test_a_name_with_a_trailing_dot_is_verified_without_it(trust: ssl.SSLC
     ],
     ids=["expired", "wrong host", "wrong address", "unknown authority"],
 )
-async def test_a_bad_certificate_is_named(
+async def test_the_error_says_why_a_certificate_is_bad(
     context: Callable[[], ssl.SSLContext], reason: str, trust: ssl.SSLContext
 ) -> None:
     async with serving(always_ok, context=context()) as server, transport(trust=trust) as lane:
@@ -260,7 +260,7 @@ def test_the_default_context_is_made_once_and_verifies() -> None:
     assert context.check_hostname
 
 
-def test_certifi_stands_in_where_the_system_trusts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certifi_is_used_if_the_system_has_no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = ssl.DefaultVerifyPaths(None, None, "", "", "", "")  # type: ignore[arg-type]
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
     context = default_ssl_context.__wrapped__()

@@ -1,4 +1,4 @@
-"""Exchanges over real sockets: reuse, replacement, early answers, deadlines, cancellation."""
+"""Exchanges over real sockets: reuse, replacement, early responses, deadlines, cancellation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import trio.testing
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import (
-    AnswerFailed,
     Blocked,
     ConnectFailed,
     DeliveryError,
     Phase,
+    ResponseFailed,
     SendFailed,
     TimedOut,
 )
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
 from hookgw.models.target_url import parse_target
-from tests.delivery.http.wire_server import (
+from tests.delivery.http.raw_receiver import (
     BODY,
     OK,
     Peer,
@@ -41,31 +41,31 @@ LARGE = b"x" * 20_000_000
 both_timers = pytest.mark.parametrize("watched", [False, True], ids=["cancel scope", "one timer"])
 
 
-async def test_an_answer_is_read_and_the_connection_kept() -> None:
+async def test_a_response_is_read_and_the_connection_is_kept() -> None:
     async with serving(always_ok) as server, transport() as lane:
         assert not lane.connected
         for _ in range(3):
-            answer = await post(lane, server)
-            assert (answer.status, answer.body, answer.complete) == (200, b"ok", True)
+            response = await post(lane, server)
+            assert (response.status, response.body, response.complete) == (200, b"ok", True)
         assert lane.connected
         assert server.connections == 1
 
 
-async def test_a_connection_that_was_given_away_is_used_by_whoever_takes_it_over() -> None:
+async def test_a_released_connection_can_be_adopted() -> None:
     async with serving(always_ok) as server, transport() as old, transport() as new:
-        assert old.give_away() is None
+        assert old.release_connection() is None
         await post(old, server)
-        idle = old.give_away()
+        idle = old.release_connection()
         assert idle is not None
         assert not old.connected
         old.close_nowait()  # the connection is not its own any more
-        new.take_over(idle)
+        new.adopt_connection(idle)
         assert new.connected
         assert (await post(new, server)).body == b"ok"
         assert server.connections == 1
 
 
-async def test_a_connection_that_was_taken_over_and_is_dead_is_replaced() -> None:
+async def test_a_dead_adopted_connection_is_replaced() -> None:
     async def once(peer: Peer) -> None:
         await peer.request()
         await peer.send(OK)
@@ -73,14 +73,14 @@ async def test_a_connection_that_was_taken_over_and_is_dead_is_replaced() -> Non
 
     async with serving(once) as server, transport() as old, transport() as new:
         await post(old, server)
-        idle = old.give_away()
+        idle = old.release_connection()
         assert idle is not None
-        new.take_over(idle)
+        new.adopt_connection(idle)
         assert (await post(new, server)).body == b"ok"
         assert server.connections == 2
 
 
-async def test_head_and_body_arrive_as_they_were_given() -> None:
+async def test_head_and_body_arrive_unchanged() -> None:
     seen: list[bytes] = []
 
     async def behaviour(peer: Peer) -> None:
@@ -96,7 +96,7 @@ async def test_head_and_body_arrive_as_they_were_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
         b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
@@ -106,8 +106,8 @@ async def test_head_and_body_arrive_as_they_were_given() -> None:
         b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nok",
     ],
 )
-async def test_a_connection_that_cannot_be_kept_is_closed(answer: bytes) -> None:
-    async with serving(answering(answer)) as server, transport() as lane:
+async def test_a_connection_that_cannot_be_kept_is_closed(response: bytes) -> None:
+    async with serving(answering(response)) as server, transport() as lane:
         for _ in range(2):
             assert (await post(lane, server)).status == 200
             assert not lane.connected
@@ -122,7 +122,7 @@ async def test_http_1_0_with_keep_alive_is_kept() -> None:
         assert server.connections == 1
 
 
-async def test_another_host_gets_a_connection_of_its_own() -> None:
+async def test_another_host_gets_a_new_connection() -> None:
     async with serving(always_ok) as one, serving(always_ok) as two, transport() as lane:
         for server in (one, one, two, one):
             await post(lane, server)
@@ -174,28 +174,28 @@ async def test_the_replacement_is_not_replaced_again() -> None:
 
     async with serving(behaviour) as server, transport() as lane:
         await post(lane, server)
-        with pytest.raises(AnswerFailed, match="closed the connection without an answer"):
+        with pytest.raises(ResponseFailed, match="closed the connection without responding"):
             await post(lane, server)
         assert server.connections == 2
 
 
-async def test_bytes_of_an_answer_forbid_a_replacement() -> None:
+async def test_a_connection_that_broke_within_a_response_is_not_replaced() -> None:
     async with serving(answering(OK, b"HTTP/1.1 2")) as server, transport() as lane:
         await post(lane, server)
-        with pytest.raises(AnswerFailed, match="in the middle of its answer"):
+        with pytest.raises(ResponseFailed, match="in the middle of its response"):
             await post(lane, server)
         assert server.connections == 1
 
 
-async def test_a_late_1xx_alone_forbids_a_replacement_too() -> None:
+async def test_a_connection_that_broke_after_an_interim_response_is_not_replaced() -> None:
     async with serving(answering(OK, b"HTTP/1.1 102 Processing\r\n\r\n")) as server, transport() as lane:
         await post(lane, server)
-        with pytest.raises(AnswerFailed):
+        with pytest.raises(ResponseFailed):
             await post(lane, server)
         assert server.connections == 1
 
 
-async def test_unasked_bytes_on_an_idle_connection_are_no_answer() -> None:
+async def test_surplus_bytes_on_an_idle_connection_are_not_a_response() -> None:
     sent = trio.Event()
 
     async def behaviour(peer: Peer) -> None:
@@ -213,18 +213,18 @@ async def test_unasked_bytes_on_an_idle_connection_are_no_answer() -> None:
         assert server.connections == 2
 
 
-async def test_a_half_closed_connection_is_answered_no_more() -> None:
+async def test_a_half_closed_connection_is_a_failure() -> None:
     async def behaviour(peer: Peer) -> None:
         await peer.request()
         await peer.stream.send_eof()
         await peer.closed_by_the_other_side()
 
     async with serving(behaviour) as server, transport() as lane:
-        with pytest.raises(AnswerFailed, match="without an answer"):
+        with pytest.raises(ResponseFailed, match="without responding"):
             await post(lane, server)
 
 
-async def test_an_answer_before_a_reset_counts() -> None:
+async def test_a_response_before_a_reset_counts() -> None:
     async def behaviour(peer: Peer) -> None:
         await peer.request()
         await peer.send(OK)
@@ -235,20 +235,20 @@ async def test_an_answer_before_a_reset_counts() -> None:
         assert (await post(lane, server)).status == 200
 
 
-async def test_a_reset_in_place_of_an_answer() -> None:
+async def test_a_reset_instead_of_a_response() -> None:
     async def behaviour(peer: Peer) -> None:
         await peer.request()
         peer.reset()
 
     async with serving(behaviour) as server, transport() as lane:
         with pytest.raises(
-            AnswerFailed, match=r"broke the connection without an answer: Connection reset by peer\."
+            ResponseFailed, match=r"broke the connection without responding: Connection reset by peer\."
         ):
             await post(lane, server)
         assert not lane.connected
 
 
-async def test_a_reset_in_the_middle_of_the_body_leaves_the_status() -> None:
+async def test_a_reset_within_the_body_keeps_the_status() -> None:
     async def behaviour(peer: Peer) -> None:
         await peer.request()
         await peer.send(b"HTTP/1.1 500 Oops\r\ncontent-length: 100\r\n\r\npart")
@@ -256,24 +256,24 @@ async def test_a_reset_in_the_middle_of_the_body_leaves_the_status() -> None:
         peer.reset()
 
     async with serving(behaviour) as server, transport() as lane:
-        answer = await post(lane, server)
-        assert (answer.status, answer.body, answer.complete) == (500, b"part", False)
+        response = await post(lane, server)
+        assert (response.status, response.body, response.complete) == (500, b"part", False)
         assert not lane.connected
 
 
 @pytest.mark.parametrize("size", [len(LARGE), 100])
-async def test_an_answer_may_come_before_the_request_was_read(size: int) -> None:
+async def test_a_response_may_come_before_the_request_is_read(size: int) -> None:
     async def behaviour(peer: Peer) -> None:
         await peer.send(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n")
         await peer.closed_by_the_other_side()
 
     async with serving(behaviour) as server, transport() as lane:
-        answer = await post(lane, server, LARGE[:size])
-        assert answer.status == 413
+        response = await post(lane, server, LARGE[:size])
+        assert response.status == 413
         assert lane.connected == (size == 100)
 
 
-async def test_an_answer_and_a_reset_before_the_request_was_read() -> None:
+async def test_a_response_and_a_reset_before_the_request_is_read() -> None:
     async def behaviour(peer: Peer) -> None:
         await peer.stream.receive_some(1)
         await peer.send(b"HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n")
@@ -290,13 +290,13 @@ async def test_a_large_body_is_sent_whole() -> None:
         await peer.send(OK)
 
     async with serving(behaviour) as server, transport() as lane:
-        answer = await post(lane, server, LARGE)
-        assert answer.complete
+        response = await post(lane, server, LARGE)
+        assert response.complete
         assert lane.connected
         assert lengths[0] > len(LARGE)
 
 
-async def test_a_reset_before_the_request_was_read() -> None:
+async def test_a_reset_before_the_request_is_read() -> None:
     async def behaviour(peer: Peer) -> None:
         await peer.stream.receive_some(1)
         peer.reset()
@@ -304,11 +304,11 @@ async def test_a_reset_before_the_request_was_read() -> None:
     async with serving(behaviour) as server, transport() as lane:
         with pytest.raises(DeliveryError) as caught:
             await post(lane, server, LARGE)
-        assert isinstance(caught.value, SendFailed | AnswerFailed)
+        assert isinstance(caught.value, SendFailed | ResponseFailed)
         assert "broke the connection" in caught.value.message
 
 
-async def test_a_refused_connection_names_address_and_cause() -> None:
+async def test_the_error_of_a_refused_connection_names_address_and_cause() -> None:
     async with serving(always_ok) as server:
         pass
     async with transport() as lane:
@@ -328,7 +328,7 @@ async def test_a_blocked_target_is_not_dialled() -> None:
 
 @pytest.mark.parametrize("then", ["10.1.2.3", "169.254.169.254"])
 async def test_every_new_connection_passes_the_guard(then: str) -> None:
-    """A name that is good at first and points elsewhere later gains nothing by a closed connection."""
+    """Closing the connection does not help a name that points elsewhere later (DNS rebinding)."""
     answers = iter(["127.0.0.1", then])
 
     async def resolve(_host: str, port: int, **_: Any) -> Any:
@@ -346,18 +346,18 @@ async def test_every_new_connection_passes_the_guard(then: str) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_is_an_answer_like_any_other(status: int) -> None:
+async def test_a_redirect_is_not_followed(status: int) -> None:
     moved = b"HTTP/1.1 %d Moved\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n"
     async with serving(always_ok) as other:
         location = other.target().url
         async with serving(answering(moved % (status, location.encode()))) as server, transport() as lane:
-            answer = await post(lane, server)
-        assert (answer.status, answer.header("location")) == (status, location)
+            response = await post(lane, server)
+        assert (response.status, response.header("location")) == (status, location)
         assert other.connections == 0
 
 
 class Hang:
-    """A receiver that sends something and then nothing more."""
+    """A receiver that sends some bytes and then hangs."""
 
     def __init__(self, data: bytes = b"", *, reads: bool = True) -> None:
         self._data = data
@@ -374,7 +374,7 @@ class Hang:
 
 
 async def late(hang: Hang, clock: trio.testing.MockClock, *, watched: bool, body: bytes = BODY) -> object:
-    """What an exchange of 15 s ends in; it must not end before."""
+    """Return the result of an exchange with a deadline of 15 s, which must not end earlier."""
     ends: list[object] = []
 
     async def exchange(server: Server) -> None:
@@ -397,46 +397,44 @@ async def late(hang: Hang, clock: trio.testing.MockClock, *, watched: bool, body
 
 
 @both_timers
-async def test_no_answer_by_the_deadline(watched: bool, mock_clock: trio.testing.MockClock) -> None:
+async def test_no_response_by_the_deadline(watched: bool, mock_clock: trio.testing.MockClock) -> None:
     error = await late(Hang(), mock_clock, watched=watched)
     assert isinstance(error, TimedOut)
-    assert error.phase is Phase.ANSWER
-    assert error.message == "The receiver did not answer within 15.1 s."
+    assert error.phase is Phase.RESPONSE
+    assert error.message == "The receiver did not respond within 15.1 s."
 
 
 @both_timers
 async def test_half_a_head_by_the_deadline(watched: bool, mock_clock: trio.testing.MockClock) -> None:
     error = await late(Hang(b"HTTP/1.1 200 OK\r\ncontent-le"), mock_clock, watched=watched)
     assert isinstance(error, TimedOut)
-    assert error.message == "The head of the answer was not complete within 15.1 s."
+    assert error.message == "The head of the response was not complete within 15.1 s."
 
 
 @both_timers
-async def test_the_status_stands_where_the_body_is_late(
-    watched: bool, mock_clock: trio.testing.MockClock
-) -> None:
-    answer = await late(
+async def test_a_late_body_keeps_the_status(watched: bool, mock_clock: trio.testing.MockClock) -> None:
+    response = await late(
         Hang(b"HTTP/1.1 201 OK\r\ncontent-length: 9\r\n\r\npart"), mock_clock, watched=watched
     )
-    assert (answer.status, answer.body, answer.complete) == (201, b"part", False)  # type: ignore[attr-defined]
+    assert (response.status, response.body, response.complete) == (201, b"part", False)  # type: ignore[attr-defined]
 
 
 @both_timers
-async def test_a_request_that_is_never_taken(watched: bool, mock_clock: trio.testing.MockClock) -> None:
+async def test_a_request_that_is_never_read(watched: bool, mock_clock: trio.testing.MockClock) -> None:
     error = await late(Hang(reads=False), mock_clock, watched=watched, body=LARGE)
     assert isinstance(error, TimedOut)
     assert error.phase is Phase.SEND
-    assert error.message == "The receiver did not take the request within 15.1 s."
+    assert error.message == "The receiver did not read the request within 15.1 s."
 
 
 @both_timers
 @pytest.mark.parametrize(
     "data", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-length: 60\r\n\r\n"]
 )
-async def test_one_deadline_is_over_a_dripped_answer(
+async def test_a_dripped_response_ends_at_the_deadline(
     data: bytes, watched: bool, mock_clock: trio.testing.MockClock
 ) -> None:
-    """A byte each second keeps nothing alive: the fifteenth second ends it."""
+    """Progress does not extend the deadline."""
     ends: list[float] = []
 
     async def drip(peer: Peer) -> None:
@@ -449,11 +447,11 @@ async def test_one_deadline_is_over_a_dripped_answer(
     async def exchange(server: Server) -> None:
         async with transport(watched=watched) as lane:
             try:
-                answer = await post(lane, server, seconds=15)
+                response = await post(lane, server, seconds=15)
             except TimedOut:
                 assert b"x: " in data
             else:
-                assert (answer.status, answer.complete) == (200, False)
+                assert (response.status, response.complete) == (200, False)
         ends.append(trio.current_time())
 
     began = trio.current_time()

@@ -18,11 +18,19 @@ import hookgw
 from hookgw.models.errors import Invalid, StorageUnavailable
 from hookgw.models.events import Catalog, Event
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
+from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_registration
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit, open_receiver
 
 KIND = "CALL"
 SCHEMAS = {kind.name: jsonschema_rs.validator_for(kind.schema) for kind in OPERATIONAL_KINDS}
+
+
+def registration_of(kit: GatewayKit) -> Registration:
+    """The registration for operational events."""
+    registration = kit.gateway.operational.registration
+    assert registration is not None
+    return registration
 
 
 class Observer:
@@ -107,7 +115,7 @@ async def test_they_are_signed(
     await kit.register(hookgw_receiver.url)
     await kit.emit(KIND, {})
     [request] = await ops.wait_for(1)
-    ops.verify(request, kit.gateway.operational.registration.secrets[0].value)
+    ops.verify(request, registration_of(kit).secrets[0].value)
 
 
 async def test_a_lane_that_fails_and_recovers_is_told_of_once_each(
@@ -120,9 +128,10 @@ async def test_a_lane_that_fails_and_recovers_is_told_of_once_each(
     kind, data = told(request)
     assert (kind, data["lane"], data["registration"]) == (
         "LANE_FAILING",
-        hookgw_receiver.url,
+        f"{registration.id}:0",
         registration.id,
     )
+    assert (data["partition"], data["url"]) == (None, hookgw_receiver.url)
     assert (data["outcome"], data["status"]) == ("failed", 500)
     for _ in range(3):
         await kit.advance(20)
@@ -245,13 +254,13 @@ async def test_they_have_a_lane_of_their_own_also_where_the_url_is_the_same(
 ) -> None:
     hookgw_receiver.will(answer(500))
     async with open_kit(tmp_path, settings={"operations": {"url": hookgw_receiver.url}}) as kit:
-        await kit.register(hookgw_receiver.url)
+        registration = await kit.register(hookgw_receiver.url)
         event = await kit.emit(KIND, {})
         failed, about = await hookgw_receiver.wait_for(2)
         assert failed.event_id == event.id
         assert told(about)[0] == "LANE_FAILING"
         lanes = {lane.lane for lane in kit.gateway.lanes()}
-        assert lanes == {hookgw_receiver.url, f"{hookgw_receiver.url}#operations"}
+        assert lanes == {f"{registration.id}:0", "operations:0"}
 
 
 @pytest.mark.parametrize("status", [410, 422, 503])
@@ -275,7 +284,7 @@ async def test_nothing_is_raised_about_them(
         await kit.advance(300)
     assert set(observer.kinds) == {"DELIVERY_DEAD"}
     assert {data["registration"] for data in (event.data for event in observer.heard)} != {"operations"}
-    assert kit.gateway.operational.registration.enabled
+    assert registration_of(kit).enabled
     before = len(ops.requests)
     await kit.emit(KIND, {})
     await ops.wait_for(before + 1)
@@ -293,14 +302,14 @@ async def test_they_are_retried_in_order_and_outlive_a_restart(
         for _ in range(3):
             ids.append((await kit.emit(KIND, {})).id)
             await kit.advance(1.5)
-        secret = kit.gateway.operational.registration.secrets
+        secret = registration_of(kit).secrets
     ops.default = answer()
     before = len(ops.requests)
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.advance(300)
         found = (await ops.wait_for(before + 3))[before:]
         assert [told(request)[1]["eventId"] for request in found] == ids
-        assert kit.gateway.operational.registration.secrets == secret
+        assert registration_of(kit).secrets == secret
 
 
 async def test_what_is_held_back_is_told_of_at_the_end(
@@ -332,7 +341,7 @@ async def test_what_is_pending_moves_to_another_url(
             await kit.advance(2)
             [request] = await ops.wait_for(1)
             assert request.body == old.requests[0].body
-            assert {lane.lane for lane in kit.gateway.lanes()} == {f"{ops.url}#operations"}
+            assert {lane.lane for lane in kit.gateway.lanes()} == {"operations:0"}
 
 
 async def test_without_the_url_what_is_pending_is_given_up(
@@ -368,7 +377,7 @@ async def test_no_other_registration_hears_them(
 
 async def test_nobody_can_emit_them(kit: GatewayKit, hookgw_clock: MockClock) -> None:
     await kit.gateway.instances.create("shop")
-    with pytest.raises(Invalid, match=r"events\[0\]: LANE_FAILING is an operational event: hookgw alone"):
+    with pytest.raises(Invalid, match=r"events\[0\]: LANE_FAILING is an operational event, which only"):
         await kit.emit("LANE_FAILING", {})
 
 

@@ -12,9 +12,10 @@ import trio
 import trio.testing
 
 from hookgw.store.sqlite import checkpoints as checkpoints_module
-from hookgw.store.sqlite.checkpoints import INTERVAL, Checkpoints, Folded, fold
+from hookgw.store.sqlite.checkpoints import INTERVAL, Checkpoints, fold
 from hookgw.store.sqlite.database import WAL_PAGES, Connections, open_database
-from tests.store.sqlite.support import ids_of, opened, peek, to
+from tests.store.sqlite.support import opened, peek
+from tests.store.support import ids_of, to
 
 
 @pytest.fixture
@@ -31,10 +32,9 @@ class Folds:
         self.by: list[object] = []
         monkeypatch.setattr(checkpoints_module, "fold", self)
 
-    def __call__(self, connection: object) -> Folded:
+    def __call__(self, connection: object) -> int:
         self.by.append(connection)
-        pages = self.pages.pop(0) if self.pages else 0
-        return Folded(pages, pages)
+        return self.pages.pop(0) if self.pages else 0
 
 
 async def settled() -> None:
@@ -109,26 +109,25 @@ async def test_folding_goes_on_beside_an_open_transaction(connections: Connectio
     writer.execute("INSERT INTO probe VALUES (1, 1)")
     writer.execute("BEGIN IMMEDIATE")
     writer.execute("UPDATE probe SET writes = 2")
-    found = fold(connections.checkpoints)
-    assert found.pages == found.done > 0
+    pages = fold(connections.checkpoints)
+    assert pages > 0
     writer.execute("COMMIT")
-    assert fold(connections.checkpoints).pages > found.pages
+    assert fold(connections.checkpoints) > pages
 
 
 async def test_a_log_that_is_folded_begins_anew(connections: Connections) -> None:
     for connection in (connections.checkpoints, connections.writer):
         connections.writer.execute("REPLACE INTO bodies VALUES (1, zeroblob(100000))")
         before = fold(connection)
-        assert before.pages == before.done
         connections.writer.execute("REPLACE INTO probe VALUES (1, 2)")
-        assert fold(connections.checkpoints).pages < before.pages
+        assert fold(connections.checkpoints) < before
 
 
 def test_a_disk_that_refuses_folds_nothing(tmp_path: Path) -> None:
     file = tmp_path / "noise.db"
     file.write_bytes(b"this is no database" * 1000)
     with closing(sqlite3.connect(file)) as connection:
-        assert fold(connection) == Folded(0, 0)
+        assert fold(connection) == 0
 
 
 def test_a_bug_is_raised(connections: Connections) -> None:

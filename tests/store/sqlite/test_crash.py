@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hookgw.store import Append
-from hookgw.store.sqlite.migrations import MIGRATIONS
-from tests.store.sqlite.support import AT, LANE, child, dead, event, ids_of, opened, peek, seqs_of, to
+from hookgw.store.sqlite.schema import VERSION
+from tests.store.sqlite.support import child, opened, peek
+from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
 
 APPEND = """
 import sys
@@ -36,17 +37,16 @@ async def main():
 
 trio.run(main)
 """
-MIGRATE = """
+CREATE = """
 import os, signal, sys
 from pathlib import Path
-from hookgw.store.sqlite import migrations
-from hookgw.store.sqlite.database import open_database
-apply = migrations._apply
-def killed(connection, migration, number):
+from hookgw.store.sqlite import database, schema
+def killed(connection, path):
     connection.create_function("kill", 0, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    apply(connection, (*migration, "SELECT kill()"), number)
-migrations._apply = killed
-open_database(Path(sys.argv[1])).__enter__()
+    schema.migrate(connection, path)
+schema.SCHEMA += ("SELECT kill()",)
+database.migrate = killed
+database.open_database(Path(sys.argv[1])).__enter__()
 """
 FILL = """
 import resource, signal, sys
@@ -87,12 +87,22 @@ from pathlib import Path
 import trio
 from hookgw.models.clock import Clock
 from hookgw.store import open_store
+from hookgw.store.sqlite import history
+
+history.PRUNE_STEP = 7
+prune = history._prune
+
+def report(transaction, before):
+    removed = prune(transaction, before)
+    sys.stdout.write(f"{removed}\\n")
+    sys.stdout.flush()
+    return removed
+
+history._prune = report
 
 async def main():
     async with open_store(Path(sys.argv[1]), clock=Clock()) as store:
-        while removed := await store.prune(float(sys.argv[2]), 7):
-            sys.stdout.write(f"{removed}\\n")
-            sys.stdout.flush()
+        await store.enforce_retention(before=float(sys.argv[2]), limit=2**40)
 
 trio.run(main)
 """
@@ -107,31 +117,29 @@ async def test_what_append_returned_for_outlives_a_kill(path: Path, after: int) 
     rest, _ = producer.communicate(timeout=60)
     known += [line for line in rest.split("\n")[:-1] if line]
     async with opened(path) as store:
-        kept = [delivery.event.id for delivery in (await store.page(LANE, 0, 10**6)).deliveries]
+        kept = await ids_of(store)
         assert set(kept) >= set(known)
         assert len(kept) == len(set(kept))
         for producer_number in range(8):
             own = [name for name in kept if name.startswith(f"p{producer_number}_")]
             assert own == [f"p{producer_number}_{number}" for number in range(len(own))]
         assert store.statistics().pending == len(kept)
-        last = (await seqs_of(store, limit=10**6))[-1]
+        last = (await seqs_of(store))[-1]
         assert await store.append([*to(known[0]), *to("after")]) == [False, True]
-        assert (await seqs_of(store, after=last)) > [last]
+        [after_all] = await pending(store, after=last)
+        assert (after_all.event.id, after_all.seq > last) == ("after", True)
 
 
 @pytest.mark.parametrize("after", [1, 9])
 async def test_a_kill_during_pruning_leaves_whole_deliveries(path: Path, after: int) -> None:
     names = [f"e{number}" for number in range(400)]
     async with opened(path) as store:
-        await store.append(
-            [Append(event(name), (("reg_1", LANE), ("reg_2", "http://b.test"))) for name in names]
-        )
-        for seq in (kept := await seqs_of(store)):
-            store.settle_nowait(dead(seq))
-        await store.flush()
+        await store.append([Append(event(name), (("reg_1", LANE), ("reg_2", "reg_2:0"))) for name in names])
+        await settle(store, *map(dead, kept := await seqs_of(store)))
     pruning = child(PRUNE, path, AT + 1)
     assert pruning.stdout is not None
-    removed = sum(int(pruning.stdout.readline()) for _ in range(after))
+    # Each step reports before its commit, so the last one may be undone.
+    removed = sum([int(pruning.stdout.readline()) for _ in range(after)][:-1])
     pruning.send_signal(signal.SIGKILL)
     pruning.communicate(timeout=60)
     left = [row[0] for row in peek(path, "SELECT seq FROM deliveries WHERE state = 'dead' ORDER BY seq")]
@@ -140,30 +148,26 @@ async def test_a_kill_during_pruning_leaves_whole_deliveries(path: Path, after: 
     for table, column in (("attempts", "delivery"), ("bodies", "seq")):
         assert [row[0] for row in peek(path, f"SELECT {column} FROM {table} ORDER BY 1")] == left
     async with opened(path) as store:
-        while await store.prune(AT + 1, 100):
-            pass
-        assert await ids_of(store, "http://b.test") == names  # their events stay, as they are pending
-        for seq in await seqs_of(store, "http://b.test"):
-            store.settle_nowait(dead(seq))
-        await store.flush()
-        while await store.prune(AT + 1, 100):
-            pass
+        await store.enforce_retention(before=AT + 1, limit=2**40)
+        assert await ids_of(store, "reg_2:0") == names  # their events stay, as they are pending
+        await settle(store, *map(dead, await seqs_of(store, "reg_2:0")))
+        await store.enforce_retention(before=AT + 1, limit=2**40)
     assert peek(path, "SELECT count(*) FROM events") == [(0,)]
 
 
-def test_a_kill_during_a_migration_leaves_the_file_as_it_was(path: Path) -> None:
-    process = child(MIGRATE, path)
+def test_a_kill_while_the_file_is_created_leaves_it_empty(path: Path) -> None:
+    process = child(CREATE, path)
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
     assert peek(path, "PRAGMA user_version") == [(0,)]
     assert peek(path, "SELECT count(*) FROM sqlite_schema") == [(0,)]
 
 
-async def test_the_next_start_finishes_a_migration_that_was_killed(path: Path) -> None:
-    child(MIGRATE, path).communicate(timeout=60)
+async def test_the_next_start_creates_it_again(path: Path) -> None:
+    child(CREATE, path).communicate(timeout=60)
     async with opened(path) as store:
         assert await store.append(to("e1")) == [True]
-    assert peek(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+    assert peek(path, "PRAGMA user_version") == [(VERSION,)]
 
 
 @pytest.mark.skipif(
@@ -177,3 +181,50 @@ async def test_a_disk_that_runs_full_and_has_space_again(path: Path) -> None:
     assert f"{path} cannot be used now" in refusal
     async with opened(path) as store:
         assert await ids_of(store) == [f"e{number}" for number in range(int(kept))]
+
+
+REPLAY = """
+import sys
+from pathlib import Path
+import trio
+from hookgw.models.clock import Clock
+from hookgw.models.lanes import LaneRule
+from hookgw.models.registrations import Ordering
+from hookgw.store import ReplayQuery, open_store
+from hookgw.store.sqlite import pending_changes
+
+pending_changes.REPLAY_STEP = 10
+
+async def main():
+    async with open_store(Path(sys.argv[1]), clock=Clock()) as store:
+        rules = {"reg_1": LaneRule("reg_1", 0, Ordering.URL, 1)}
+        cursor = None
+        while True:
+            step = await store.replay_step(ReplayQuery(instance="shop"), rules, cursor)
+            cursor = step.cursor
+            sys.stdout.write(f"{step.count}\\n")
+            sys.stdout.flush()
+
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("after", [1, 7])
+async def test_a_kill_during_a_replay_leaves_each_delivery_in_one_state(path: Path, after: int) -> None:
+    names = [f"e{number}" for number in range(400)]
+    async with opened(path) as store:
+        await store.append(to(*names))
+        await settle(store, *map(dead, await seqs_of(store)))
+    replaying = child(REPLAY, path)
+    assert replaying.stdout is not None
+    done = sum(int(replaying.stdout.readline()) for _ in range(after))
+    replaying.send_signal(signal.SIGKILL)
+    replaying.communicate(timeout=60)
+    async with opened(path) as store:
+        again = await ids_of(store)
+        assert len(again) >= done == 10 * after
+        assert again == names[: len(again)]
+        assert store.statistics().pending == len(again)
+        assert sum(await replay(store, reg_1=RULE)) == len(names) - len(again)
+        await store.append(to("new"))
+        assert await ids_of(store) == [*names, "new"]

@@ -12,26 +12,17 @@ import pytest
 import trio
 
 from hookgw.models.errors import StartError, StorageUnavailable
-from hookgw.store import Append, DeliveryQuery, Store, Transaction
+from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.sqlite import database
 from hookgw.store.sqlite.database import is_disk_error, open_database
-from tests.store.sqlite.support import (
-    Watch,
-    child,
-    delivered,
-    event,
-    ids_of,
-    limit_pages,
-    opened,
-    peek,
-    seqs_of,
-    to,
-)
+from hookgw.store.sqlite.transaction import Transaction
+from tests.store.sqlite.support import child, commits_of, limit_pages, opened, peek
+from tests.store.support import Watch, delivered, event, ids_of, seqs_of, to
 
 HOLD = """
 import sys
 from pathlib import Path
-from hookgw.store.sqlite.lock import hold_lock
+from hookgw.store.sqlite.database import hold_lock
 with hold_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
@@ -122,7 +113,7 @@ async def test_a_file_that_was_cut_off_is_refused(path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(StartError, match=r"hookgw\.db cannot be used: .*It is damaged or no data file"):
+    with pytest.raises(StartError, match=r"hookgw\.db cannot be used: .*It is damaged or not a data file"):
         open_database(path).__enter__()
     assert path.read_bytes() == content
 
@@ -177,7 +168,7 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         first, _ = await seqs_of(store)
         limit_pages(store, 1)
         payload = '"' + "x" * 50_000 + '"'
-        large = [Append(event(f"big{n}", data=payload), (("reg_1", "http://new.test"),)) for n in range(3)]
+        large = [Append(event(f"big{n}", data=payload), (("reg_2", "reg_2:0"),)) for n in range(3)]
         with pytest.raises(StorageUnavailable, match=rf"{path} cannot be used now: .*full \(SQLITE_FULL\)"):
             await store.append(large)
         assert store.statistics().failing is not None
@@ -191,23 +182,20 @@ async def test_a_full_disk_refuses_and_recovers(path: Path, mock_clock: trio.tes
         await store.flush()
         assert await ids_of(store) == ["e2"]
         assert await store.append(large) == [True] * 3
-        assert await ids_of(store, "http://new.test") == ["big0", "big1", "big2"]
+        assert await ids_of(store, "reg_2:0") == ["big0", "big1", "big2"]
         assert [text.split(":")[0] for text in watch.heard] == ["failed", "recovered"]
         assert store.statistics().failing is None
 
 
 async def test_a_function_that_fills_the_disk_is_refused_like_any_write(path: Path) -> None:
-    def fill(transaction: Transaction) -> None:
-        transaction.values["large"] = "x" * 100_000
-
     async with opened(path) as store:
         limit_pages(store, 1)
         with pytest.raises(StorageUnavailable, match="SQLITE_FULL"):
-            await store.write(fill)
+            await store.put_value("large", "x" * 100_000)
         assert store.statistics().failing is not None
         limit_pages(store, 2**30)
         await store.flush()
-        await store.write(fill)
+        await store.put_value("large", "x" * 100_000)
 
 
 async def test_a_page_that_is_damaged_is_told_when_it_is_read(path: Path) -> None:
@@ -247,10 +235,11 @@ def test_which_errors_are_not(error: Exception) -> None:
 
 
 async def test_a_bug_in_a_query_is_no_disk_error(store: Store) -> None:
+    def query(transaction: Transaction) -> None:
+        transaction.connection.execute("SELECT * FROM nowhere")
+
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        await store.read(lambda s: s.values._table._connection.execute("SELECT * FROM nowhere"))
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        await store.write(lambda t: t._connection.execute("SELECT * FROM nowhere"))
+        await commits_of(store).call(query)
     await store.check()
 
 

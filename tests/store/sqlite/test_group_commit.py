@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import pytest
 import trio
 import trio.testing
 
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
-from hookgw.store import Append, Store
+from hookgw.store import Store
+from hookgw.store.sqlite.append import NewEvent
 from hookgw.store.sqlite.group_commit import CLOSE_GRACE, COMMIT_GROUPS, FIRST_RETRY, LAST_RETRY, GroupCommit
 from hookgw.store.sqlite.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group
-from hookgw.store.sqlite.outbox import NewEvent
-from hookgw.store.sqlite.relane import START
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.transaction import Changes, Transaction
 from hookgw.store.sqlite.writer import Committed
-from tests.store.sqlite.support import (
-    LANE,
-    Watch,
-    delivered,
-    event,
-    hold_commits,
-    ids_of,
-    opened,
-    seqs_of,
-    to,
-)
+from tests.store.sqlite.support import commits_of, hold_commits, opened, peek
+from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, seqs_of, to
 
 
 class Gate:
@@ -55,21 +44,21 @@ class Gate:
             raise self.refusal
         for job in (job for group in groups for job in group.appends):
             job.added = {new.seq for new in job.news}
-        return Committed(0.001, sum(group.rows for group in groups), 0)
+        return Committed(0.001, Changes(rows=sum(group.rows for group in groups)))
 
 
 @asynccontextmanager
 async def committing(
     gate: Gate, watch: Watch | None = None, settle_limit: int = 10
 ) -> AsyncIterator[GroupCommit]:
-    committer = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit)
+    commits = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(committer.run)
+        nursery.start_soon(commits.run)
         try:
-            yield committer
+            yield commits
         finally:
             gate.free.set()
-            await committer.close()
+            await commits.close()
 
 
 def append_job(seq: int, rows: int = 1) -> AppendJob:
@@ -88,22 +77,22 @@ def append_job(seq: int, rows: int = 1) -> AppendJob:
     return AppendJob([NewEvent(seq, event("e"), 0.0, deliveries)])
 
 
-async def hold(gate: Gate, committer: GroupCommit) -> None:
+async def hold(gate: Gate, commits: GroupCommit) -> None:
     """Have a commit under way that does not end before ``gate.free`` is set."""
     gate.free.clear()
     gate.began = trio.Event()
-    committer.append_nowait(append_job(1))
+    commits.append_nowait(append_job(1))
     await gate.began.wait()
 
 
 async def test_what_is_asked_for_during_a_commit_shares_the_next() -> None:
     gate = Gate()
-    async with committing(gate) as committer:
-        await hold(gate, committer)
+    async with committing(gate) as commits:
+        await hold(gate, commits)
         jobs = [append_job(seq) for seq in range(2, 50)]
         for job in jobs:
-            committer.append_nowait(job)
-        committer.settle_nowait(delivered(1))
+            commits.append_nowait(job)
+        commits.settle_nowait(delivered(1))
         gate.free.set()
         for job in jobs:
             await job.wait()
@@ -114,119 +103,96 @@ async def test_what_is_asked_for_during_a_commit_shares_the_next() -> None:
 
 async def test_a_commit_is_bounded_and_nothing_is_left_behind() -> None:
     gate = Gate()
-    async with committing(gate) as committer:
-        await hold(gate, committer)
+    async with committing(gate) as commits:
+        await hold(gate, commits)
         for number in range(COMMIT_GROUPS + 1):
-            committer.append_nowait(append_job(10_000 * (number + 1), rows=GROUP_ROWS))
+            commits.append_nowait(append_job(10_000 * (number + 1), rows=GROUP_ROWS))
         gate.free.set()
-        await committer.flush()
+        await commits.flush()
         assert [len(batch) for batch in gate.batches] == [1, COMMIT_GROUPS, 1]
-        assert committer.statistics().waiting == 0
+        assert commits.statistics().waiting == 0
 
 
 async def test_a_group_is_full_at_its_limit() -> None:
     gate = Gate()
-    async with committing(gate) as committer:
-        await hold(gate, committer)
-        committer.append_nowait(append_job(2, rows=GROUP_ROWS - 2))
-        committer.settle_nowait(delivered(1))
-        committer.settle_nowait(delivered(2))
+    async with committing(gate) as commits:
+        await hold(gate, commits)
+        commits.append_nowait(append_job(2, rows=GROUP_ROWS - 2))
+        commits.settle_nowait(delivered(1))
+        commits.settle_nowait(delivered(2))
         gate.free.set()
-        await committer.flush()
+        await commits.flush()
         assert [group.rows for group in gate.batches[1]] == [GROUP_ROWS, 1]
 
 
 async def test_functions_run_after_what_was_asked_before_and_before_what_comes_after() -> None:
     gate = Gate()
-    async with committing(gate) as committer:
-        await hold(gate, committer)
+    async with committing(gate) as commits:
+        await hold(gate, commits)
         function = FunctionJob(lambda _: None)
-        committer.settle_nowait(delivered(1))
-        committer.call_nowait(function)
-        committer.settle_nowait(delivered(2))
+        commits.settle_nowait(delivered(1))
+        commits.call_nowait(function)
+        commits.settle_nowait(delivered(2))
         gate.free.set()
-        await committer.flush()
+        await commits.flush()
         first, second = gate.batches[1]
         assert (first.settlements, first.functions) == ([delivered(1)], [function])
         assert second.settlements == [delivered(2)]
 
 
-async def test_appended_deliveries_are_handed_on_before_any_waiter_runs() -> None:
-    gate = Gate()
-    heard: list[object] = []
-    async with committing(gate) as committer:
-        committer.on_appended = lambda deliveries: heard.append([d.seq for d in deliveries])
-        await hold(gate, committer)
-
-        async def ask(seq: int) -> None:
-            job = append_job(seq)
-            committer.append_nowait(job)
-            await job.wait()
-            heard.append(seq)
-
-        async with trio.open_nursery() as nursery:
-            for seq in (2, 3):
-                nursery.start_soon(ask, seq)
-            await trio.testing.wait_all_tasks_blocked()
-            gate.free.set()
-        assert heard[0] == [1]
-        assert heard[1] in ([2, 3], [3, 2])
-        assert sorted(heard[2:], key=str) == [2, 3]
-
-
 async def test_statistics_tell_what_waits_and_what_was_done() -> None:
     gate = Gate()
-    async with committing(gate) as committer:
-        await hold(gate, committer)
-        committer.settle_nowait(delivered(1))
-        committer.call_nowait(FunctionJob(lambda _: None))
-        assert committer.statistics().waiting == 4  # an event, its delivery, a settlement, a function
+    async with committing(gate) as commits:
+        await hold(gate, commits)
+        commits.settle_nowait(delivered(1))
+        commits.call_nowait(FunctionJob(lambda _: None))
+        assert commits.statistics().waiting == 4  # an event, its delivery, a settlement, a function
         gate.free.set()
-        await committer.flush()
-        done = committer.statistics()
+        await commits.flush()
+        done = commits.statistics()
         assert (done.commits, done.rows, done.waiting, done.last_commit_rows) == (2, 3, 0, 1)
         assert done.failing is None
 
 
 async def test_settlements_beyond_the_limit_hold_lanes_back() -> None:
     gate = Gate()
-    async with committing(gate, settle_limit=3) as committer:
-        await hold(gate, committer)
+    async with committing(gate, settle_limit=3) as commits:
+        await hold(gate, commits)
         for seq in range(3):
-            committer.settle_nowait(delivered(seq))
+            commits.settle_nowait(delivered(seq))
         with trio.testing.assert_no_checkpoints():
-            await committer.settle_capacity()
-        committer.settle_nowait(delivered(3))
+            await commits.wait_settle_capacity()
+        commits.settle_nowait(delivered(3))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(committer.settle_capacity)
+            nursery.start_soon(commits.wait_settle_capacity)
             await trio.testing.wait_all_tasks_blocked()
             assert nursery.child_tasks
             gate.free.set()
-        await committer.settle_capacity()
+        await commits.wait_settle_capacity()
 
 
 async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
     mock_clock: trio.testing.MockClock,
 ) -> None:
     gate, watch = Gate(), Watch()
-    async with committing(gate, watch) as committer:
-        await hold(gate, committer)
+    async with committing(gate, watch) as commits:
+        await hold(gate, commits)
         gate.refusal = StorageUnavailable("The data file x is full.")
         append, function = append_job(2), FunctionJob(lambda _: None)
-        committer.append_nowait(append)
-        committer.settle_nowait(delivered(1))
-        committer.call_nowait(function)
+        commits.append_nowait(append)
+        commits.settle_nowait(delivered(1))
+        commits.call_nowait(function)
         gate.free.set()
         for job in (append, function):
             with pytest.raises(StorageUnavailable, match="x is full"):
                 await job.wait()
         with pytest.raises(StorageUnavailable, match="x is full"):
-            committer.append_nowait(append_job(3))
-        assert committer.statistics().failing is gate.refusal
-        committer.settle_nowait(delivered(5))
+            commits.append_nowait(append_job(3))
+        assert commits.statistics().failing is gate.refusal
+        commits.settle_nowait(delivered(5))
         gate.refusal = None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(committer.flush)
+            nursery.start_soon(commits.flush)
             await trio.testing.wait_all_tasks_blocked()
             assert len(gate.batches) == 1
             mock_clock.jump(FIRST_RETRY)
@@ -234,39 +200,39 @@ async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
         assert gate.probes == [False, True]
         assert watch.heard == ["failed: The data file x is full.", "recovered"]
         again = append_job(6)
-        committer.append_nowait(again)
+        commits.append_nowait(again)
         await again.wait()
 
 
 async def test_the_wait_for_the_disk_grows_to_its_limit(mock_clock: trio.testing.MockClock) -> None:
     gate = Gate()
     gate.refusal = StorageUnavailable("The disk is gone.")
-    async with committing(gate) as committer:
-        committer.settle_nowait(delivered(1))
+    async with committing(gate) as commits:
+        commits.settle_nowait(delivered(1))
         for tries, wait in enumerate([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0], 1):
-            await sleeping(gate, committer, tries)
+            await sleeping(gate, commits, tries)
             mock_clock.jump(wait * 0.99)
             await trio.testing.wait_all_tasks_blocked()
             assert len(gate.batches) == tries
             mock_clock.jump(wait * 0.02)
         assert wait == LAST_RETRY
-        await sleeping(gate, committer, tries + 1)
+        await sleeping(gate, commits, tries + 1)
         gate.refusal = None
         mock_clock.jump(LAST_RETRY)
-        await committer.flush()
+        await commits.flush()
 
         gate.refusal = StorageUnavailable("The disk is gone again.")
-        committer.settle_nowait(delivered(2))
+        commits.settle_nowait(delivered(2))
         tried = len(gate.batches) + 1
-        await sleeping(gate, committer, tried)
+        await sleeping(gate, commits, tried)
         gate.refusal = None
         mock_clock.jump(FIRST_RETRY)
-        await committer.flush()
+        await commits.flush()
 
 
-async def sleeping(gate: Gate, committer: GroupCommit, tries: int) -> None:
-    """Wait until the disk has refused so often, and the committer waits to try again."""
-    while len(gate.batches) < tries or committer.failing is None or committer._taken:
+async def sleeping(gate: Gate, commits: GroupCommit, tries: int) -> None:
+    """Wait until the disk has refused so often, and the commits waits to try again."""
+    while len(gate.batches) < tries or commits.failing is None or commits._taken:
         await trio.lowlevel.checkpoint()
     await trio.testing.wait_all_tasks_blocked()
 
@@ -274,9 +240,9 @@ async def sleeping(gate: Gate, committer: GroupCommit, tries: int) -> None:
 async def test_closing_writes_what_is_queued_even_when_cancelled() -> None:
     gate = Gate()
     with trio.CancelScope() as scope:
-        async with committing(gate) as committer:
-            await hold(gate, committer)
-            committer.settle_nowait(delivered(7))
+        async with committing(gate) as commits:
+            await hold(gate, commits)
+            commits.settle_nowait(delivered(7))
             scope.cancel()
             await trio.lowlevel.checkpoint()
     assert [s.seq for batch in gate.batches for group in batch for s in group.settlements] == [7]
@@ -286,65 +252,47 @@ async def test_closing_gives_a_refusing_disk_a_bounded_time(mock_clock: trio.tes
     gate = Gate()
     gate.refusal = StorageUnavailable("The disk is gone.")
     async with trio.open_nursery() as nursery:
-        committer = GroupCommit(gate, Watch())
-        nursery.start_soon(committer.run)
-        committer.settle_nowait(delivered(1))
-        await sleeping(gate, committer, 1)
-        nursery.start_soon(committer.close)
+        commits = GroupCommit(gate, Watch())
+        nursery.start_soon(commits.run)
+        commits.settle_nowait(delivered(1))
+        await sleeping(gate, commits, 1)
+        nursery.start_soon(commits.close)
         await trio.testing.wait_all_tasks_blocked()
         mock_clock.jump(CLOSE_GRACE)
 
 
-async def test_a_closed_committer_takes_no_more() -> None:
+async def test_a_closed_group_commit_takes_no_more() -> None:
     gate = Gate()
-    async with committing(gate) as committer:
+    async with committing(gate) as commits:
         pass
     with pytest.raises(StorageUnavailable, match="stopping"):
-        committer.append_nowait(append_job(1))
+        commits.append_nowait(append_job(1))
     with pytest.raises(StorageUnavailable, match="stopping"):
-        await committer.flush()
-    committer.settle_nowait(delivered(1))
-    assert committer.statistics().waiting == 0
+        await commits.flush()
+    commits.settle_nowait(delivered(1))
+    assert commits.statistics().waiting == 0
 
 
-async def test_a_bug_in_the_listener_ends_it_and_leaves_nobody_waiting() -> None:
-    gate = Gate()
-    committer = GroupCommit(gate, Watch())
-
-    def broken(_: list[Delivery]) -> None:
+async def test_a_bug_in_the_listener_ends_it_and_leaves_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_: object) -> None:
         raise RuntimeError("a bug")
 
-    committer.on_appended = broken
+    listener = Listener()
+    monkeypatch.setattr(listener, "appended", broken)
+    commits = GroupCommit(Gate(), Watch())
+    commits.subscribe(listener)
     job = append_job(1)
-    committer.append_nowait(job)
+    commits.append_nowait(job)
     with pytest.raises(RuntimeError, match="a bug"):
-        await committer.run()
+        await commits.run()
     with pytest.raises(StorageUnavailable, match="stopping"):
         await job.wait()
-    await committer.close()
+    await commits.close()
 
 
 # With the real writer
-
-
-async def test_order_with_many_concurrent_producers(store: Store) -> None:
-    handed: list[Delivery] = []
-    store.on_appended = handed.extend
-    asked: list[str] = []
-
-    async def produce(producer: int) -> None:
-        for number in range(20):
-            names = [f"p{producer}_{number}_{index}" for index in range(3)]
-            asked.extend(names)
-            assert await store.append(to(*names)) == [True] * 3
-            assert {delivery.event.id for delivery in handed} >= set(names)
-
-    async with trio.open_nursery() as nursery:
-        for producer in range(30):
-            nursery.start_soon(produce, producer)
-    assert [delivery.event.id for delivery in handed] == asked
-    assert [delivery.seq for delivery in handed] == sorted(delivery.seq for delivery in handed)
-    assert [d.event.id for d in (await store.page(LANE, 0, 10_000)).deliveries] == asked
 
 
 async def test_producers_share_commits(path: Path) -> None:
@@ -360,93 +308,44 @@ async def test_producers_share_commits(path: Path) -> None:
         assert watch.commits < 10
 
 
-async def test_a_cancelled_waiter_loses_nothing(store: Store) -> None:
-    handed: list[Delivery] = []
-    store.on_appended = handed.extend
-    with trio.CancelScope() as scope:
-        scope.cancel()
-        await store.append(to("e1"))
-    assert scope.cancelled_caught
-    await store.flush()
-    assert [delivery.event.id for delivery in handed] == ["e1"]
-    assert await ids_of(store) == ["e1"]
+async def test_a_function_that_fails_fails_alone(path: Path, store: Store) -> None:
+    listener = Listener()
+    store.subscribe(listener)
 
-
-async def test_a_function_that_fails_fails_alone(store: Store) -> None:
     def bad(transaction: Transaction) -> None:
-        transaction.values["half"] = 1
-        transaction.relane("reg_1", [LANE], "http://never.test", START, 10)
-        count, _ = transaction.park("reg_1", ["http://never.test"], "no", 0.0, START, 10)
-        assert count in (1, 2)
+        transaction.connection.execute("UPDATE deliveries SET state = 'dead'")
+        transaction.count_finished({"reg_1": (1, 2)})
+        transaction.names.ids(["never"])
         raise LookupError("no such thing")
 
     def good(transaction: Transaction) -> str:
-        transaction.values["whole"] = [1, "zwei"]
+        transaction.connection.execute("INSERT INTO probe VALUES (1, 7)")
         return "done"
 
     async def expect_failure() -> None:
         with pytest.raises(LookupError, match="no such thing"):
-            await store.write(bad)
+            await commits_of(store).call(bad)
 
     async def expect_success() -> None:
-        assert await store.write(good) == "done"
+        assert await commits_of(store).call(good) == "done"
 
     await store.append(to("e0"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(expect_failure)
         nursery.start_soon(expect_success)
         nursery.start_soon(store.append, to("e1"))
-    assert await store.read(lambda shelves: shelves.values.load()) == {"whole": [1, "zwei"]}
+    assert peek(path, "SELECT writes FROM probe") == [(7,)]
     assert await ids_of(store) == ["e0", "e1"]
     assert store.statistics().pending == 2
-    await store.relane("reg_1", [LANE], "http://never.test")
-    assert await ids_of(store, "http://never.test") == ["e0", "e1"]
-
-
-def unstorable() -> Sequence[Append]:
-    bad = msgspec.structs.replace(event("bad"), sender="\udc80")
-    return [*to("before"), Append(bad, (("reg_1", LANE),))]
-
-
-async def test_a_value_that_cannot_be_stored_fails_its_call_alone(store: Store) -> None:
-    runs = []
-
-    async def expect_failure() -> None:
-        with pytest.raises(UnicodeEncodeError):
-            await store.append(unstorable())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(store.append, to("e1"))
-        nursery.start_soon(expect_failure)
-        nursery.start_soon(store.append, to("e2"))
-        nursery.start_soon(store.write, lambda _: runs.append("run"))
-    assert sorted(await ids_of(store)) == ["e1", "e2"]
-    assert await store.append(to("before", lane="http://new.test")) == [True]
-    assert await ids_of(store, "http://new.test") == ["before"]
-    assert store.statistics().pending == 3
+    assert [name for name, _ in listener.calls] == ["appended", "appended"]
+    await store.append(to("e2", registration="never"))
+    assert await ids_of(store, "never:0") == ["e2"]
 
 
 async def test_check_writes(path: Path, store: Store) -> None:
     await store.check()
     await store.check()
-    assert await store.read(
-        lambda s: s.values._table._connection.execute("SELECT writes FROM probe").fetchone()
-    ) == (2,)
-
-
-async def test_what_the_body_raises_comes_out_and_all_is_kept(path: Path) -> None:
-    async def fail() -> None:
-        async with opened(path) as store:
-            await store.append(to("e1"))
-            store.settle_nowait(delivered((await seqs_of(store))[0]))
-            raise LookupError("of the body")
-
-    with pytest.raises(ExceptionGroup) as caught:
-        await fail()
-    assert caught.group_contains(LookupError)
-    async with opened(path) as store:
-        assert await ids_of(store) == []
-        assert await store.append(to("e1")) == [False]
+    assert peek(path, "SELECT writes FROM probe") == [(2,)]
 
 
 # A disk that is slow

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hookgw.store.sqlite import name_ids as names_module
-from hookgw.store.sqlite.migrations import migrate
 from hookgw.store.sqlite.name_ids import NameIds
+from hookgw.store.sqlite.schema import migrate
 
 
 @pytest.fixture
@@ -23,36 +23,36 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 def test_each_name_has_one_number(connection: sqlite3.Connection) -> None:
     names = NameIds(connection)
-    first = dict(names.numbers(["a", "é", "a", ""]))
+    first = dict(names.ids(["a", "é", "a", ""]))
     assert sorted(first) == ["", "a", "é"]
     assert len(set(first.values())) == 3
-    assert names.numbers(["é", "b"])["é"] == first["é"]
-    assert NameIds(connection).numbers(["b", "a"])["a"] == first["a"]
+    assert names.ids(["é", "b"])["é"] == first["é"]
+    assert NameIds(connection).ids(["b", "a"])["a"] == first["a"]
     assert connection.execute("SELECT count(*) FROM names").fetchone() == (4,)
 
 
 def test_known_names_ask_nothing_of_the_disk(connection: sqlite3.Connection) -> None:
     names = NameIds(connection)
-    names.numbers(["a", "b"])
+    names.ids(["a", "b"])
     asked: list[str] = []
     connection.set_trace_callback(asked.append)
-    names.numbers(["b", "a"])
+    names.ids(["b", "a"])
     assert asked == []
 
 
 def test_what_was_undone_is_forgotten(connection: sqlite3.Connection) -> None:
     names = NameIds(connection)
     connection.execute("BEGIN")
-    names.numbers(["a"])
+    names.ids(["a"])
     connection.execute("ROLLBACK")
     names.forget()
-    assert names.numbers(["b", "a"]) == dict(connection.execute("SELECT name, number FROM names"))
+    assert names.ids(["b", "a"]) == dict(connection.execute("SELECT name, number FROM names"))
 
 
 def test_the_memory_is_bounded(connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names_module, "MAX_REMEMBERED", 3)
     names = NameIds(connection)
-    first = dict(names.numbers(["a", "b", "c"]))
+    first = dict(names.ids(["a", "b", "c"]))
     assert len(first) == 3
-    assert set(names.numbers(["a", "d"])) == {"a", "d"}
-    assert names.numbers(["a", "d"])["a"] == first["a"]
+    assert set(names.ids(["a", "d"])) == {"a", "d"}
+    assert names.ids(["a", "d"])["a"] == first["a"]

@@ -11,15 +11,20 @@ from typing import Any
 import pytest
 
 from hookgw.models.deliveries import DeliveryState
-from hookgw.store import DeliveryQuery
-from hookgw.store.sqlite import drop_oldest as dropping
-from hookgw.store.sqlite import history, outbox
-from hookgw.store.sqlite import pending_counts as tallies
-from hookgw.store.sqlite import relane as moving
-from hookgw.store.sqlite import settle as settling
-from hookgw.store.sqlite.migrations import migrate
+from hookgw.models.lanes import LaneRule
+from hookgw.models.registrations import Ordering
+from hookgw.store import DeliveryQuery, ReplayQuery
+from hookgw.store.sqlite import dead_letters, history, outbox
 from hookgw.store.sqlite.name_ids import NameIds
-from tests.store.sqlite.support import AT, delivered
+from hookgw.store.sqlite.repartition import repartition
+from hookgw.store.sqlite.requeue import find_finished, resend
+from hookgw.store.sqlite.schema import migrate
+from hookgw.store.sqlite.settle import make_due, settle, weight
+from hookgw.store.sqlite.transaction import Transaction
+from tests.store.support import AT, delivered
+
+RULE = LaneRule("reg", 1, Ordering.URL, 1)
+TABLES = {"events", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
 
 
 class Explaining:
@@ -39,7 +44,7 @@ class Explaining:
 def connection() -> Iterator[Explaining]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection, Path(":memory:"))
-        connection.execute("INSERT INTO names VALUES (1, 'shop'), (2, 'lane'), (3, 'reg'), (4, 'K')")
+        connection.execute("INSERT INTO names VALUES (1, 'shop'), (2, 'reg:0'), (3, 'reg'), (4, 'K')")
         connection.execute("INSERT INTO events VALUES (1, 1, 'e', 4, 0, 0, '{}', NULL, NULL, 1)")
         connection.execute(
             "INSERT INTO deliveries VALUES (1, 1, 1, 4, 3, 2, 'pending', 0, 2, 1, 0, 0, 0, 0, NULL, NULL)"
@@ -47,64 +52,81 @@ def connection() -> Iterator[Explaining]:
         yield Explaining(connection)
 
 
+def transaction(connection: Any) -> Transaction:
+    return Transaction(connection, NameIds(connection))
+
+
 STATEMENTS: dict[str, Callable[[Any], object]] = {
-    "page": lambda c: outbox.page(c, "lane", 0, 10),
-    "backlog": outbox.backlog,
+    "a page of a lane": lambda c: outbox.read_lane(c, "reg:0", 0, 10),
+    "all lanes": outbox.pending_lanes,
+    "counts of the lanes of a registration": lambda c: outbox.pending_lanes(c, "reg"),
+    "lanes of a registration": lambda c: outbox.lanes_of(c, "reg"),
     "count": outbox.count_pending,
-    "count of a lane": lambda c: outbox.count_pending(c, "lane"),
-    "settle": lambda c: settling.settle(c, [delivered(1)]),
+    "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
+    "settle": lambda c: settle(c, [delivered(1)]),
+    "settle without history": lambda c: settle(c, [delivered(1)], keep_history=False),
     "list": lambda c: history.list_deliveries(c, DeliveryQuery(instance="shop")),
     "list with all filters": lambda c: history.list_deliveries(
-        c, DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT, cursor=9)
+        c, DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT), 9
     ),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
-    "prune": lambda c: (settling.settle(c, [delivered(1)]), history.prune(c, AT + 1, 10)),
-    "park": lambda c: moving.park(c, "reg", ["lane"], "off", AT, moving.START, 10),
-    "relane": lambda c: moving.relane(c, NameIds(c), "reg", ["lane"], "other", moving.START, 10),
-    "relane by a function": lambda c: moving.relane(
-        c, NameIds(c), "reg", ["lane"], lambda _: "other", moving.START, 10
+    "prune": lambda c: (settle(c, [delivered(1)]), history._prune(transaction(c), AT + 1)),
+    "park": lambda c: dead_letters.park(c, "reg", "off", AT, limit=10, spared=[2]),
+    "drop the oldest": lambda c: dead_letters.drop_oldest(
+        c, "reg", "full", AT, count=1, size=0, spared=[], limit=10
     ),
-    "drop the oldest": lambda c: dropping.drop_oldest(
-        c, "reg", ["lane"], "full", AT, count=1, size=0, spared=[], limit=10
+    "re-partition": lambda c: repartition(c, NameIds(c), RULE, 10),
+    "re-partition by instance": lambda c: repartition(
+        c, NameIds(c), LaneRule("reg", 1, Ordering.INSTANCE, 4), 10
     ),
-    "weigh": lambda c: tallies.weight(c, [1]),
+    "re-partition by chat": lambda c: repartition(c, NameIds(c), LaneRule("reg", 1, Ordering.CHAT, 4), 10),
+    "make due": lambda c: make_due(c, "reg"),
+    "resend": lambda c: resend(transaction(c), "shop", 1, RULE, 5, AT),
+    "replay": lambda c: find_finished(
+        c, ReplayQuery(instance="shop"), {"reg": RULE}, after=0, newest=9, limit=10
+    ),
+    "count and bytes": lambda c: weight(c, [1]),
 }
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_nothing_scans_a_table(connection: Explaining, name: str) -> None:
+def test_no_table_is_scanned(connection: Explaining, name: str) -> None:
     STATEMENTS[name](connection)
-    tables = (
-        "events",
-        "deliveries",
-        "attempts",
-        "bodies",
-        "d",
-        "e",
-        "a",
-        "b",
-        "i",
-        "k",
-        "r",
-        "l",
-        "n",
-        "m",
-        "names",
-    )
-    allowed = {"SCAN deliveries USING INDEX outbox", "SCAN deliveries USING COVERING INDEX outbox"}
-    scans = [line for line in connection.plan if line.startswith(tuple(f"SCAN {table}" for table in tables))]
+    scans = [line for line in connection.plan if line.startswith("SCAN ") and line.split()[1] in TABLES]
     assert connection.plan
-    assert {line for line in scans if line.split()[1] in tables} <= allowed
+    allowed = {"SCAN deliveries USING INDEX outbox", "SCAN deliveries USING COVERING INDEX outbox"}
+    assert set(scans) <= (allowed if name in ("all lanes", "count") else set())
+
+
+@pytest.mark.parametrize(
+    "name", ["a page of a lane", "lanes of a registration", "count of a lane", "park", "drop the oldest"]
+)
+def test_the_lanes_of_a_registration_are_searched_in_the_index_of_the_outbox(
+    connection: Explaining, name: str
+) -> None:
+    STATEMENTS[name](connection)
+    searches = [line for line in connection.plan if "INDEX outbox" in line]
+    assert searches
+    assert all("SEARCH" in line and "(registration=?" in line for line in searches)
+    if name != "a page of a lane":  # it sorts the rows of one page
+        assert not [line for line in connection.plan if "TEMP B-TREE" in line]
+
+
+def test_only_waiting_deliveries_become_due(connection: Explaining) -> None:
+    make_due(connection, "reg")  # type: ignore[arg-type]
+    assert "SEARCH deliveries USING INDEX waiting (registration=?)" in connection.plan
 
 
 @pytest.mark.parametrize("state", [state for state in DeliveryState if state is not DeliveryState.DELIVERED])
-def test_what_is_not_delivered_has_an_index_of_its_own(connection: Explaining, state: DeliveryState) -> None:
+def test_lists_of_undelivered_deliveries_have_an_index_of_their_own(
+    connection: Explaining, state: DeliveryState
+) -> None:
     history.list_deliveries(connection, DeliveryQuery(instance="shop", state=state, kind="K"))  # type: ignore[arg-type]
     assert any("COVERING INDEX undelivered (instance=? AND state=?" in line for line in connection.plan)
 
 
 def test_a_list_reads_an_index_until_it_has_enough(connection: Explaining) -> None:
-    query = DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT, cursor=9)
-    history.list_deliveries(connection, query)  # type: ignore[arg-type]
+    query = DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT)
+    history.list_deliveries(connection, query, 9)  # type: ignore[arg-type]
     assert "SEARCH deliveries USING COVERING INDEX history (instance=? AND seq<?)" in connection.plan

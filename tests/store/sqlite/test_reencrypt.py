@@ -1,25 +1,22 @@
-"""The shelves under a master key: sealed at start, sealed anew, in the clear again, and what is refused."""
+"""Records under a master key: encrypted at start, with a new key, in the clear again; and refused keys."""
 
 from __future__ import annotations
 
 import signal
 import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from hookgw.config.master_keys import MasterKeys
-from hookgw.models.clock import Clock
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration, Secret
-from hookgw.store import Store, open_store
 from hookgw.store.encryption import key_id
-from hookgw.store.sqlite import reencrypt as resealing
-from tests.store.sqlite.support import child, peek, to
+from hookgw.store.sqlite import reencrypt
+from tests.store.sqlite.support import child, opened, peek
+from tests.store.support import to
 
 A, B, C = (bytes([number] * 32) for number in (1, 2, 3))
 SHOP = Instance(name="shop", id="0b0c", options={"api_token": "planted-credential"})
@@ -33,14 +30,8 @@ HOOK = Registration(
 PLANTED = b"planted"
 
 
-@asynccontextmanager
-async def opened(path: Path, keys: MasterKeys) -> AsyncIterator[Store]:
-    async with open_store(path, clock=Clock(), keys=keys) as store:
-        yield store
-
-
 async def fill(path: Path, keys: MasterKeys, *, more: int = 0) -> None:
-    async with opened(path, keys) as store:
+    async with opened(path, keys=keys) as store:
         await store.put_instance(SHOP)
         await store.put_registration(HOOK)
         await store.put_value("auth.salt", "planted-salt")
@@ -49,7 +40,7 @@ async def fill(path: Path, keys: MasterKeys, *, more: int = 0) -> None:
 
 
 async def check(path: Path, keys: MasterKeys) -> None:
-    async with opened(path, keys) as store:
+    async with opened(path, keys=keys) as store:
         assert await store.load_instances() == {"shop": SHOP}
         assert await store.load_registrations() == {"reg_1": HOOK}
         assert await store.get_value("auth.salt") == "planted-salt"
@@ -75,7 +66,7 @@ async def test_nothing_of_a_record_is_on_disk_in_the_clear(path: Path) -> None:
 
 
 async def test_while_it_is_open_nothing_is_in_the_clear_either(path: Path) -> None:
-    async with opened(path, MasterKeys(A)) as store:
+    async with opened(path, keys=MasterKeys(A)) as store:
         await store.put_registration(HOOK)
         await store.append(to("e1"))
         assert PLANTED not in contents(path)
@@ -86,13 +77,13 @@ async def test_while_it_is_open_nothing_is_in_the_clear_either(path: Path) -> No
 
 async def test_what_was_in_the_clear_is_sealed_at_the_next_start(path: Path) -> None:
     await fill(path, MasterKeys(), more=50)
-    async with opened(path, MasterKeys()) as store:
+    async with opened(path, keys=MasterKeys()) as store:
         for number in range(0, 50, 2):  # leaves free pages and cells behind
             await store.put_value(f"more.{number}", "planted" * 2000)
         await store.put_registration(HOOK)
         await store.append(to("e1", "e2"))
     assert PLANTED in contents(path)
-    async with opened(path, MasterKeys(A)):
+    async with opened(path, keys=MasterKeys(A)):
         assert PLANTED not in contents(path)
     assert PLANTED not in contents(path)
     assert ids_in(path) == only(A)
@@ -106,17 +97,17 @@ async def test_that_is_told_once(path: Path) -> None:
         await fill(path, MasterKeys())
         for key in (A, A, B):
             await check(path, MasterKeys(key, (A,)))
-    told = [line["log_level"] for line in logs if line["event"] == "what was in the clear is sealed now"]
+    told = [line["log_level"] for line in logs if line["event"] == "records were in the clear, encrypted now"]
     assert told == ["warning"]
 
 
 async def test_a_new_key_takes_the_place_of_the_old_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resealing, "PAGE", 3)
+    monkeypatch.setattr(reencrypt, "PAGE", 3)
     await fill(path, MasterKeys(A), more=10)
     with capture_logs() as logs:
         await check(path, MasterKeys(B, (A,)))
         await check(path, MasterKeys(B, (A,)))
-    sealed = {"event": "data file sealed", "log_level": "info", "file": str(path), "key": key_id(B)}
+    sealed = {"event": "data file encrypted", "log_level": "info", "file": str(path), "key": key_id(B)}
     assert logs.count(sealed) == 1
     assert ids_in(path) == only(B)
     assert key_id(A).encode() not in contents(path)
@@ -141,10 +132,10 @@ async def test_records_of_several_keys_end_up_under_one(path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        (MasterKeys(), "and none is given.*storage.master_key .*HOOKGW_MASTER_KEY"),
-        (MasterKeys(B), f"only {key_id(B)} is given by storage.master_key"),
-        (MasterKeys(None, (B,), unseal=True), f"only {key_id(B)} is given"),
-        (MasterKeys(None, (A,)), "no storage.master_key is given.*storage.master_key: clear"),
+        (MasterKeys(), "no master key is configured.*storage.master_key .*HOOKGW_MASTER_KEY"),
+        (MasterKeys(B), f"storage.old_master_keys have only {key_id(B)}"),
+        (MasterKeys(None, (B,), unseal=True), f"have only {key_id(B)}"),
+        (MasterKeys(None, (A,)), "storage.master_key is not set.*storage.master_key: clear"),
     ],
 )
 async def test_a_wrong_or_missing_key_stops_the_start(path: Path, keys: MasterKeys, said: str) -> None:
@@ -158,10 +149,10 @@ async def test_a_wrong_or_missing_key_stops_the_start(path: Path, keys: MasterKe
 
 
 async def test_a_file_without_records_knows_its_key(path: Path) -> None:
-    async with opened(path, MasterKeys(A)):
+    async with opened(path, keys=MasterKeys(A)):
         pass
     with pytest.raises(StartError, match=key_id(A)):
-        async with opened(path, MasterKeys(B)):
+        async with opened(path, keys=MasterKeys(B)):
             pass
 
 
@@ -169,7 +160,7 @@ async def test_sealed_records_can_be_in_the_clear_again(path: Path) -> None:
     await fill(path, MasterKeys(A))
     with capture_logs() as logs:
         await check(path, MasterKeys(None, (A,), unseal=True))
-    assert {"event": "data file unsealed", "log_level": "info", "file": str(path)} in logs
+    assert {"event": "data file decrypted", "log_level": "info", "file": str(path)} in logs
     assert PLANTED in contents(path)
     await check(path, MasterKeys())
     await check(path, MasterKeys(None, (), unseal=True))
@@ -187,7 +178,7 @@ async def test_a_record_in_the_clear_among_sealed_ones_stops_the_start(path: Pat
     await fill(path, MasterKeys(A))
     await tamper(path, "UPDATE shelves SET value = '\"mine\"' WHERE key = CAST('auth.salt' AS BLOB)")
     for keys in (MasterKeys(A), MasterKeys(B, (A,)), MasterKeys(None, (A,), unseal=True)):
-        with pytest.raises(StartError, match="in the clear among sealed ones"):
+        with pytest.raises(StartError, match="in the clear among encrypted ones"):
             await check(path, keys)
 
 
@@ -198,16 +189,18 @@ SWAP = """UPDATE shelves SET value = (SELECT value FROM shelves WHERE shelf = 'v
 async def test_records_cannot_change_places(path: Path) -> None:
     await fill(path, MasterKeys(A))
     await tamper(path, SWAP)
-    async with opened(path, MasterKeys(A)) as store:
-        with pytest.raises(StorageUnavailable, match=r"registrations, 'reg_1' .*another's place"):
+    async with opened(path, keys=MasterKeys(A)) as store:
+        with pytest.raises(StorageUnavailable, match=r"registrations, 'reg_1' .*moved from the place"):
             await store.load_registrations()
-    with pytest.raises(StartError, match=r"registrations, 'reg_1' cannot be opened .*another's place"):
+    with pytest.raises(
+        StartError, match=r"registrations, 'reg_1' cannot be decrypted .*moved from the place"
+    ):
         await check(path, MasterKeys(B, (A,)))
     assert ids_in(path) == only(A)
 
 
 async def test_what_is_put_in_the_clear_at_run_time_is_not_read(path: Path) -> None:
-    async with opened(path, MasterKeys(A)) as store:
+    async with opened(path, keys=MasterKeys(A)) as store:
         await tamper(path, "INSERT INTO shelves VALUES ('values', CAST('x' AS BLOB), x'226d696e6522')")
         with pytest.raises(StorageUnavailable, match="in the clear"):
             await store.get_value("x")
@@ -217,20 +210,19 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from hookgw.config.master_keys import MasterKeys
-from hookgw.store.sqlite import reencrypt as resealing
+from hookgw.store.sqlite import reencrypt
 from hookgw.store.sqlite.database import open_database
 
 path, moment = Path(sys.argv[1]), int(sys.argv[2])
-converted, count = resealing._converted, 0
-def dying(*arguments):
-    global count
-    count += 1
-    if count == moment:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return converted(*arguments)
-resealing._converted = dying
+records = reencrypt._records
+def dying(connection):
+    for count, record in enumerate(records(connection), 1):
+        if count == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield record
+reencrypt._records = dying
 with open_database(path) as connections:
-    resealing.prepare_shelves(connections.writer, MasterKeys(bytes([2] * 32), (bytes([1] * 32),)), path)
+    reencrypt.reencrypt(connections.writer, MasterKeys(bytes([2] * 32), (bytes([1] * 32),)), path)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

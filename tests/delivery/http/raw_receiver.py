@@ -1,4 +1,4 @@
-"""A receiver whose every byte a test decides: a function per connection, on a real socket."""
+"""A receiver that sends the bytes that a test chooses: a function per connection, on a real socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
-from hookgw.delivery.http.response import Answer
+from hookgw.delivery.http.response import Response
 from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.request_head import RequestHead
@@ -35,7 +35,7 @@ class Peer:
         self._unread = b""
 
     async def request(self) -> bytes:
-        """The next request, head and body; empty if the other side closed."""
+        """Return the next request, head and body; empty if the other side closed."""
         while b"\r\n\r\n" not in self._unread:
             data = await self.stream.receive_some(65536)
             if not data:
@@ -52,7 +52,7 @@ class Peer:
         await self.stream.send_all(data)
 
     async def closed_by_the_other_side(self) -> None:
-        """Wait until the transport has closed, whatever still comes before that."""
+        """Read until the transport has closed."""
         try:
             while await self.stream.receive_some(65536):
                 pass
@@ -66,7 +66,7 @@ class Peer:
 
     @contextmanager
     def one_segment(self) -> Iterator[None]:
-        """What is sent in the block leaves together at its end."""
+        """Send everything in the block as one segment at its end."""
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         yield
         if self._sock.fileno() >= 0:
@@ -77,7 +77,7 @@ Behaviour = Callable[[Peer], Awaitable[None]]
 
 
 class Server:
-    """Where it listens, and how many connections came."""
+    """The address of the receiver, and what it got."""
 
     def __init__(self, port: int, scheme: str) -> None:
         self.port = port
@@ -115,7 +115,7 @@ async def serving(behaviour: Behaviour, *, context: ssl.SSLContext | None = None
 
 
 def answering(*answers: bytes) -> Behaviour:
-    """Answer the requests of a connection with these bytes, one after the other, then close it."""
+    """Response the requests of a connection with these bytes, one after the other, then close it."""
 
     async def behaviour(peer: Peer) -> None:
         for answer in answers:
@@ -143,7 +143,7 @@ async def transport(
     trust: ssl.SSLContext | Callable[[], ssl.SSLContext] = default_ssl_context,
     watched: bool = False,
 ) -> AsyncIterator[LaneTransport]:
-    """A transport that may reach this machine; ``watched`` has its deadlines kept by one timer."""
+    """A transport that may reach this machine; ``watched`` uses one timer for all deadlines."""
     deadlines = Deadlines() if watched else None
     lane = LaneTransport(
         dialer(connect_timeout=connect_timeout),
@@ -159,7 +159,7 @@ async def transport(
         nursery.cancel_scope.cancel()
 
 
-async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Answer:
+async def post(lane: LaneTransport, server: Server, body: bytes = BODY, *, seconds: float = 10) -> Response:
     """One exchange with the server."""
     target = server.target()
     head = RequestHead(target, {"content-type": "application/json"}).render(len(body))

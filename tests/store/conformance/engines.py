@@ -1,0 +1,96 @@
+"""The engines that the suite runs against, and what it needs of each to provoke faults."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from hookgw.config.master_keys import MasterKeys
+from hookgw.models.clock import Clock
+from hookgw.store import Store, StoreObserver, open_store
+from hookgw.store.sqlite import history, pending_changes, repartition
+from hookgw.store.sqlite.group_commit import GroupCommit
+from hookgw.store.sqlite.outbox import PAGE_BYTES
+
+
+class Engine(Protocol):
+    """One storage that can be opened again and again."""
+
+    place: str
+    page_bytes: int
+
+    def open(
+        self, observer: StoreObserver | None = None, *, keep_history: bool = True, keys: MasterKeys = ...
+    ) -> AbstractAsyncContextManager[Store]:
+        """Open the store."""
+
+    def refuse(self, store: Store) -> AbstractContextManager[None]:
+        """Make the storage refuse writes for the length of a block."""
+
+    def hold(self, store: Store) -> AbstractAsyncContextManager[None]:
+        """Let no write finish for the length of a block."""
+
+    def set_step(self, size: int, *, payload: int | None = None) -> None:
+        """Change how many deliveries, and bytes of payload, a step handles."""
+
+
+class SqliteEngine:
+    """A data file in a folder of the test."""
+
+    page_bytes = PAGE_BYTES
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path = folder / "data" / "hookgw.db"
+        self._monkeypatch = monkeypatch
+        self.place = str(self._path)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        observer: StoreObserver | None = None,
+        *,
+        keep_history: bool = True,
+        keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
+    ) -> AsyncIterator[Store]:
+        async with open_store(
+            self._path, clock=Clock(), observer=observer, keep_history=keep_history, keys=keys
+        ) as store:
+            yield store
+
+    @contextmanager
+    def refuse(self, store: Store) -> Iterator[None]:
+        connection = _commits(store)._writer._connection  # type: ignore[attr-defined]
+        connection.execute("PRAGMA query_only = ON")
+        try:
+            yield
+        finally:
+            connection.execute("PRAGMA query_only = OFF")
+
+    @asynccontextmanager
+    async def hold(self, store: Store) -> AsyncIterator[None]:
+        async with _commits(store)._thread:
+            yield
+
+    def set_step(self, size: int, *, payload: int | None = None) -> None:
+        self._monkeypatch.setattr(pending_changes, "STEP", size)
+        self._monkeypatch.setattr(pending_changes, "REPLAY_STEP", size)
+        self._monkeypatch.setattr(history, "PRUNE_STEP", size)
+        if payload is not None:
+            self._monkeypatch.setattr(repartition, "MOST_READ", payload)
+
+
+def _commits(store: Store) -> GroupCommit:
+    commits: GroupCommit = store._commits  # type: ignore[attr-defined]
+    return commits
+
+
+ENGINES = {"sqlite": SqliteEngine}

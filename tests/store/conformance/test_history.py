@@ -1,0 +1,242 @@
+"""Finished deliveries: lists, single deliveries, retention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookgw.models.deliveries import DeliveryState, Settlement
+from hookgw.models.errors import Invalid
+from hookgw.store import Append, DeliveryQuery, Store
+from tests.store.conformance.engines import Engine
+from tests.store.support import (
+    AT,
+    LANE,
+    RULE,
+    attempt,
+    dead,
+    delivered,
+    dropped,
+    event,
+    failed,
+    ids_of,
+    listed,
+    pending,
+    report,
+    seqs_of,
+    settle,
+    to,
+)
+
+KEEP = 2**40
+"""A limit of bytes that no test reaches."""
+
+
+@pytest.fixture
+async def seqs(store: Store) -> list[int]:
+    """Append e1 and up, one of each state: delivered, dead, dropped, pending after a failure, pending."""
+    await store.append(to("e1", "e2"))
+    await store.append(
+        [Append(event(f"e{n}", kind="CONNECTION_UPDATE"), (("reg_1", LANE),)) for n in (3, 4, 5)]
+    )
+    await store.append(to("foreign", instance="other"))
+    seqs = await seqs_of(store)
+    await settle(store, delivered(seqs[0]), dead(seqs[1]), dropped(seqs[2]), failed(seqs[3]))
+    return seqs
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, "e5 e4 e3 e2 e1"),
+        ({"state": DeliveryState.PENDING}, "e5 e4"),
+        ({"state": DeliveryState.DELIVERED}, "e1"),
+        ({"state": DeliveryState.DEAD}, "e2"),
+        ({"state": DeliveryState.DROPPED}, "e3"),
+        ({"kind": "MESSAGES_UPSERT"}, "e2 e1"),
+        ({"kind": "CONNECTION_UPDATE", "state": DeliveryState.DROPPED}, "e3"),
+        ({"kind": "NO_SUCH"}, ""),
+        ({"instance": "other"}, "foreign"),
+        ({"instance": "nobody"}, ""),
+    ],
+)
+async def test_lists(store: Store, seqs: list[int], query: dict[str, Any], expected: str, limit: int) -> None:
+    assert await listed(store, limit=limit, **query) == expected.split()
+
+
+async def test_a_page_has_a_cursor_only_if_there_are_more(store: Store, seqs: list[int]) -> None:
+    query = DeliveryQuery(instance="shop", limit=3)
+    first = await store.list_deliveries(query)
+    second = await store.list_deliveries(DeliveryQuery(instance="shop", limit=2, cursor=first.cursor))
+    assert [len(page.deliveries) for page in (first, second)] == [3, 2]
+    assert isinstance(first.cursor, str)
+    assert second.cursor is None
+
+
+async def test_a_cursor_outlasts_newer_deliveries(store: Store, seqs: list[int]) -> None:
+    first = await store.list_deliveries(DeliveryQuery(instance="shop", limit=2))
+    await store.append(to("e6"))
+    second = await store.list_deliveries(DeliveryQuery(instance="shop", limit=2, cursor=first.cursor))
+    assert [delivery.event_id for delivery in second.deliveries] == ["e3", "e2"]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1", "dlv_", "dlv_x", "é", "9" * 40])
+async def test_an_unreadable_cursor(store: Store, cursor: str) -> None:
+    with pytest.raises(Invalid, match="cursor"):
+        await store.list_deliveries(DeliveryQuery(instance="shop", cursor=cursor))
+
+
+async def test_since_and_until_bound_the_time_of_acceptance(store: Store, seqs: list[int]) -> None:
+    page = await store.list_deliveries(DeliveryQuery(instance="shop"))
+    first, last = page.deliveries[-1].accepted_at, page.deliveries[0].accepted_at
+    assert first < last
+    assert await listed(store, since=last) == ["e5", "e4", "e3"]
+    assert await listed(store, until=last) == ["e2", "e1"]
+    assert await listed(store, since=first, until=first) == []
+    assert await listed(store, since=last + 1) == []
+
+
+async def test_a_list_shows_the_last_attempt(store: Store, seqs: list[int]) -> None:
+    page = await store.list_deliveries(DeliveryQuery(instance="shop"))
+    by_id = {delivery.event_id: delivery for delivery in page.deliveries}
+    assert by_id["e1"].last_attempt == attempt()
+    assert by_id["e4"].last_attempt == failed(0).attempt
+    assert (by_id["e4"].attempts, by_id["e4"].failures, by_id["e4"].next_at) == (1, 1, AT + 5)
+    assert by_id["e5"].last_attempt is None
+    assert by_id["e5"].id == f"dlv_{seqs[4]}"
+    assert (by_id["e3"].registration, by_id["e3"].lane, by_id["e3"].time) == ("reg_1", LANE, AT)
+
+
+async def test_a_delivery_is_found_by_its_id_or_that_of_its_event(store: Store, seqs: list[int]) -> None:
+    found = await report(store, f"dlv_{seqs[3]}")
+    assert found == await report(store, "e4")
+    assert found.event == event("e4", kind="CONNECTION_UPDATE")
+    assert found.attempts == (failed(0).attempt,)
+
+
+async def test_an_event_id_finds_its_newest_delivery(store: Store) -> None:
+    await store.append([Append(event("e1"), (("reg_1", LANE), ("reg_2", "reg_2:0")))])
+    assert (await report(store, "e1")).summary.registration == "reg_2"
+
+
+@pytest.mark.parametrize("name", ["nobody", "dlv_999", "dlv_", "dlv_x", "foreign", ""])
+async def test_names_that_an_instance_does_not_have(store: Store, seqs: list[int], name: str) -> None:
+    assert await store.find_delivery("shop", name) is None
+
+
+async def test_other_instances_find_nothing(store: Store, seqs: list[int]) -> None:
+    assert await store.find_delivery("other", f"dlv_{seqs[0]}") is None
+    assert await store.find_delivery("other", "e1") is None
+
+
+async def test_an_event_may_have_the_id_of_a_delivery(store: Store) -> None:
+    await store.append(to("dlv_77"))
+    assert (await report(store, "dlv_77")).event.id == "dlv_77"
+
+
+# Retention
+
+
+@pytest.mark.parametrize("step", [1, 2, 200])
+async def test_what_finished_before_a_time_is_removed(
+    engine: Engine, store: Store, seqs: list[int], step: int
+) -> None:
+    engine.set_step(step)
+    assert await store.enforce_retention(before=AT, limit=KEEP) == 0
+    assert await store.enforce_retention(before=AT + 0.001, limit=KEEP) == 3
+    assert await listed(store) == ["e5", "e4"]
+    assert [made.number for made in (await report(store, "e4")).attempts] == [1]
+    assert (await pending(store))[0].body == b"body"
+    assert await store.find_delivery("shop", "e1") is None
+    assert await store.enforce_retention(before=AT + 0.001, limit=KEEP) == 0
+
+
+async def test_removed_events_are_no_duplicates(store: Store, seqs: list[int]) -> None:
+    assert await store.append(to("e1", "e4")) == [False, False]
+    await store.enforce_retention(before=AT + 1, limit=KEEP)
+    assert await store.append(to("e1", "e4")) == [True, False]
+
+
+async def test_an_event_stays_while_a_delivery_needs_it(store: Store) -> None:
+    await store.append([Append(event("e1"), (("reg_1", LANE), ("reg_2", "reg_2:0")))])
+    await settle(store, delivered((await seqs_of(store))[0]))
+    assert await store.enforce_retention(before=AT + 1, limit=KEEP) == 1
+    [left] = await pending(store, "reg_2:0")
+    assert left.event == event("e1")
+    await settle(store, delivered(left.seq))
+    assert await store.enforce_retention(before=AT + 1, limit=KEEP) == 1
+    assert await store.append(to("e1")) == [True]
+
+
+async def test_events_without_deliveries_are_removed_by_their_age(store: Store) -> None:
+    await store.append([Append(event(f"e{number}"), ()) for number in range(3)])
+    assert await store.enforce_retention(before=AT, limit=KEEP) == 0
+    assert await store.append(to("e1")) == [False]
+    assert await store.enforce_retention(before=9e9, limit=KEEP) == 3
+    assert await store.append(to("e1")) == [True]
+
+
+async def test_a_history_over_its_size_loses_its_oldest(engine: Engine, store: Store) -> None:
+    engine.set_step(20)
+    text = '"' + "x" * 5_000 + '"'
+    names = [f"e{number}" for number in range(400)]
+    await store.append(to(*names, data=text))
+    await store.append(to("waiting", registration="reg_2", data=text))
+    await settle(store, *(delivered(seq) for seq in await seqs_of(store)))
+    removed = await store.enforce_retention(before=AT, limit=10**6)
+    left = await listed(store, limit=100)
+    assert left[0] == "waiting"
+    assert left[1:] == names[removed:][::-1]
+    assert 60 < len(left) < 200, "a million bytes hold some of 400 deliveries with 5,000 bytes each"
+    assert await ids_of(store, "reg_2:0") == ["waiting"]
+    assert await store.enforce_retention(before=AT, limit=10**6) == 0
+
+
+async def test_what_is_pending_is_no_history(engine: Engine, store: Store) -> None:
+    await store.append(to(*(f"e{number}" for number in range(400)), data='"' + "x" * 5_000 + '"'))
+    assert await store.enforce_retention(before=AT, limit=10**6) == 0
+    assert await store.enforce_retention(before=AT, limit=0) == 0
+    assert len(await ids_of(store)) == 400
+
+
+# Without a history
+
+
+@pytest.mark.parametrize("end", [delivered(1), dead(1), dropped(1)], ids=lambda end: end.state)
+async def test_without_a_history_a_settled_delivery_is_gone(engine: Engine, end: Settlement) -> None:
+    async with engine.open(keep_history=False) as store:
+        await store.append(to("e1", "e2"))
+        assert await store.append(to("e1")) == [False]
+        first, second = await seqs_of(store)
+        await settle(store, failed(first, body=b"fixed"))
+        [head, _] = await pending(store)
+        assert (head.attempts, head.failures, head.body) == (1, 1, b"fixed")
+        assert (await report(store, "e1")).attempts == ()
+        await settle(store, Settlement(seq=first, state=end.state, at=AT, attempt=end.attempt))
+        assert await store.find_delivery("shop", "e1") is None
+        assert await seqs_of(store) == [second]
+        assert store.statistics().pending == 1
+        assert await store.append(to("e1", "e2")) == [True, False]
+
+
+async def test_without_a_history_an_event_goes_with_its_last_delivery(engine: Engine) -> None:
+    async with engine.open(keep_history=False) as store:
+        await store.append([Append(event("e1"), (("reg_1", LANE), ("reg_2", "reg_2:0")))])
+        await settle(store, failed((await seqs_of(store))[0]), delivered((await seqs_of(store))[0], number=2))
+        assert await store.append(to("e1")) == [False]
+        [left] = await pending(store, "reg_2:0")
+        assert left.event == event("e1")
+        await settle(store, delivered(left.seq))
+        assert await store.append(to("e1")) == [True]
+
+
+async def test_without_a_history_parked_deliveries_go_with_the_next_retention(engine: Engine) -> None:
+    async with engine.open(keep_history=False) as store:
+        await store.append([*to("e1"), Append(event("e2"), ())])
+        assert await store.park("reg_1", "off") == 1
+        assert await store.resend("shop", (await report(store)).summary.seq, RULE) == LANE
+        assert await store.park("reg_1", "off") == 1
+        assert await store.enforce_retention(before=9e9, limit=KEEP) == 2
+        assert await store.append(to("e1", "e2")) == [True, True]

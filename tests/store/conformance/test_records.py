@@ -1,0 +1,105 @@
+"""Instances, registrations and values."""
+
+from __future__ import annotations
+
+import pytest
+
+from hookgw.config.master_keys import MasterKeys
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
+from hookgw.store import Append, Store
+from tests.store.conformance.engines import Engine
+from tests.store.support import LANE, event, failed, finish, listed, pending, report, seqs_of, settle, to
+
+SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
+HOOK = Registration(
+    id="reg_1",
+    instance="shop",
+    url="https://receiver.test/ü",
+    headers={"x-key": "1"},
+    secrets=(Secret("whsec_a", 5.0),),
+    ordering=Ordering.CHAT,
+    generation=3,
+    retry=RetryOptions(schedule=(1.0, 2.0)),
+    plugins={"message_filters": {"deny": ["*@g.us"]}},
+)
+KEYS = [MasterKeys(), MasterKeys(bytes(32))]
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=["clear", "encrypted"])
+async def test_records_outlast_a_restart(engine: Engine, keys: MasterKeys) -> None:
+    async with engine.open(keys=keys) as store:
+        await store.put_instance(SHOP)
+        await store.put_registration(HOOK)
+        await store.put_value("auth.salt", {"a": [1, None, "ü"]})
+    async with engine.open(keys=keys) as store:
+        assert await store.load_instances() == {"shop": SHOP}
+        assert await store.load_registrations() == {"reg_1": HOOK}
+        assert await store.get_value("auth.salt") == {"a": [1, None, "ü"]}
+        assert await store.get_value("no.such") is None
+        for _ in range(2):
+            await store.remove_instance("shop")
+            await store.remove_registration("reg_1")
+        assert await store.load_instances() == {}
+        assert await store.load_registrations() == {}
+
+
+async def test_records_are_replaced(store: Store) -> None:
+    await store.put_instance(SHOP)
+    await store.put_instance(Instance(name="shop", id="new"))
+    await store.put_registration(HOOK)
+    await store.put_registration(Registration(id="reg_1", instance="shop", url="http://new.test"))
+    await store.put_value("key", 1)
+    await store.put_value("key", [2])
+    assert (await store.load_instances())["shop"].id == "new"
+    assert (await store.load_registrations())["reg_1"].url == "http://new.test"
+    assert await store.get_value("key") == [2]
+
+
+async def test_an_instance_with_its_first_registration(store: Store) -> None:
+    await store.put_instance(SHOP, HOOK)
+    assert await store.load_instances() == {"shop": SHOP}
+    assert await store.load_registrations() == {"reg_1": HOOK}
+
+
+async def test_a_value_that_is_not_json_changes_nothing(store: Store) -> None:
+    await store.put_value("key", 1)
+    with pytest.raises(TypeError):
+        await store.put_value("key", object())
+    assert await store.get_value("key") == 1
+
+
+async def test_a_changed_registration_is_due_at_once_if_asked(store: Store) -> None:
+    await store.append(to("e1"))
+    [seq] = await seqs_of(store)
+    await settle(store, failed(seq))
+    waiting = (await pending(store))[0].next_at
+    await store.put_registration(HOOK)
+    assert (await pending(store))[0].next_at == waiting > 0
+    await store.put_registration(HOOK, due=True)
+    assert (await pending(store))[0].next_at == 0
+    assert await store.load_registrations() == {"reg_1": HOOK}
+
+
+async def test_the_deliveries_of_a_removed_registration_stay(store: Store) -> None:
+    await store.put_registration(HOOK)
+    await store.append(to("e1"))
+    await store.remove_registration("reg_1")
+    assert len(await pending(store)) == 1
+
+
+async def test_a_later_instance_does_not_inherit_from_a_retired_one(store: Store) -> None:
+    await store.put_instance(SHOP)
+    await finish(store, "e1")
+    # A kind and a registration may have the name of the instance, and keep it.
+    await store.append([Append(event("e2", kind="shop"), (("shop", "shop:0"),))])
+    await store.remove_instance("shop", retired_as="shop/0b0c")
+    await store.put_instance(Instance(name="shop", id="new"))
+    assert await listed(store) == []
+    assert await store.find_delivery("shop", "e1") is None
+    assert await store.append(to("e1")) == [True]
+    assert await listed(store) == ["e1"]
+    retired = await report(store, "e2", "shop/0b0c")
+    assert (retired.summary.kind, retired.summary.registration) == ("shop", "shop")
+    assert [d.event.instance for d in await pending(store, "shop:0")] == ["shop/0b0c"]
+    assert [d.event.instance for d in await pending(store, LANE)] == ["shop"]

@@ -1,0 +1,45 @@
+"""A disk that refuses writes for a while, under a clock that stands still."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio.testing
+from trio.testing import MockClock
+
+from hookgw.store import Store
+from hookgw.store.sqlite.group_commit import LAST_RETRY
+
+
+def writer_of(store: Store) -> sqlite3.Connection:
+    connection = store._commits._writer._connection  # type: ignore[attr-defined]
+    assert isinstance(connection, sqlite3.Connection)
+    return connection
+
+
+def make_read_only(store: Store, yes: bool) -> None:
+    """Make SQLite refuse every write, or none."""
+    writer_of(store).execute(f"PRAGMA query_only = {int(yes)}")
+
+
+@contextmanager
+def read_only(store: Store) -> Iterator[None]:
+    """Make SQLite refuse every write until the end of the block."""
+    make_read_only(store, True)
+    try:
+        yield
+    finally:
+        make_read_only(store, False)
+
+
+async def writes_again(store: Store, clock: MockClock) -> None:
+    """Move the clock until the store has found out that the disk works.
+
+    One jump is not enough. The store tries in a worker thread; a try that began while the disk refused can
+    fail after the jump, and the store then sleeps on a clock that nobody moves.
+    """
+    while store.statistics().failing is not None:
+        clock.jump(LAST_RETRY)
+        await trio.testing.wait_all_tasks_blocked(0.001)
