@@ -74,7 +74,7 @@ async def server(
 async def open_client(
     app: Application, nursery: trio.Nursery, **headers: str
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """Serve an application for the length of the block. Every answer is held to ``/openapi.json``."""
+    """Serve an application for the length of the block. The client validates every response."""
     settings = ServerSettings(bind=("127.0.0.1:0",))
     serving = trio.CancelScope()
 

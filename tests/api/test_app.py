@@ -1,4 +1,4 @@
-"""What holds for every route: keys, the order of checks, one shape of errors, the version."""
+"""The rules of every route: keys, the order of checks, one shape of errors, the version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.api.conftest import KEY
 
 
 def shape_of(response: httpx.Response) -> list[str]:
-    """The sentences of an error, its shape checked."""
+    """Return the sentences of an error; check its shape."""
     body = response.json()
     assert response.headers["content-type"] == "application/json"
     assert body.keys() == {"status", "error", "response"}
@@ -29,7 +29,7 @@ def shape_of(response: httpx.Response) -> list[str]:
     return messages
 
 
-async def test_an_instance_key_reaches_its_own(client: httpx.AsyncClient, gateway: Gateway) -> None:
+async def test_an_instance_key_finds_its_own_webhook(client: httpx.AsyncClient, gateway: Gateway) -> None:
     _, key, _ = await gateway.instances.create("loja1")
     response = await client.get("/webhook/find/loja1", headers={"apikey": key})
     assert (response.status_code, response.json()) == (200, None)
@@ -68,7 +68,7 @@ async def test_the_order_of_checks(client: httpx.AsyncClient, gateway: Gateway) 
 
 
 @pytest.mark.parametrize("name", ["a b", "é", "x" * 129, "a:b", "%0A", "*"])
-async def test_names_that_no_instance_can_have(name: str, client: httpx.AsyncClient) -> None:
+async def test_invalid_names_of_instances(name: str, client: httpx.AsyncClient) -> None:
     response = await client.get(f"/webhook/find/{name}")
     assert response.status_code == 400
     assert "1 to 128" in shape_of(response)[0]
@@ -97,16 +97,16 @@ async def test_other_methods(client: httpx.AsyncClient) -> None:
     assert shape_of(response) == ["/webhook/set/loja1 accepts OPTIONS, POST, not GET."]
 
 
-async def test_a_slash_at_the_end_means_the_same(client: httpx.AsyncClient) -> None:
+async def test_a_trailing_slash_is_ignored(client: httpx.AsyncClient) -> None:
     assert (await client.get("/event/kinds/")).status_code == 200
 
 
-async def test_every_answer_carries_the_version(client: httpx.AsyncClient) -> None:
+async def test_every_response_carries_the_version(client: httpx.AsyncClient) -> None:
     for path in ("/healthz", "/nope", "/webhook/set/x"):
         assert (await client.get(path)).headers["x-hookgw-version"] == __version__
 
 
-async def test_a_bug_is_logged_and_answered_in_the_one_shape(
+async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
     app: Application, client: httpx.AsyncClient
 ) -> None:
     @app.get("/bug")
@@ -181,7 +181,7 @@ class TestBasePath:
         del client.headers["apikey"]
         assert (await client.get(path)).status_code == status
 
-    async def test_what_is_not_below_it_is_nothing(self, client: httpx.AsyncClient) -> None:
+    async def test_a_path_outside_it_is_not_found(self, client: httpx.AsyncClient) -> None:
         assert (await client.get("/event/kinds")).status_code == 404
 
 

@@ -1,4 +1,4 @@
-"""``docs/http.md`` names every route, and no other."""
+"""``docs/http.md`` names every route and every field of responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_the_manual_has_every_route_and_no_other(app: Application) -> None
     assert named == {(method, path.removesuffix("/<label>")) for method, path in built}
 
 
-def test_the_manual_has_every_word_of_the_answers() -> None:
+def test_the_manual_has_every_field_of_the_responses() -> None:
     types = [getattr(responses, name) for name in responses.__all__]
     words = {field.encode_name for struct in types for field in msgspec.structs.fields(struct)}
     assert {word for word in words if word not in MANUAL} == set()

@@ -1,4 +1,4 @@
-"""The short way of emits and the route answer alike: the same requests to both, byte for byte."""
+"""The fast path of emits and the ordinary route respond alike, byte for byte."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def head(*lines: str, path: str = EMIT, key: str | None = KEY, method: str = "PO
 
 
 def request(body: bytes, *lines: str, **more: Any) -> bytes:
-    """A request that says how long its body is, and of which type unless it says so itself."""
+    """Return a request with a content length, and with a content type unless it is given."""
     types = [] if any(line.lower().startswith("content-type") for line in lines) else [TYPE]
     return head(*types, *lines, f"content-length: {len(body)}", **more) + body
 
@@ -162,7 +162,7 @@ def settings_of(folder: Path, settings: Settings, **changes: Any) -> Settings:
 
 @asynccontextmanager
 async def serving(settings: Settings, *, short: bool) -> AsyncIterator[tuple[Gateway, Application, int]]:
-    """A gateway of its own, with the short way or without, and its port."""
+    """Run a gateway with the fast path or without; yield it with its port."""
     Path(settings.storage.path).parent.mkdir(exist_ok=True)
     async with open_gateway(settings) as gateway, trio.open_nursery() as nursery:
         await gateway.instances.create("loja1", token=OWN_KEY)
@@ -177,7 +177,7 @@ async def serving(settings: Settings, *, short: bool) -> AsyncIterator[tuple[Gat
 
 
 async def exchange(port: int, sent: bytes, prefix: str) -> tuple[bytes, bool]:
-    """All that came back, without what differs by nature; and whether the connection lives on."""
+    """Return the response without ids and dates, and whether the connection stays open."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         try:
             await stream.send_all(sent)
@@ -212,7 +212,7 @@ async def answers(settings: Settings, *, short: bool, prefix: str) -> dict[str, 
 
 
 @pytest.mark.parametrize("prefix", ["", "/hooks"])
-async def test_both_ways_answer_alike(prefix: str, tmp_path: Path, settings: Settings) -> None:
+async def test_both_paths_respond_alike(prefix: str, tmp_path: Path, settings: Settings) -> None:
     short, long = [
         await answers(
             settings_of(tmp_path / name, settings, base_path=prefix), short=name == "short", prefix=prefix
@@ -239,7 +239,7 @@ async def post(app: Application, nursery: trio.Nursery) -> httpx.Response:
     [StorageUnavailable("The disk is full.", retry_after=2.5), RuntimeError("secret detail")],
     ids=["disk", "bug"],
 )
-async def test_failures_are_answered_alike(
+async def test_failures_get_the_same_response(
     error: Exception, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(events: object, *, single: bool) -> None:
@@ -262,7 +262,9 @@ async def test_failures_are_answered_alike(
 
 
 @pytest.mark.parametrize("settings_", ["off", "warn", "strict"])
-async def test_schemas_are_told_of_alike(settings_: Any, tmp_path: Path, settings: Settings) -> None:
+async def test_schema_violations_are_reported_alike(
+    settings_: Any, tmp_path: Path, settings: Settings
+) -> None:
     events = EventsSettings(validate=settings_)
     bad = emit(one(id="bad", data={"key": 5}))
     seen = []
@@ -275,7 +277,7 @@ async def test_schemas_are_told_of_alike(settings_: Any, tmp_path: Path, setting
 
 
 class RoutesOfAPlugin:
-    """What a plugin may hang round every request."""
+    """A request hook of a plugin."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -290,7 +292,7 @@ class RoutesOfAPlugin:
 
 
 @pytest.mark.parametrize("where", ["before_request", "after_request", "teardown_request"])
-async def test_plugins_that_listen_in_on_every_request_hear_of_emits(
+async def test_plugins_with_request_hooks_see_emits(
     where: str, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await gateway.instances.create("loja1")
@@ -302,7 +304,7 @@ async def test_plugins_that_listen_in_on_every_request_hear_of_emits(
     assert plugin.heard == [where]
 
 
-async def test_a_client_that_goes_away_within_the_body(tmp_path: Path, settings: Settings) -> None:
+async def test_a_client_that_disconnects_within_the_body(tmp_path: Path, settings: Settings) -> None:
     async with serving(settings_of(tmp_path / "a", settings), short=True) as (_, _, port):
         with structlog.testing.capture_logs() as logs:
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
@@ -311,6 +313,6 @@ async def test_a_client_that_goes_away_within_the_body(tmp_path: Path, settings:
     assert [log for log in logs if log["log_level"] in ("warning", "error")] == []
 
 
-def test_of_several_headers_the_first_counts() -> None:
+def test_the_first_of_several_headers_counts() -> None:
     headers = FirstHeaders([(b"A", b"1"), (b"a", b"2"), (b"b", b"\xe9")])
     assert (headers.get("a"), headers.get("A"), headers.get("B"), headers.get("c")) == ("1", "1", "é", None)

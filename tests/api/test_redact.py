@@ -1,4 +1,4 @@
-"""What an instance key sees of deliveries to webhooks of the configuration."""
+"""What an instance key may see of deliveries to webhooks of the configuration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusing(hookgw_receiver: Receiver) -> Receiver:
     return hookgw_receiver
 
 
-async def test_it_does_not_see_what_the_operators_receiver_answers(
+async def test_an_instance_key_does_not_see_the_operators_receiver(
     settings: Settings, nursery: trio.Nursery, refusing: Receiver
 ) -> None:
     configured = ({"url": refusing.url, "label": "audit"},)
@@ -43,7 +43,9 @@ async def test_it_does_not_see_what_the_operators_receiver_answers(
             assert "Only a global key sees" in text
 
 
-async def test_it_sees_all_of_its_own(settings: Settings, nursery: trio.Nursery, refusing: Receiver) -> None:
+async def test_an_instance_key_sees_its_own_receiver(
+    settings: Settings, nursery: trio.Nursery, refusing: Receiver
+) -> None:
     async with (
         open_gateway(settings) as gateway,
         open_client(create_app(gateway), nursery) as client,

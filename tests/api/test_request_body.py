@@ -1,4 +1,4 @@
-"""What a request's body must be, whatever the route."""
+"""The rules for request bodies on every route."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GOOD = b'{"url": "https://example.com/hook"}'
 
 @pytest.fixture
 async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
-    """With an instance to talk about."""
+    """With an instance."""
     await gateway.instances.create("loja1")
     return client
 
@@ -79,7 +79,9 @@ async def test_no_body(path: str, client: httpx.AsyncClient) -> None:
     ],
     ids=["malformed", "utf-8", "deep", "nan", "twice"],
 )
-async def test_what_is_no_json(path: str, body: bytes, reason: str, client: httpx.AsyncClient) -> None:
+async def test_bodies_that_are_not_json(
+    path: str, body: bytes, reason: str, client: httpx.AsyncClient
+) -> None:
     response = await client.post(path, content=body, headers=JSON)
     assert response.status_code == 400
     assert shape_of(response)[0].startswith(f"The body {reason}")

@@ -1,4 +1,4 @@
-"""What the requests of one instance may take at a time, by the short way of emits and by the route."""
+"""The quota of one instance's requests, with the fast path of emits and without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN_KEY = "the-key-of-loja1"
 EVENT = b'{"event":"CALL","data":"%s"}'
 LONG = EVENT % (b"x" * 962)
 ENOUGH = 4 * 1000 - 4 * 900
-"""What the bodies of one instance may still have in memory while four of 900 bytes do not end."""
+"""The bytes left in an instance's quota while four bodies of 900 bytes do not end."""
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def status_of(server: Running, sent: bytes) -> int:
 
 @asynccontextmanager
 async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[trio.SocketStream]]:
-    """So many connections that have sent the same, and the server has read it."""
+    """Open connections that send the same bytes, and wait until the server has read them."""
     async with AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(await server.connect()) for _ in range(count)]
         for stream in streams:

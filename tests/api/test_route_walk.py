@@ -1,7 +1,7 @@
-"""Every route of the table, by every method, asked by those who may not: no route can be forgotten.
+"""Every route, with every method, called without permission: no route can be forgotten.
 
-What a route needs is said by its path alone. A new route that names no instance is closed to instance
-keys until it is put into one of the lists here and in :mod:`hookgw.api.auth`.
+The path alone determines the key that a route requires. A new route without an instance is closed to instance
+keys until it is added to one of the lists here and in :mod:`hookgw.api.auth`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ OWN_KEY = "the-key-of-loja1"
 OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
 ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/shared/colours"}
 FILLED = {"label": "crm", "name": "dlv_1", "key_name": "default", "rest": "notes"}
-"""What stands for each argument of a path but the instance's; a new one has to be put in here."""
+"""Values for the variables in paths other than the instance. Add every new variable here."""
 
 Route = tuple[str, str, str]
-"""The method, the path with its arguments filled in, and the rule that it is from."""
+"""The method, the path with its variables filled in, and its rule."""
 
 
 class RoutesOfAPlugin:
-    """What a plugin may add through its hook, careful and careless."""
+    """Routes that a plugin adds, well protected and not."""
 
     def routes(self, app: QuartTrio, gateway: Gateway) -> None:
         @app.get("/public/hello")
@@ -61,7 +61,7 @@ class RoutesOfAPlugin:
 
 @pytest.fixture(params=["short", "long"])
 def app(request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Application:
-    """With a plugin's routes; with the short way of emits, and without."""
+    """With a plugin's routes; with the fast path of emits, and without."""
     monkeypatch.setattr(gateway.hooks, "routes", RoutesOfAPlugin().routes)
     app = create_app(gateway)
     assert app.uses_fast_emit
@@ -82,7 +82,7 @@ async def client(
 
 
 def walk(app: Application, instance: str = "loja1") -> list[Route]:
-    """Every route."""
+    """Return every route."""
     filled = {**FILLED, "instance": instance}
     return [
         (method, re.sub(r"<(?:\w+:)?(\w+)>", lambda found: filled[found[1]], rule.rule), rule.rule)
@@ -92,12 +92,12 @@ def walk(app: Application, instance: str = "loja1") -> list[Route]:
 
 
 def scoped(routes: list[Route]) -> list[Route]:
-    """Those that name an instance."""
+    """Return the routes that name an instance."""
     return [route for route in routes if "<instance>" in route[2]]
 
 
 def told(response: httpx.Response) -> tuple[object, ...]:
-    """All that an answer says, but for the time."""
+    """Return everything in a response except the time."""
     headers = [(name, value) for name, value in response.headers.items() if name != "date"]
     return response.status_code, response.content, headers
 
@@ -110,7 +110,7 @@ async def test_the_walk_sees_everything(app: Application) -> None:
 
 
 @pytest.mark.parametrize("key", [None, "", "wrong", KEY + "x", KEY.upper(), OWN_KEY + " x", OWN_KEY[:-1]])
-async def test_no_route_answers_without_a_key(
+async def test_no_route_responds_without_a_key(
     key: str | None, app: Application, client: httpx.AsyncClient
 ) -> None:
     headers = {} if key is None else {"apikey": key}
@@ -123,10 +123,10 @@ async def test_no_route_answers_without_a_key(
         assert method == "HEAD" or shape_of(response)
 
 
-async def test_no_route_lets_an_instance_key_touch_another_instance(
+async def test_no_route_lets_an_instance_key_access_another_instance(
     app: Application, client: httpx.AsyncClient
 ) -> None:
-    """And the answer is the same, whether or not there is such an instance."""
+    """The response is the same whether or not the instance exists."""
     client.headers["apikey"] = OWN_KEY
     routes = zip(
         scoped(walk(app, "loja2")), scoped(walk(app, "nobody")), scoped(walk(app, "a b")), strict=True
@@ -139,10 +139,10 @@ async def test_no_route_lets_an_instance_key_touch_another_instance(
         assert method == "HEAD" or shape_of(response) == ["This key belongs to another instance."]
 
 
-async def test_who_is_refused_has_nothing_looked_up(
+async def test_a_refusal_looks_nothing_up(
     app: Application, client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So the time that a refusal takes says no more than its words."""
+    """So the duration of a refusal reveals nothing either."""
 
     def look(*_: object, **__: object) -> None:
         pytest.fail("looked up")
@@ -159,7 +159,7 @@ async def test_who_is_refused_has_nothing_looked_up(
                 assert response.status_code == status, (method, path)
 
 
-async def test_no_other_route_lets_an_instance_key_in_unless_it_is_meant_to(
+async def test_other_routes_require_a_global_key_unless_they_are_listed(
     app: Application, client: httpx.AsyncClient
 ) -> None:
     client.headers["apikey"] = OWN_KEY
@@ -173,7 +173,7 @@ async def test_no_other_route_lets_an_instance_key_in_unless_it_is_meant_to(
         )
 
 
-async def test_a_body_or_query_that_names_the_own_instance_opens_nothing(
+async def test_a_name_in_the_body_or_query_gives_no_access(
     app: Application, client: httpx.AsyncClient
 ) -> None:
     client.headers["apikey"] = OWN_KEY
@@ -183,8 +183,8 @@ async def test_a_body_or_query_that_names_the_own_instance_opens_nothing(
         assert response.status_code == 403, (method, path)
 
 
-async def test_the_own_instance_is_open(app: Application, client: httpx.AsyncClient) -> None:
-    """So the walks above are refused for the reason that they name."""
+async def test_an_instance_key_accesses_its_own_instance(app: Application, client: httpx.AsyncClient) -> None:
+    """This shows that the refusals above have the reason that they name."""
     client.headers["apikey"] = OWN_KEY
     for method, path, rule in scoped(walk(app)):
         if method in ("GET", "OPTIONS"):
@@ -208,7 +208,7 @@ async def test_the_own_instance_is_open(app: Application, client: httpx.AsyncCli
         "/event/emit/loja2?instance=loja1",
     ],
 )
-async def test_spellings_of_a_path_open_nothing(path: str, client: httpx.AsyncClient) -> None:
+async def test_spellings_of_a_path_give_no_access(path: str, client: httpx.AsyncClient) -> None:
     client.event_hooks = {}  # the contract knows no redirects
     for method in ("GET", "POST"):
         response = await client.request(method, path, headers={"apikey": OWN_KEY})

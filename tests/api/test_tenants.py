@@ -1,4 +1,4 @@
-"""What one instance's key learns of another instance on the paths of its own: nothing."""
+"""An instance key learns nothing about another instance on its own paths."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.api.conftest import KEY, open_client
 from tests.api.routes.test_events import one
 
 URL = "http://10.0.0.1/hook"
-"""Where the address guard lets nothing go."""
+"""A URL that the address guard refuses."""
 
 
 @pytest.fixture
 async def client(
     app: Application, nursery: trio.Nursery, gateway: Gateway
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """With the key of the nosy instance; the other has a delivery, ``dlv_1``, of its event ``order-1``."""
+    """With the nosy instance's key; the other instance has a delivery ``dlv_1`` of the event ``order-1``."""
     for name in ("shop", "nosy"):
         await gateway.instances.create(name, token=f"the-key-of-{name}")
     async with open_client(app, nursery, apikey="the-key-of-nosy") as client:
@@ -35,7 +35,7 @@ async def client(
 
 @pytest.mark.parametrize("method", ["find", "resend"])
 @pytest.mark.parametrize(("theirs", "nobodys"), [("dlv_1", "dlv_9"), ("order-1", "order-9")])
-async def test_deliveries_of_another_are_as_those_of_nobody(
+async def test_deliveries_of_another_instance_look_nonexistent(
     method: str, theirs: str, nobodys: str, client: httpx.AsyncClient
 ) -> None:
     verb = "GET" if method == "find" else "POST"
@@ -46,7 +46,7 @@ async def test_deliveries_of_another_are_as_those_of_nobody(
     assert seen.text.replace(theirs, "…") == unknown.text.replace(nobodys, "…")
 
 
-async def test_lists_and_replays_hold_ones_own_alone(client: httpx.AsyncClient) -> None:
+async def test_lists_and_replays_are_limited_to_the_own_instance(client: httpx.AsyncClient) -> None:
     for query in ("", "?state=dead", "?cursor=dlv_9", "?cursor=dlv_1"):
         answer = (await client.get(f"/delivery/list/nosy{query}")).json()
         assert answer == {"deliveries": [], "cursor": None}
@@ -54,14 +54,14 @@ async def test_lists_and_replays_hold_ones_own_alone(client: httpx.AsyncClient) 
     assert (await client.post("/delivery/replay/nosy", json=body)).json() == {"replayed": 0}
 
 
-async def test_ids_of_events_are_ones_own(client: httpx.AsyncClient) -> None:
+async def test_event_ids_are_unique_per_instance(client: httpx.AsyncClient) -> None:
     by_header = await client.post("/event/emit/nosy", json=one(), headers={"idempotency-key": "order-1"})
     assert (by_header.json()["accepted"], by_header.json()["duplicates"]) == (1, 0)
     again = await client.post("/event/emit/nosy", json=one(id="order-1"))
     assert (again.json()["accepted"], again.json()["duplicates"]) == (0, 1)
 
 
-async def test_labels_and_names_of_keys_are_ones_own(client: httpx.AsyncClient) -> None:
+async def test_labels_and_key_names_are_unique_per_instance(client: httpx.AsyncClient) -> None:
     assert (await client.get("/webhook/find/nosy/crm")).json() is None
     assert (await client.post("/webhook/set/nosy/crm", json={"url": URL})).status_code == 201
     assert (await client.post("/key/create/nosy", json={"name": "crm"})).status_code == 201
@@ -69,7 +69,7 @@ async def test_labels_and_names_of_keys_are_ones_own(client: httpx.AsyncClient) 
 
 
 @pytest.mark.parametrize("name", ["shop", "nobody"])
-async def test_who_else_there_is(name: str, client: httpx.AsyncClient) -> None:
+async def test_other_instances_cannot_be_discovered(name: str, client: httpx.AsyncClient) -> None:
     assert (await client.get(f"/instance/fetchInstances?instanceName={name}")).json() == []
     created = await client.post("/instance/create", json={"instanceName": name, "token": "the-key-of-shop"})
     assert created.status_code == 403

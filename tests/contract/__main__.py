@@ -1,4 +1,4 @@
-"""Runs schemathesis against a running gateway, and ends with its exit code: 0 where it found nothing."""
+"""Runs schemathesis against a running gateway and exits with its exit code, 0 for no findings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.support.gateway_process import KEY, Server, receiving, serving
 
 HERE = Path(__file__).parent
 THOROUGH = ["--checks", "all", "--max-examples", "50"]
-"""Every check that there is, and so many requests for each operation beside those that are always tried."""
+"""All checks, and this many generated requests per operation besides the fixed ones."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run it, with further options of ``schemathesis run``."""
+    """Run schemathesis with further options of ``schemathesis run``."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with receiving(folder) as receiver, serving(folder, **settings(receiver.root)) as server:
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
 
 
 def settings(receiver: str) -> dict[str, dict[str, object]]:
-    """What every route needs to have something to answer.
+    """Return settings with which every route can succeed.
 
     Wrong keys are part of the trial, so they are not limited. Plugins that check their options of
     registrations stay out: no schema says what each takes.
@@ -47,7 +47,7 @@ def settings(receiver: str) -> dict[str, dict[str, object]]:
 
 
 def fill(server: Server, receiver: str) -> None:
-    """Make what requests may name: an instance with a connector and one without, each with deliveries."""
+    """Create an instance with a connector and one without, each with deliveries."""
     server.post("/instance/create", {"instanceName": "loja1", "integration": "simulator"}, status=201)
     server.get("/instance/connect/loja1")
     for instance in ("loja1", "loja2"):

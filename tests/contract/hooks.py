@@ -1,4 +1,4 @@
-"""What schemathesis is told about hookgw that a schema cannot say; see ``nox -s contract``."""
+"""What schemathesis must know beyond the schemas; see ``nox -s contract``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import schemathesis
 from hypothesis import strategies as st
 
 RECEIVER = os.environ["HOOKGW_CONTRACT_RECEIVER"]
-"""Where what is delivered arrives."""
+"""The URL of the receiver."""
 
 
 def lines(_: object, value: Any) -> bytes:
-    """Events one a line; what is no list is one line."""
+    """Encode events, one per line; a value that is not a list is one line."""
     items = value if isinstance(value, list) else [value]
     return b"".join(json.dumps(item).encode() + b"\n" for item in items)
 
 
 def filter_case(_: object, case: Any) -> bool:
-    """An Idempotency-Key is the id of a single event that has none of its own; otherwise it is 400."""
+    """Drop an Idempotency-Key for a batch or for an event with an id: hookgw refuses it."""
     if not any(name.lower() == "idempotency-key" for name in case.headers or ()):
         return True
     items = case.body if isinstance(case.body, list) else [case.body]
@@ -28,7 +28,7 @@ def filter_case(_: object, case: Any) -> bool:
 
 
 def without_signature(body: Any) -> Any:
-    """A body in which no right ``signature`` stands beside a secret that may not be for it."""
+    """Remove a valid ``signature``, because it may not match the secret beside it."""
     if not isinstance(body, dict):
         return body
     left = {name: value for name, value in body.items() if name != "signature" or value not in ("v1", "v1a")}
@@ -36,7 +36,7 @@ def without_signature(body: Any) -> Any:
 
 
 def before_call(_: object, case: Any, __: object) -> None:
-    """Mend what no schema says of the bodies of some operations."""
+    """Adjust bodies where hookgw has rules that no schema expresses."""
     path = case.operation.path
     if path.startswith(("/webhook/set/", "/instance/create")):
         case.body = without_signature(at_the_receiver(case.body))
@@ -45,14 +45,14 @@ def before_call(_: object, case: Any, __: object) -> None:
 
 
 def at_the_receiver(value: Any) -> Any:
-    """A body whose URLs are not those of the examples: their host would have to be looked up."""
+    """Replace the URLs of the examples, because looking up their host takes time."""
     if isinstance(value, dict):
         return {name: at_the_receiver(inner) for name, inner in value.items()}
     return f"{RECEIVER}/crm" if value == "https://crm.example/hook" else value
 
 
 def with_number(body: Any) -> Any:
-    """Each connector has rules of its own about numbers: what could be one becomes one that it takes."""
+    """Replace numbers: each connector has its own rules for them."""
     number = body.get("number") if isinstance(body, dict) else None
     if (
         isinstance(number, bool)

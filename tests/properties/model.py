@@ -1,7 +1,7 @@
-"""What a caller believes about a gateway: instances, registrations, deliveries. No I/O.
+"""A model of the gateway as callers see it: instances, registrations, deliveries. No I/O.
 
-It is small because time is left out: what a receiver that fails will do to a delivery in the end, it does at
-once here, and what waits for a receiver that is down waits until that is up.
+It has no time, so it is small: a failing receiver's final effect on a delivery comes at once, and deliveries
+to a receiver that is down wait until it is up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """How a receiver answers: 200, 503, 500, 400 or 410."""
+    """How a receiver responds: 200, 503, 500, 400 or 410."""
 
     UP = "up"
     DOWN = "down"
@@ -24,7 +24,7 @@ class Mode(StrEnum):
 
 @dataclass
 class Registration:
-    """One that is stored now."""
+    """A stored registration."""
 
     id: str
     instance: str
@@ -36,7 +36,7 @@ class Registration:
 
     @property
     def tag(self) -> str:
-        """What its deliveries say of themselves, in a header."""
+        """The header that its deliveries carry."""
         return f"{self.instance}/{self.label}"
 
     def wants(self, kind: str) -> bool:
@@ -55,13 +55,13 @@ class Delivery:
 
     @property
     def number(self) -> int:
-        """Its place in the order of acceptance."""
+        """Its position in the order of acceptance."""
         return int(self.id.removeprefix("dlv_"))
 
 
 @dataclass
 class Instance:
-    """One that exists now."""
+    """An existing instance."""
 
     name: str
     key: str
@@ -71,7 +71,7 @@ class Instance:
 
 
 class Model:
-    """All of it.
+    """The whole model.
 
     Attributes:
         instances: by name.
@@ -86,7 +86,7 @@ class Model:
         self._tickets = 0
 
     def emit(self, instance: Instance, events: Sequence[tuple[str, str]]) -> list[Delivery]:
-        """Accept events, each an id and a kind; gives the deliveries that come of them."""
+        """Accept events, each an id and a kind; return their deliveries."""
         made = []
         for event, kind in events:
             if event not in instance.events:
@@ -102,27 +102,27 @@ class Model:
             delivery.state, delivery.ticket = "pending", self._tickets
 
     def park(self, registration: Registration) -> None:
-        """What is pending for it becomes dead letters."""
+        """Turn the pending deliveries of a registration into dead letters."""
         for delivery in self._pending():
             if delivery.registration is registration:
                 delivery.state = "dead"
 
     def again(self, instance: Instance, *, dead_only: bool) -> list[Delivery]:
-        """What a replay sends, in the original order."""
+        """Return the deliveries of a replay, in the original order."""
         return sorted(
             (d for d in instance.deliveries if self.can_resend(d) and (d.state == "dead" or not dead_only)),
             key=lambda delivery: delivery.number,
         )
 
     def can_resend(self, delivery: Delivery) -> bool:
-        """Whether it is finished, and its registration is there and enabled."""
+        """Return whether a delivery is finished and its registration exists and is enabled."""
         registration = delivery.registration
         instance = self.instances.get(registration.instance)
         is_stored = instance is not None and registration in instance.registrations.values()
         return delivery.state != "pending" and is_stored and registration.enabled
 
     def settle(self) -> None:
-        """Let everything come to rest."""
+        """Attempt everything that can be attempted."""
         for url, mode in self.modes.items():
             if mode is not Mode.DOWN:
                 for delivery in sorted(self._pending(url), key=lambda delivery: delivery.ticket):

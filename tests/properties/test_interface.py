@@ -1,4 +1,4 @@
-"""Any row of interface calls, against a small model: the answers, the lists, and what arrives where.
+"""Any sequence of calls, compared with a small model: responses, lists, and deliveries.
 
 ``HOOKGW_EXAMPLES`` (60) divided by six says how many rows are tried; each has at most 30 calls.
 """
@@ -32,9 +32,9 @@ from tests.support.live import LINES, Live, Reply, running
 
 NAMES = st.sampled_from(["shop", "shop", "shop", "bar"])
 DOOMED = st.sampled_from(["bar", "bar", "bar", "bar", "shop"])
-"""What comes and goes, so that much can happen to the other one."""
+"""The instance that is often deleted, so that the other one lives long."""
 WHICH = st.integers(0, 39)
-"""Picks one of what is there; see ``_some_instance`` and its like."""
+"""Picks an existing object; see ``_some_instance``."""
 LABELS = st.sampled_from(["default", "default", "crm"])
 KINDS = ("CALL", "MESSAGES_UPSERT")
 SPELLED = {"CALL": ("CALL", "call"), "MESSAGES_UPSERT": ("MESSAGES_UPSERT", "messages.upsert")}
@@ -47,9 +47,9 @@ SETTINGS = {
     "delivery": {"schedule": ["5s", "5s"], "unreachable_max_wait": "4s", "lane_buffer": 2},
 }
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or EXAMPLES > 60]
-"""Making a failing row shorter takes minutes: only where somebody asked for a long search."""
+"""Shrinking a failing sequence takes minutes, so it happens only in a long search."""
 A_WAIT = 6
-"""Seconds after which any lane of these settings tries again."""
+"""Seconds after which every waiting lane tries again, with these settings."""
 
 Dialect = Callable[[str, bool, list[str], dict[str, str]], dict[str, Any]]
 DIALECTS: list[Dialect] = [
@@ -131,7 +131,7 @@ class Interface(RuleBasedStateMachine):
     def set(
         self, name: str, label: str, url: int, on: bool, kinds: list[str], dialect: Dialect, spelling: int
     ) -> None:
-        """With the global key, ``set`` makes the instance too; it has no key then."""
+        """With the global key, ``set`` also creates the instance, then without a key."""
         spelled = [SPELLED[kind][spelling] for kind in kinds]
         body = dialect(self.urls[url], on, spelled, {"x-registration": f"{name}/{label}"})
         reply = self.live.call("POST", f"/webhook/set/{name}/{label}", body)
@@ -207,7 +207,7 @@ class Interface(RuleBasedStateMachine):
         return self.live.call("POST", path, bodies if dialect == "array" else bodies[0])
 
     def _bind(self, instance: Instance, made: list[Delivery]) -> None:
-        """Take over the ids that the gateway gave to new deliveries."""
+        """Copy the ids of new deliveries from the gateway."""
         ids = {(one["eventId"], one["registrationId"]): one["id"] for one in self._list(instance.name)}
         for delivery in made:
             delivery.id = ids[delivery.event, delivery.registration.id]
@@ -248,25 +248,25 @@ class Interface(RuleBasedStateMachine):
         self.live.restart()
 
     def _wait(self) -> None:
-        """Let lanes that wait try again."""
+        """Let waiting lanes try again."""
         self.live.advance(A_WAIT)
 
     # What there is to pick from
 
     def _some_instance(self, which: int) -> str:
-        """One that exists, as a rule."""
+        """Return the name of an instance that usually exists."""
         names = sorted(self.model.instances)
         return names[which % len(names)] if names and which else "nobody"
 
     def _some_registration(self, which: int) -> tuple[str, str]:
-        """Instance and label of one that exists, as a rule."""
+        """Return the instance and label of a registration that usually exists."""
         known = [
             (r.instance, r.label) for i in self.model.instances.values() for r in i.registrations.values()
         ]
         return known[which % len(known)] if known and which else ("shop", "nobody")
 
     def _deliveries(self) -> list[Delivery]:
-        """All, of whatever state."""
+        """Return all deliveries, in any state."""
         return [d for instance in self.model.instances.values() for d in instance.deliveries]
 
     # What must hold
@@ -299,7 +299,7 @@ class Interface(RuleBasedStateMachine):
             self.model.delivered[url].clear()
 
     def _busy(self) -> bool:
-        """Whether deliveries are pending for a receiver that answers."""
+        """Return whether deliveries are pending for a receiver that responds."""
         lanes = self.live.call("GET", "/lane/list").json
         return any(lane["backlog"] and self.model.modes.get(lane["url"]) is not Mode.DOWN for lane in lanes)
 
@@ -340,7 +340,7 @@ class Interface(RuleBasedStateMachine):
             assert not stored.kinds or set(found["events"]) == set(stored.kinds)
 
     def _check_keys(self) -> None:
-        """A key opens its instance alone."""
+        """An instance key accesses only its instance."""
         for instance in self.model.instances.values():
             if instance.key:
                 mine = self.live.call("GET", "/instance/fetchInstances", key=instance.key).json
@@ -366,11 +366,11 @@ class Interface(RuleBasedStateMachine):
 
 
 def _tag(arrival: tuple[Received, bool]) -> str:
-    """Which registration a request is of, as it says itself."""
+    """Return the registration's tag from a request."""
     return arrival[0].header("x-registration") or ""
 
 
-def test_any_row_of_calls_does_what_the_model_says() -> None:
+def test_any_sequence_of_calls_matches_the_model() -> None:
     run_state_machine_as_test(
         Interface,
         settings=settings(

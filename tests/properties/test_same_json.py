@@ -1,4 +1,4 @@
-"""Any JSON in, the same JSON out: over the HTTP interface to a real receiver, through retries and restarts.
+"""Any JSON arrives unchanged: over HTTP to a real receiver, through retries and restarts.
 
 ``HOOKGW_EXAMPLES`` (60) says how many examples each property is tried with.
 """
@@ -41,7 +41,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 @dataclass(frozen=True)
 class Sent:
-    """What is emitted in one request: payloads in a dialect."""
+    """The payloads of one request, and its form."""
 
     dialect: str
     payloads: tuple[bytes, ...]
@@ -132,7 +132,7 @@ BROKEN = {
 def test_what_readers_take_differently_is_refused(
     live: Live, dialect: str, data: bytes, place: bytes
 ) -> None:
-    """400 with the one shape, and nothing of the batch is kept: RFC 7493 (I-JSON) says what is refused."""
+    """RFC 7493 (I-JSON) says what is refused: 400, and nothing of the batch is stored."""
     [receiver] = live.receivers
     receiver.requests.clear()
     payloads = (place % data,) if dialect == "single" else (b"1", place % data, b"{}")
@@ -145,7 +145,7 @@ def test_what_readers_take_differently_is_refused(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_nesting_is_taken_up_to_the_limit(live: Live, dialect: str) -> None:
-    """The event itself is one level of it; the array of a batch is none."""
+    """The event is one level of nesting; the array of a batch is not."""
     deepest = b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1)
     [receiver] = live.receivers
     receiver.requests.clear()

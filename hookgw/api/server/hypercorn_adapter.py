@@ -16,9 +16,7 @@ from hypercorn.config import Config
 # used); Closed, Event and RawData are what it passes to protocol_send; WorkerContext and AppWrapper are types
 # of its arguments.
 from hypercorn.events import Closed, Event, RawData
-from hypercorn.trio.tcp_server import (
-    TCPServer,
-)
+from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper
 

@@ -1,4 +1,4 @@
-"""The page: it needs nothing from elsewhere, its links lead somewhere, and its examples work."""
+"""The HTML page: it loads nothing, its links lead somewhere, and its examples work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VOID = {"meta"}
 
 
 class Reader(HTMLParser):
-    """The tags of a page, checked to be closed in their order."""
+    """Collects the tags of a page and checks that they are closed in order."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ async def page(app: Application, nursery: trio.Nursery) -> httpx.Response:
         return response
 
 
-async def test_it_needs_nothing_from_elsewhere(page: httpx.Response) -> None:
+async def test_it_loads_nothing_from_other_servers(page: httpx.Response) -> None:
     reader = Reader(page.text)
     assert {tag for tag, _ in reader.tags}.isdisjoint({"script", "link", "img", "iframe", "form"})
     assert reader.every("src") == reader.every("style") == []
@@ -67,7 +67,7 @@ async def test_it_needs_nothing_from_elsewhere(page: httpx.Response) -> None:
     assert "@import" not in page.text
 
 
-async def test_only_its_own_style_counts(page: httpx.Response) -> None:
+async def test_the_policy_allows_only_its_own_style(page: httpx.Response) -> None:
     style = re.findall(r"<style>(.*?)</style>", page.text, re.DOTALL)
     assert len(style) == 1
     digest = base64.b64encode(hashlib.sha256(style[0].encode()).digest()).decode()
@@ -96,7 +96,7 @@ async def test_it_shows_every_operation_and_schema(
 
 
 def sent(example: Example) -> dict[str, Any]:
-    """What a ``curl`` command sends, as httpx takes it."""
+    """Convert a ``curl`` command to arguments for httpx."""
     text = example.curl.replace("$HOOKGW", "").replace("$KEY", KEY).replace("\\\n", "")
     command, *words = shlex.split(text)
     assert command == "curl"
@@ -117,7 +117,7 @@ def sent(example: Example) -> dict[str, Any]:
 async def test_every_example_works(
     app: Application, nursery: trio.Nursery, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
-    """A message needs a connection, operational events a URL, a public key ed25519: else they are refused."""
+    """Some examples fail here: without a connection, ``operations.url`` or a v1a key."""
     document = OpenApiRoutes(app, gateway).document
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"messageSendText": 409, "instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}

@@ -1,4 +1,4 @@
-"""The document of a running gateway: every route is in it, and it says what is so."""
+"""The document of a running gateway: it has every route, and it is correct."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def test_every_route_is_in_the_document(app: Application, document: dict[s
     assert {method for _, method in routes} <= METHODS
 
 
-async def test_every_operation_says_what_a_reader_needs(document: dict[str, Any]) -> None:
+async def test_every_operation_is_complete(document: dict[str, Any]) -> None:
     found = list(operations(document))
     ids = [operation["operationId"] for _, _, operation in found]
     assert len(set(ids)) == len(ids)
@@ -85,21 +85,23 @@ async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None
             node = node[part]
 
 
-async def test_every_schema_is_one_and_every_component_is_used(document: dict[str, Any]) -> None:
+async def test_every_schema_is_valid_and_used(document: dict[str, Any]) -> None:
     for name, schema in document["components"]["schemas"].items():
         assert schema.get("description"), name
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert f"#/components/schemas/{name}" in set(refs(document)), name
 
 
-async def test_every_field_of_an_answer_has_a_meaning(document: dict[str, Any]) -> None:
+async def test_every_field_of_a_response_has_a_meaning(document: dict[str, Any]) -> None:
     for name, schema in document["components"]["schemas"].items():
         for field, described in schema.get("properties", {}).items():
             assert described.get("description"), (name, field)
 
 
-async def test_every_example_is_taken(app: Application, client: httpx.AsyncClient, gateway: Gateway) -> None:
-    """The client checks that each fits its schema, too."""
+async def test_every_example_is_accepted(
+    app: Application, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    """The client also validates each against its schema."""
     document = OpenApiRoutes(app, gateway).document
     for path, method, operation in operations(document):
         for media, content in operation.get("requestBody", {}).get("content", {}).items():
@@ -137,7 +139,7 @@ class TestBelowABasePath:
         server = msgspec.structs.replace(settings.server, base_path="/hooks")
         return msgspec.structs.replace(settings, server=server)
 
-    async def test_the_server_is_there(self, client: httpx.AsyncClient) -> None:
+    async def test_the_document_names_the_base_path(self, client: httpx.AsyncClient) -> None:
         response = await client.get("/hooks/openapi.json")
         assert response.json()["servers"] == [{"url": "/hooks"}]
         assert (await client.get("/openapi.json")).status_code == 404
@@ -153,7 +155,9 @@ class Pong(msgspec.Struct):
     count: int
 
 
-async def test_routes_of_plugins_are_there(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_document_has_the_routes_of_plugins(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def add(app: Application, _: Gateway) -> None:
         @app.post("/public/ping/<int:number>")
         @describes("Ping", {200: Pong}, errors=(409,))
@@ -179,7 +183,7 @@ async def test_routes_of_plugins_are_there(gateway: Gateway, monkeypatch: pytest
     assert "403" in backlog["responses"]
 
 
-async def test_the_gateways_own_names_are_there(document: dict[str, Any], gateway: Gateway) -> None:
+async def test_the_document_has_the_names_of_this_gateway(document: dict[str, Any], gateway: Gateway) -> None:
     schemas = document["components"]["schemas"]
     for kind in gateway.catalog:
         assert (kind.name in schemas["KindName"]["enum"]) != kind.operational
@@ -188,7 +192,7 @@ async def test_the_gateways_own_names_are_there(document: dict[str, Any], gatewa
 
 
 async def test_drift_would_be_noticed(app: Application, client: httpx.AsyncClient) -> None:
-    """The check that every client of these tests makes."""
+    """This is the check that every client of these tests makes."""
     contract = Contract(app)
     answer = await client.get("/healthz")
     await contract.check(answer)

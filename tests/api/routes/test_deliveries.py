@@ -12,7 +12,7 @@ from tests.api.test_app import shape_of
 
 
 async def emit_to(client: httpx.AsyncClient, gateway: Gateway, receiver: Receiver, count: int) -> None:
-    """Some events of which the receiver hears, on disk as delivered."""
+    """Emit events and wait until their deliveries are finished on disk."""
     await client.post("/webhook/set/loja1", json={"url": receiver.url})
     for number in range(count):
         await client.post("/event/emit/loja1", json=one(id=f"e-{number}"))
@@ -93,7 +93,7 @@ async def test_bad_filters(query: str, client: httpx.AsyncClient, gateway: Gatew
 
 
 @pytest.mark.parametrize("name", ["e-0", "the id"])
-async def test_one_delivery_with_all_of_it(
+async def test_one_delivery_with_every_attempt(
     name: str, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
     await emit_to(client, gateway, hookgw_receiver, 1)
@@ -146,7 +146,7 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
     }
 
 
-async def test_the_lane_of_each_instance_names_it(
+async def test_a_lane_of_an_instance_names_it(
     client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
     await client.post("/webhook/set/loja1", json={"url": hookgw_receiver.url, "ordering": "instance"})
@@ -167,7 +167,7 @@ async def test_a_lane_outlives_its_registration(
 
 class TestSendingAgain:
     async def refused(self, client: httpx.AsyncClient, gateway: Gateway, receiver: Receiver) -> None:
-        """Three dead letters of a receiver that takes everything from then on."""
+        """Make three dead letters; afterwards the receiver accepts everything."""
         receiver.default = answer(400)
         await emit_to(client, gateway, receiver, 3)
         receiver.default = answer()
@@ -185,7 +185,7 @@ class TestSendingAgain:
         (request,) = await hookgw_receiver.wait_for(1)
         assert (request.event_id, request.header("x-attempt")) == ("e-1", "2")
 
-    async def test_one_that_cannot_be(
+    async def test_deliveries_that_cannot_be_resent(
         self, client: httpx.AsyncClient, gateway: Gateway, hookgw_receiver: Receiver
     ) -> None:
         await self.refused(client, gateway, hookgw_receiver)
@@ -225,7 +225,7 @@ class TestSendingAgain:
             ("loja1", {"since": "1h", "state": "pending"}, 400),
         ],
     )
-    async def test_many_that_cannot_be(
+    async def test_replays_that_are_refused(
         self, instance: str, body: Any, status: int, client: httpx.AsyncClient, gateway: Gateway
     ) -> None:
         await gateway.instances.create("loja1")

@@ -31,7 +31,7 @@ def one(**changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
-    """With an instance to talk about."""
+    """With an instance."""
     await gateway.instances.create("loja1")
     return client
 

@@ -23,7 +23,7 @@ async def stranger(app: Application, nursery: trio.Nursery) -> AsyncIterator[htt
         yield client
 
 
-async def test_the_process_lives(stranger: httpx.AsyncClient) -> None:
+async def test_the_process_is_alive(stranger: httpx.AsyncClient) -> None:
     response = await stranger.get("/healthz")
     assert (response.status_code, response.json()) == (200, {"status": "ok"})
 
@@ -33,7 +33,7 @@ async def test_it_is_ready(stranger: httpx.AsyncClient) -> None:
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
 
 
-async def test_it_is_not_ready_where_the_disk_refuses(
+async def test_it_is_not_ready_if_the_disk_refuses(
     stranger: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse() -> None:
@@ -45,7 +45,7 @@ async def test_it_is_not_ready_where_the_disk_refuses(
     assert shape_of(response) == ["The disk is full."]
 
 
-async def test_it_is_not_ready_where_the_disk_hangs(
+async def test_it_is_not_ready_if_the_disk_hangs(
     client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway.store, "check", trio.sleep_forever)

@@ -1,4 +1,4 @@
-"""``/key``: what is asked and answered; the rules are in ``tests/gateway/test_keys.py``."""
+"""``/key``: requests and responses; ``tests/gateway/test_keys.py`` tests the rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.api.test_app import shape_of
 
 @pytest.fixture
 async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClient:
-    """With an instance to talk about."""
+    """With an instance."""
     await gateway.instances.create("loja1", token="the-key-of-loja1")
     return client
 

@@ -236,11 +236,21 @@ async def test_a_test_event_is_sent_now(client: httpx.AsyncClient, hookgw_receiv
     assert len(hookgw_receiver.requests) == 1
 
 
-async def test_resume_tells_how_the_lanes_stand(client: httpx.AsyncClient) -> None:
+async def test_resume_without_deliveries_returns_no_lanes(client: httpx.AsyncClient) -> None:
     await set_webhook(client)
     response = await client.post("/webhook/resume/loja1")
-    assert response.status_code == 200
-    assert isinstance(response.json(), list)
+    assert (response.status_code, response.json()) == (200, [])
+
+
+async def test_resume_returns_the_lanes_of_the_registration(
+    client: httpx.AsyncClient, hookgw_receiver: Receiver
+) -> None:
+    for label in ("default", "crm"):
+        stored = await set_webhook(client, f"loja1/{label}", url=hookgw_receiver.url)
+    await client.post("/event/emit/loja1", json={"event": "CALL", "data": {}})
+    await hookgw_receiver.wait_for(2)
+    (lane,) = (await client.post("/webhook/resume/loja1/crm")).json()
+    assert (lane["registration"], lane["label"]) == (stored["id"], "crm")
 
 
 async def test_user_and_password_of_the_url_are_masked_and_can_be_sent_back(

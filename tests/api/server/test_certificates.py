@@ -1,4 +1,4 @@
-"""Certificates: what is taken, what is refused, and how they are renewed."""
+"""Certificates: which files are accepted or refused, and how they are renewed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AUTHORITY = trustme.CA()
 
 
 def write(folder: Path, name: str = "localhost", days: float = 30) -> TlsSettings:
-    """A certificate for a name and its key, in two files."""
+    """Write a certificate for a name and its key to two files."""
     issued = AUTHORITY.issue_cert(name, not_after=datetime.now(UTC) + timedelta(days=days))
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
@@ -85,7 +85,7 @@ def test_a_key_of_another_certificate(tmp_path: Path) -> None:
         load_context(tls)
 
 
-async def test_they_are_renewed(tmp_path: Path) -> None:
+async def test_certificates_are_renewed(tmp_path: Path) -> None:
     certificates = Certificates(write(tmp_path))
     first = certificates.context
     with structlog.testing.capture_logs() as logs:
@@ -95,7 +95,7 @@ async def test_they_are_renewed(tmp_path: Path) -> None:
     assert [log["event"] for log in logs] == ["certificate renewed"]
 
 
-async def test_what_is_broken_is_told_and_not_taken(tmp_path: Path) -> None:
+async def test_a_broken_certificate_is_logged_and_not_used(tmp_path: Path) -> None:
     certificates = Certificates(write(tmp_path))
     first = certificates.context
     with structlog.testing.capture_logs() as logs:
@@ -107,7 +107,7 @@ async def test_what_is_broken_is_told_and_not_taken(tmp_path: Path) -> None:
     assert str(tmp_path / "key.pem") in log["reason"]
 
 
-async def test_changed_files_are_noticed_once_each_time(
+async def test_each_change_of_the_files_is_noticed_once(
     tmp_path: Path, mock_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificates = Certificates(write(tmp_path))
@@ -135,7 +135,7 @@ async def test_changed_files_are_noticed_once_each_time(
     nursery.cancel_scope.cancel()
 
 
-async def test_a_file_in_the_place_of_another_is_a_change(tmp_path: Path) -> None:
+async def test_a_replaced_file_is_a_change(tmp_path: Path) -> None:
     tls = write(tmp_path)
     certificates = Certificates(tls)
     file = tmp_path / "key.pem"
@@ -155,7 +155,9 @@ async def test_a_file_in_the_place_of_another_is_a_change(tmp_path: Path) -> Non
         (-1, ["certificate has expired"]),
     ],
 )
-def test_a_certificate_that_runs_out_soon_is_warned_of(tmp_path: Path, days: float, said: list[str]) -> None:
+def test_a_certificate_that_expires_soon_causes_a_warning(
+    tmp_path: Path, days: float, said: list[str]
+) -> None:
     with structlog.testing.capture_logs() as logs:
         tls = write(tmp_path, days=days)
         Certificates(tls)
@@ -164,7 +166,7 @@ def test_a_certificate_that_runs_out_soon_is_warned_of(tmp_path: Path, days: flo
     ]
 
 
-async def test_that_is_said_once_a_day(
+async def test_the_warning_comes_once_a_day(
     tmp_path: Path, mock_clock: MockClock, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificates = Certificates(write(tmp_path))
@@ -181,7 +183,7 @@ async def test_that_is_said_once_a_day(
     nursery.cancel_scope.cancel()
 
 
-async def test_that_is_said_of_the_one_in_force(tmp_path: Path) -> None:
+async def test_the_warning_is_about_the_current_certificate(tmp_path: Path) -> None:
     certificates = Certificates(write(tmp_path, days=10))
     for days, said in (
         (9, ["certificate renewed", "certificate expires soon"]),

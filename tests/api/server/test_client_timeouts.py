@@ -14,7 +14,7 @@ from hookgw.models.units import Duration
 
 
 class Client:
-    """Stands for a connection; knows what became of it."""
+    """A fake connection that records how it ended."""
 
     def __init__(self) -> None:
         self.fate = ""
@@ -38,7 +38,9 @@ def one_wait() -> Wait:
     return Wait(0, 10, lambda connection: connection.abort())
 
 
-async def test_each_is_given_up_when_its_own_time_is_up(mock_clock: MockClock, nursery: trio.Nursery) -> None:
+async def test_each_connection_expires_at_its_own_deadline(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
     first, second, served = clients(3)
     wait = one_wait()
     nursery.start_soon(wait.watch)
@@ -59,9 +61,7 @@ async def test_each_is_given_up_when_its_own_time_is_up(mock_clock: MockClock, n
     nursery.cancel_scope.cancel()
 
 
-async def test_a_connection_that_waits_again_starts_anew(
-    mock_clock: MockClock, nursery: trio.Nursery
-) -> None:
+async def test_a_second_wait_restarts_the_timeout(mock_clock: MockClock, nursery: trio.Nursery) -> None:
     first, second = clients(2)
     wait = one_wait()
     wait.begin(first)
@@ -113,7 +113,7 @@ async def test_each_wait_has_its_setting(
     nursery.cancel_scope.cancel()
 
 
-def test_at_the_end_those_without_a_request_are_closed() -> None:
+def test_shutdown_closes_connections_without_a_request() -> None:
     async def main() -> None:
         timeouts = ClientTimeouts(ServerSettings())
         every = clients(4)

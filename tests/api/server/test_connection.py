@@ -1,4 +1,4 @@
-"""What stands on every answer, whoever gives it."""
+"""The headers of every response, from the application or the server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EMIT = (
         (b"GET /public/fails HTTP/1.1\r\nhost: x\r\n\r\n", 500),
     ],
 )
-async def test_no_type_is_guessed_and_nothing_is_kept(
+async def test_responses_are_not_sniffed_or_cached(
     sent: bytes, status: int, server: Running, app: Application, gateway: Gateway
 ) -> None:
     @app.get("/public/fails")
@@ -57,7 +57,7 @@ async def test_no_type_is_guessed_and_nothing_is_kept(
         assert "strict-transport-security" not in headers
 
 
-async def test_an_answer_that_may_be_kept_may_be_kept(server: Running, app: Application) -> None:
+async def test_a_route_may_set_its_own_cache_control(server: Running, app: Application) -> None:
     @app.get("/public/kept")
     async def kept() -> Response:
         return Response("x", headers={"Cache-Control": "max-age=60"})
@@ -70,7 +70,7 @@ async def test_an_answer_that_may_be_kept_may_be_kept(server: Running, app: Appl
 
 
 @pytest.mark.parametrize("body", [b"HTTP/1.1 404 \r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"])
-async def test_a_body_that_looks_like_an_answer_stays_as_it_is(
+async def test_a_body_that_looks_like_a_response_is_unchanged(
     body: bytes, server: Running, app: Application
 ) -> None:
     @app.get("/public/like")
@@ -84,8 +84,8 @@ async def test_a_body_that_looks_like_an_answer_stays_as_it_is(
             assert (status, received) == (200, body)
 
 
-async def test_what_is_closed_is_not_waited_for() -> None:
-    """Its task ends later; until then nobody must find it again, who looks for a connection to close."""
+async def test_a_closed_connection_has_no_timeout() -> None:
+    """Its task ends later; until then it must not be a candidate for making room."""
     timeouts = ClientTimeouts(ServerSettings())
     own, other = socket.socketpair()
     with other:
@@ -100,7 +100,7 @@ async def test_what_is_closed_is_not_waited_for() -> None:
 
 
 class Flood(trio.abc.ReceiveStream):
-    """Somebody who never stops sending."""
+    """A client that never stops sending."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -115,7 +115,7 @@ class Flood(trio.abc.ReceiveStream):
         await trio.lowlevel.checkpoint()
 
 
-async def test_who_goes_on_sending_after_the_deadline_is_not_read_any_more() -> None:
+async def test_a_client_that_sends_after_the_deadline_is_not_read() -> None:
     own, other = socket.socketpair()
     with other:
         sock = trio.socket.from_stdlib_socket(own)

@@ -14,7 +14,7 @@ from hookgw.config.settings import ServerSettings
 
 
 class Client:
-    """Stands for a connection that timeouts for something, or for nothing."""
+    """A fake connection that waits for something, or does not wait."""
 
     def __init__(self, timeouts: ClientTimeouts, table: str = "", peer: str | None = "192.0.2.1") -> None:
         self.wait: Wait | None = getattr(timeouts, table) if table else None
@@ -36,7 +36,7 @@ class Client:
 
 
 class Hall:
-    """Seats, and those who want one."""
+    """Connection limits, and clients that connect."""
 
     def __init__(self, most: int = 3, of_one: int = 3, proxies: tuple[str, ...] = ()) -> None:
         settings = ServerSettings(
@@ -86,7 +86,7 @@ async def test_there_is_room_up_to_the_limit(mock_clock: MockClock) -> None:
     ],
 )
 @pytest.mark.parametrize("limits", [(3, 9), (9, 3)], ids=["in all", "of one"])
-async def test_who_has_waited_longest_goes_first(
+async def test_the_longest_wait_is_closed_first(
     tables: tuple[str, ...], closed: int, limits: tuple[int, int], mock_clock: MockClock
 ) -> None:
     hall = Hall(*limits)
@@ -100,7 +100,7 @@ async def test_who_has_waited_longest_goes_first(
 
 
 @pytest.mark.parametrize("table", ["bodies", "writes"])
-async def test_what_has_just_begun_is_let_be(table: str, mock_clock: MockClock) -> None:
+async def test_transfers_that_just_began_are_kept(table: str, mock_clock: MockClock) -> None:
     hall = Hall()
     hall.seated(table, table, table)
     assert not hall.comes()
@@ -108,14 +108,14 @@ async def test_what_has_just_begun_is_let_be(table: str, mock_clock: MockClock) 
     assert hall.comes()
 
 
-async def test_one_address_cannot_take_the_seats_of_others(mock_clock: MockClock) -> None:
+async def test_one_address_cannot_use_up_the_connections(mock_clock: MockClock) -> None:
     hall = Hall(most=9, of_one=2)
     hall.seated("", "")
     assert not hall.comes()
     assert hall.comes("192.0.2.2")
 
 
-async def test_at_the_limit_of_an_address_its_own_connections_go(mock_clock: MockClock) -> None:
+async def test_at_the_limit_of_an_address_its_own_connections_are_closed(mock_clock: MockClock) -> None:
     hall = Hall(most=9, of_one=2)
     (other,) = hall.seated("idles", peer="192.0.2.2")
     mock_clock.jump(1)
@@ -142,7 +142,7 @@ async def test_trusted_proxies_and_unix_sockets_have_no_limit_of_their_own(mock_
     assert not hall.comes()
 
 
-async def test_it_is_told_once_a_minute(mock_clock: MockClock) -> None:
+async def test_refused_connections_are_logged_once_a_minute(mock_clock: MockClock) -> None:
     hall = Hall(most=1)
     hall.seated("")
     with structlog.testing.capture_logs() as logs:
@@ -154,7 +154,7 @@ async def test_it_is_told_once_a_minute(mock_clock: MockClock) -> None:
     ] * 2
 
 
-async def test_half_of_the_open_files_are_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_of_the_open_files_stay_free(monkeypatch: pytest.MonkeyPatch) -> None:
     for soft, room in ((6, 3), (1, 1), (resource.RLIM_INFINITY, 5)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
         hall = Hall(most=5, of_one=9)
@@ -162,7 +162,7 @@ async def test_half_of_the_open_files_are_for_others(monkeypatch: pytest.MonkeyP
         assert not hall.comes()
 
 
-async def test_an_address_that_has_left_is_forgotten() -> None:
+async def test_an_address_without_connections_is_forgotten() -> None:
     hall = Hall()
     for client in hall.seated("", ""):
         hall.leave(client)

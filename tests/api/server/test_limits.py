@@ -1,4 +1,4 @@
-"""429: too many wrong keys of an address, too many requests of a key, by the short way and the long."""
+"""429: too many wrong keys from an address, too many requests with a key, on both paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMIT = "/event/emit/loja1"
 
 @pytest.fixture(params=["short", "long"])
 def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
-    """By the short way of emits, or by the route."""
+    """With the fast path of emits, and without."""
     app = create_app(gateway)
     if request.param == "long":
         app.use_fast_emit(None)
@@ -47,7 +47,7 @@ async def emit(client: httpx.AsyncClient, key: str | None, path: str = EMIT) -> 
 
 
 def is_refused(response: httpx.Response, reason: str) -> bool:
-    """Whether it is a 429 of that reason, its shape checked."""
+    """Return whether it is a 429 for that reason; check its shape."""
     if response.status_code != 429:
         return False
     assert 1 <= int(response.headers["retry-after"]) <= 60
@@ -72,7 +72,7 @@ class TestFailedAttempts:
         assert (await emit(client, None)).status_code == 401
         assert (await client.get("/healthz")).status_code == 200
 
-    async def test_of_an_instance_that_is_there_or_not(self, client: httpx.AsyncClient) -> None:
+    async def test_for_an_instance_that_exists_or_not(self, client: httpx.AsyncClient) -> None:
         answers = [
             await emit(client, key, f"/event/emit/{name}")
             for _ in range(3)
@@ -89,7 +89,7 @@ class TestRates:
         auth = msgspec.structs.replace(settings.auth, instance_key_rate=1)
         return msgspec.structs.replace(settings, auth=auth)
 
-    async def test_a_key_that_asks_too_often(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
+    async def test_a_key_with_too_many_requests(self, client: httpx.AsyncClient, gateway: Gateway) -> None:
         drain(gateway, OWN_KEY)
         assert is_refused(await emit(client, OWN_KEY), "too many requests")
         assert is_refused(await client.get("/event/kinds", headers={"apikey": OWN_KEY}), "too many requests")
@@ -97,7 +97,7 @@ class TestRates:
         metrics = (await client.get("/metrics", headers={"apikey": KEY})).text
         assert 'hookgw_http_requests_limited_total{limit="key_rate"} 2.0' in metrics
 
-    async def test_it_is_refused_alike_wherever_it_asks(
+    async def test_it_is_refused_alike_on_every_route(
         self, client: httpx.AsyncClient, gateway: Gateway
     ) -> None:
         drain(gateway, OWN_KEY)
@@ -109,7 +109,7 @@ class TestRates:
 
 
 def drain(gateway: Gateway, key: str) -> None:
-    """Take all that a key's bucket has, and a good while's worth of what comes back."""
+    """Empty a key's token bucket, with enough debt that it stays empty."""
     holder = gateway.authenticator.authenticate(key, None)
     assert holder is not None
     assert holder.bucket is not None
@@ -124,7 +124,7 @@ class TestOverAUnixSocket:
     async def test_failures_are_not_limited(
         self, app: Application, socket_folder: Path, nursery: trio.Nursery
     ) -> None:
-        """There is no address to count them by."""
+        """A Unix socket has no address to count wrong keys by."""
         path = socket_folder / "s"
         await nursery.start(serve, app, ServerSettings(bind=(f"unix:{path}",)))
         transport = httpx.AsyncHTTPTransport(uds=str(path))

@@ -10,7 +10,7 @@ from hookgw.api.server.listeners import open_listeners, url_of
 from hookgw.models.errors import StartError
 
 
-async def test_port_0_is_any_free_one_and_the_url_says_which() -> None:
+async def test_port_0_is_a_free_port_and_the_url_names_it() -> None:
     async with open_listeners(["127.0.0.1:0"]) as (listener,):
         url = url_of(listener, "/hooks")
         port = int(url.removeprefix("http://127.0.0.1:").removesuffix("/hooks"))
@@ -46,13 +46,13 @@ async def test_a_port_in_use_is_named_and_nothing_stays_open() -> None:
 @pytest.mark.parametrize(
     "address", ["192.0.2.1:0", "127.0.0.1:70000", "127.0.0.1:http", "nothing", "fd://999", "fd://x"]
 )
-async def test_what_cannot_be_listened_on_is_named(address: str) -> None:
+async def test_an_address_that_fails_is_named(address: str) -> None:
     with pytest.raises(StartError, match=r"server\.bind: "):
         async with open_listeners([address]):
             pass
 
 
-async def test_a_unix_socket_goes_with_the_server(socket_folder: Path) -> None:
+async def test_a_unix_socket_is_removed_with_the_server(socket_folder: Path) -> None:
     path = socket_folder / "hookgw.sock"
     async with open_listeners([f"unix:{path}"]) as (listener,):
         assert url_of(listener, "/hooks") == f"unix:{path}"
@@ -68,7 +68,7 @@ async def test_the_socket_of_a_dead_process_is_replaced(socket_folder: Path) -> 
         await (await trio.open_unix_socket(path)).aclose()
 
 
-async def test_the_socket_of_a_living_process_is_left_alone(socket_folder: Path) -> None:
+async def test_the_socket_of_a_running_process_is_kept(socket_folder: Path) -> None:
     address = f"unix:{socket_folder / 'hookgw.sock'}"
     async with open_listeners([address]):
         with pytest.raises(StartError, match="another process is listening there"):
@@ -77,7 +77,7 @@ async def test_the_socket_of_a_living_process_is_left_alone(socket_folder: Path)
         await (await trio.open_unix_socket(socket_folder / "hookgw.sock")).aclose()
 
 
-async def test_a_file_that_is_no_socket_is_left_alone(socket_folder: Path) -> None:
+async def test_a_file_that_is_not_a_socket_is_kept(socket_folder: Path) -> None:
     path = trio.Path(socket_folder / "notes")
     await path.write_text("mine")
     with pytest.raises(StartError):
@@ -86,7 +86,7 @@ async def test_a_file_that_is_no_socket_is_left_alone(socket_folder: Path) -> No
     assert await path.read_text() == "mine"
 
 
-async def test_the_socket_of_a_successor_is_left_alone(socket_folder: Path) -> None:
+async def test_the_socket_of_a_successor_is_kept(socket_folder: Path) -> None:
     path = trio.Path(socket_folder / "hookgw.sock")
     async with open_listeners([f"unix:{path}"]):
         await path.rename(socket_folder / "old")
@@ -100,7 +100,7 @@ async def test_a_missing_folder(socket_folder: Path) -> None:
             pass
 
 
-async def test_a_socket_handed_over() -> None:
+async def test_an_inherited_socket() -> None:
     given = socket.create_server(("127.0.0.1", 0))
     port = given.getsockname()[1]
     async with open_listeners([f"fd://{given.detach()}"]) as (listener,):
@@ -108,7 +108,7 @@ async def test_a_socket_handed_over() -> None:
         await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
 
 
-async def test_a_socket_handed_over_that_does_not_listen() -> None:
+async def test_an_inherited_socket_that_does_not_listen() -> None:
     with socket.socket() as given:
         with pytest.raises(StartError, match="fd://"):
             async with open_listeners([f"fd://{given.fileno()}"]):

@@ -1,4 +1,4 @@
-"""The framing of a connection: what passes, however it is cut, and what stops it."""
+"""The framing of a connection: which bytes pass, in any pieces, and what stops them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STREAMS = [
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-def test_requests_pass_however_they_are_cut(stream: bytes) -> None:
+def test_requests_pass_in_any_pieces(stream: bytes) -> None:
     cuts = random.Random(5)
     for size in (1, 2, 3, 7, len(stream)):
         pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
@@ -48,7 +48,7 @@ def test_requests_pass_however_they_are_cut(stream: bytes) -> None:
         assert feed(stream[:first], stream[first:second], stream[second:])[0] == stream
 
 
-def test_a_request_of_one_piece_like_the_last_one_passes_as_it_is() -> None:
+def test_a_repeated_request_in_one_piece_passes_unchanged() -> None:
     one = request_filter()
     other = POST.replace(b"hello", b"world")
     for data in (POST, other, POST + GET, GET, GET, other):
@@ -58,7 +58,7 @@ def test_a_request_of_one_piece_like_the_last_one_passes_as_it_is() -> None:
     assert one.feed(POST[:1] + GET) == POST[:1] + GET  # the last byte of that body, and a request
 
 
-def test_what_looks_like_the_last_request_is_none_within_a_body() -> None:
+def test_a_body_that_looks_like_the_last_request_is_a_body() -> None:
     one = request_filter()
     hidden = GET.replace(b"\r\n\r\n", b"\r\nupgrade: websocket\r\n\r\n")
     one.feed(GET)
@@ -70,7 +70,7 @@ def test_what_looks_like_the_last_request_is_none_within_a_body() -> None:
     assert one.feed(hidden) == POISON
 
 
-def test_a_head_passes_once_it_is_whole() -> None:
+def test_a_head_passes_once_it_is_complete() -> None:
     one = request_filter()
     assert one.feed(GET[:-1]) == b""
     assert (one.is_within_head, one.is_within_body) == (True, False)
@@ -85,7 +85,7 @@ def test_one_blank_line_before_a_request_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("lines", [b"\r\n\r\n", b"\r\n\r", b"\r\n" * 5000, b"\n", b"\rG"])
-def test_more_of_them_are_refused(lines: bytes) -> None:
+def test_two_blank_lines_are_refused(lines: bytes) -> None:
     passed, one = feed(lines)
     assert passed == POISON
     assert one.refusal is not None
@@ -165,12 +165,12 @@ def test_trailers_are_checked_and_have_a_limit() -> None:
         assert refusal.status == 431
 
 
-def test_an_upgrade_is_left_out_each_time() -> None:
+def test_an_upgrade_is_removed_each_time() -> None:
     asked = GET.replace(b"host", b"upgrade: h2c\r\nhost")
     assert feed(asked, asked, asked + asked)[0] == GET * 4
 
 
-def test_the_end_of_what_comes_is_the_end() -> None:
+def test_the_end_of_the_stream_is_passed_on() -> None:
     for begun in (b"", GET, GET[:5], POST[:-1]):
         _, one = feed(begun)
         assert one.end() == b""

@@ -52,7 +52,7 @@ streams = st.builds(
 
 
 def passed(data: bytes, cuts: list[int]) -> tuple[bytes, int | None]:
-    """What passes of it in these pieces, and the status of a refusal."""
+    """Return the bytes that pass in these pieces, and the status of a refusal."""
     request_filter = RequestFilter(1000)
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     out = b"".join(request_filter.feed(data[a:b]) for a, b in pairwise(edges))
@@ -61,7 +61,7 @@ def passed(data: bytes, cuts: list[int]) -> tuple[bytes, int | None]:
 
 @settings(max_examples=300, deadline=None)
 @given(streams, st.lists(st.integers(0, 10_000), max_size=6))
-def test_it_makes_no_difference_how_it_is_cut(data: bytes, cuts: list[int]) -> None:
+def test_the_cuts_make_no_difference(data: bytes, cuts: list[int]) -> None:
     whole, refused = passed(data, [])
     in_pieces, refused_in_pieces = passed(data, cuts)
     bytewise, refused_bytewise = passed(data, list(range(len(data))))
@@ -70,7 +70,7 @@ def test_it_makes_no_difference_how_it_is_cut(data: bytes, cuts: list[int]) -> N
 
 
 def heads_seen(data: bytes) -> tuple[int, bool]:
-    """How many requests h11 reads, one after the other, and whether it then refuses what is left."""
+    """Return how many requests h11 reads, and whether it refuses the rest."""
     server, count = h11.Connection(h11.SERVER), 0
     server.receive_data(data)
     while True:
@@ -92,8 +92,8 @@ def heads_seen(data: bytes) -> tuple[int, bool]:
 
 @settings(max_examples=500, deadline=None)
 @given(streams)
-def test_what_passes_is_read_as_the_gate_read_it(data: bytes) -> None:
-    """h11 takes everything that passes, refuses what stands for a refusal, and finds no request in a body."""
+def test_the_parser_reads_what_the_filter_passed(data: bytes) -> None:
+    """h11 accepts everything that passes, refuses the poison, and finds no request in a body."""
     out, refused = passed(data, [])
     count, is_refused = heads_seen(out.removesuffix(POISON))
     again, _ = heads_seen(out)

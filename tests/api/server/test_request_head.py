@@ -1,4 +1,4 @@
-"""Which heads have one reading, and which are refused."""
+"""Which heads are valid, and which are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def length(given: bytes) -> int:
         (head("Connection: upgrade"), 0),
     ],
 )
-def test_what_passes(given: bytes, expected: int) -> None:
+def test_valid_heads_pass(given: bytes, expected: int) -> None:
     assert length(given) == expected
 
 
@@ -155,7 +155,7 @@ def test_codings_that_are_refused(lines: tuple[str, ...]) -> None:
     assert (status, said) == (400, "Each header" if "\x0b" in lines[0] else "The only transfer-encoding")
 
 
-def test_chunks_are_of_http_1_1_alone() -> None:
+def test_chunks_are_refused_in_http_1_0() -> None:
     assert refused(head("Transfer-Encoding: chunked", first="GET / HTTP/1.0"))[1].startswith("The only")
 
 
@@ -173,7 +173,7 @@ def test_none_and_two_hosts_are_refused() -> None:
     assert refused(head("host: y", first="GET / HTTP/1.0")) == (400, "There must be one host")
 
 
-def test_an_upgrade_is_taken_out_of_the_head() -> None:
+def test_an_upgrade_is_removed_from_the_head() -> None:
     given = head("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
     assert read_head(given) == (given.replace(b"Upgrade: h2c\r\n", b""), 0)
     twice = head("upgrade: h2c", "a: b", "UPGRADE: TLS/1.0, x", "content-length: 3")
@@ -202,7 +202,7 @@ def test_a_beginning_that_may_become_a_head(begun: bytes) -> None:
         (b"GET / HTTP/1.1\r\nhost: x\n", "Each header"),
     ],
 )
-def test_a_beginning_that_cannot(begun: bytes, said: str) -> None:
+def test_a_beginning_that_cannot_become_a_head(begun: bytes, said: str) -> None:
     with pytest.raises(Refused, match=said) as raised:
         check_begun(begun)
     assert raised.value.status == 400
@@ -217,7 +217,7 @@ def test_trailers() -> None:
 
 
 def refused(given: bytes) -> tuple[int, str]:
-    """The status, and how the message begins."""
+    """Return the status, and the beginning of the message."""
     with pytest.raises(Refused) as raised:
         read_head(given)
     message = raised.value.message

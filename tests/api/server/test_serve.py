@@ -1,4 +1,4 @@
-"""The server against real sockets: what one client does is that client's alone."""
+"""The server over real sockets: one client does not affect another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from tests.api.conftest import KEY
 from tests.api.server.wire import HEALTH, Running, assert_answers, read_answer, read_to_end
 
 
-async def test_what_one_connection_raises_is_logged(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_exception_of_one_connection_is_logged(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(self: object) -> None:
         raise RuntimeError("a bug of the server's")
 
@@ -40,7 +42,7 @@ async def test_what_one_connection_raises_is_logged(server: Running, monkeypatch
     await assert_answers(server)
 
 
-async def test_a_client_that_is_gone_before_it_is_served(
+async def test_a_client_that_disconnects_before_it_is_served(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(sock: object) -> str:
@@ -68,7 +70,7 @@ async def test_a_client_that_is_gone_before_it_is_served(
     ],
     ids=["no http", "no host", "bad header", "long head", "bad handshake"],
 )
-async def test_what_is_no_request_is_answered_in_the_one_shape(
+async def test_malformed_requests_get_the_one_shape_of_errors(
     request_: bytes, status: int, server: Running
 ) -> None:
     async with await server.connect() as stream:
@@ -83,7 +85,7 @@ async def test_what_is_no_request_is_answered_in_the_one_shape(
     await assert_answers(server)
 
 
-async def test_an_answer_does_not_name_the_server_software(server: Running) -> None:
+async def test_responses_do_not_name_the_server_software(server: Running) -> None:
     async with await server.connect() as stream:
         await stream.send_all(HEALTH)
         _, headers, _ = await read_answer(stream)
@@ -100,7 +102,7 @@ def head(path: str, *lines: str) -> bytes:
 
 @pytest.mark.parametrize("path", ["/webhook/set/loja1", "/event/emit/loja1"])
 @pytest.mark.parametrize("sized", [True, False])
-async def test_a_body_of_20_mb_is_refused_and_its_sender_hears_it(
+async def test_a_body_of_20_mb_is_refused_and_its_sender_gets_the_response(
     path: str, sized: bool, server: Running, gateway: Gateway
 ) -> None:
     await gateway.instances.create("loja1")
@@ -159,7 +161,7 @@ async def test_a_body_that_a_route_of_a_plugin_reads_has_a_limit_too(
     assert await post(2**24 + 1) == 413
 
 
-async def test_an_answer_that_does_not_need_the_body_keeps_the_connection(server: Running) -> None:
+async def test_a_response_that_ignores_the_body_keeps_the_connection(server: Running) -> None:
     wrong = head("/webhook/set/loja1", "content-length: 5").replace(KEY.encode(), b"wrong")
     async with await server.connect() as stream:
         for _ in range(20):
@@ -171,7 +173,7 @@ async def test_an_answer_that_does_not_need_the_body_keeps_the_connection(server
 # Clients that go away
 
 
-async def test_a_client_that_goes_away_kills_nothing(
+async def test_a_client_that_disconnects_breaks_nothing(
     server: Running, app: Application, gateway: Gateway
 ) -> None:
     arrived, left = trio.Event(), trio.Event()
@@ -195,7 +197,7 @@ async def test_a_client_that_goes_away_kills_nothing(
     assert [log for log in logs if log["log_level"] in ("error", "warning")] == []
 
 
-async def test_an_event_told_as_accepted_is_on_disk_though_its_client_goes_away(
+async def test_an_accepted_event_is_on_disk_though_its_client_disconnects(
     server: Running, gateway: Gateway
 ) -> None:
     await gateway.instances.create("loja1")
@@ -232,7 +234,7 @@ async def test_pipelined_requests_are_answered_in_order(server: Running) -> None
     assert [part[:3] for part in received.split(b"HTTP/1.1 ")[1:]] == [b"200", b"401", b"200"]
 
 
-async def test_the_head_of_an_answer_to_head_is_sent(server: Running) -> None:
+async def test_the_head_of_a_response_to_head_is_sent(server: Running) -> None:
     async with await server.connect() as stream:
         await stream.send_all(HEALTH.replace(b"GET", b"HEAD"))
         received = await stream.receive_some()
@@ -255,7 +257,7 @@ async def test_an_idle_connection_is_closed_after_the_timeout(server: Running, m
 # The end
 
 
-async def test_the_end_does_not_wait_for_idle_connections(server: Running, mock_clock: MockClock) -> None:
+async def test_shutdown_does_not_wait_for_idle_connections(server: Running, mock_clock: MockClock) -> None:
     async with await server.connect() as fresh, await server.connect() as used:
         await used.send_all(HEALTH)
         await read_answer(used)
@@ -263,7 +265,7 @@ async def test_the_end_does_not_wait_for_idle_connections(server: Running, mock_
         assert await read_to_end(used) == await read_to_end(fresh) == b""
 
 
-async def test_the_end_lets_open_requests_end(
+async def test_shutdown_waits_for_open_requests(
     server: Running, app: Application, nursery: trio.Nursery
 ) -> None:
     arrived, go = trio.Event(), trio.Event()
@@ -288,7 +290,7 @@ async def test_the_end_lets_open_requests_end(
     await server.done.wait()
 
 
-async def test_the_end_waits_for_the_grace_and_no_longer(
+async def test_shutdown_waits_for_the_grace_period_at_most(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
     arrived = trio.Event()

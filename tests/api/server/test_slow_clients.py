@@ -1,4 +1,4 @@
-"""Clients that take their time, over sockets: each has a deadline, and many cost the others nothing."""
+"""Slow clients, over real sockets: each has a deadline, and many do not delay others."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ async def instance(gateway: Gateway) -> None:
 
 
 async def settle() -> None:
-    """Until the server has taken what was sent, and waits."""
+    """Wait until the server has read everything that was sent."""
     await wait_all_tasks_blocked(0.02)
 
 
 # Deadlines
 
 
-async def test_who_sends_nothing_is_closed_silently(server: Running, mock_clock: MockClock) -> None:
+async def test_a_silent_client_is_closed_without_a_response(server: Running, mock_clock: MockClock) -> None:
     async with await server.connect() as stream:
         await settle()
         mock_clock.jump(9.9)
@@ -89,7 +89,7 @@ async def test_half_a_head_has_a_deadline_from_its_first_byte(
         assert await read_to_end(stream) == b""
 
 
-async def test_half_a_head_behind_a_request_waits_until_that_is_answered(
+async def test_half_a_head_waits_for_the_response_before_it(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
     go = trio.Event()
@@ -130,7 +130,7 @@ async def test_a_body_has_a_deadline_from_its_head(
         assert await read_to_end(stream) == b""
 
 
-async def test_a_body_that_arrives_in_time_is_no_matter_any_more(
+async def test_a_body_that_arrives_in_time_has_no_timeout_left(
     server: Running, instance: None, mock_clock: MockClock
 ) -> None:
     async with await server.connect() as stream:
@@ -145,7 +145,7 @@ async def test_a_body_that_arrives_in_time_is_no_matter_any_more(
             await settle()
 
 
-async def test_the_body_of_a_route_of_a_plugin_has_the_same_deadline(
+async def test_the_body_of_a_plugin_route_has_the_same_deadline(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
     @app.post("/public/crm")
@@ -175,7 +175,7 @@ async def test_a_client_that_does_not_read_is_cut_off(
     await assert_answers(server)
 
 
-async def test_a_slow_answer_of_ours_has_no_deadline_of_the_clients(
+async def test_a_slow_response_of_hookgw_is_not_the_clients_timeout(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
     go = trio.Event()
@@ -199,7 +199,7 @@ async def test_a_slow_answer_of_ours_has_no_deadline_of_the_clients(
 
 @asynccontextmanager
 async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[trio.SocketStream]]:
-    """Connections from one address that have all sent the same."""
+    """Open connections from one address that all send the same bytes."""
     async with contextlib.AsyncExitStack() as stack:
         streams = []
         for _ in range(count):
@@ -225,7 +225,7 @@ async def many(server: Running, count: int, sent: bytes) -> AsyncIterator[list[t
         "unread answers",
     ],
 )
-async def test_hundreds_of_slow_clients_cost_the_others_nothing(
+async def test_hundreds_of_slow_clients_do_not_delay_others(
     sent: bytes, server: Running, instance: None, mock_clock: MockClock
 ) -> None:
     async with many(server, 45, sent):
@@ -239,7 +239,7 @@ async def test_hundreds_of_slow_clients_cost_the_others_nothing(
                 assert (await read_answer(stream))[0] == 202
 
 
-async def test_clients_that_never_read_cost_the_others_nothing(
+async def test_clients_that_never_read_do_not_delay_others(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
     @app.get("/public/long")
@@ -274,7 +274,7 @@ async def test_an_idle_connection_is_closed_for_a_new_one(server: Running, mock_
             assert (await read_answer(stream))[0] == 200
 
 
-async def test_who_is_being_answered_is_not_closed_for_a_new_one(
+async def test_a_connection_with_a_request_in_progress_is_not_closed_for_a_new_one(
     server: Running, app: Application, mock_clock: MockClock
 ) -> None:
     go = trio.Event()
@@ -318,7 +318,7 @@ async def test_requests_beyond_the_limit_get_503(server: Running, app: Applicati
         assert (await read_answer(third))[2] == b"done"
 
 
-async def test_a_body_that_is_still_to_come_takes_no_place(
+async def test_an_incomplete_body_does_not_count(
     server: Running, instance: None, mock_clock: MockClock
 ) -> None:
     async with many(server, 10, EMIT + BODY[:-1]) as slow:
@@ -343,7 +343,7 @@ async def test_a_body_that_is_still_to_come_takes_no_place(
         ("127.0.0.1", b"x-forwarded-for: 192.0.2.1\r\n", "127.0.0.1:port"),
     ],
 )
-async def test_the_client_that_a_trusted_proxy_names(
+async def test_the_client_address_from_a_trusted_proxy(
     source: str, forwarded: bytes, client: str, server: Running, app: Application
 ) -> None:
     @app.get("/public/who")

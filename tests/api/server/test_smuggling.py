@@ -1,4 +1,4 @@
-"""Requests that can be read in two ways, over a socket: refused, and nothing behind them is answered."""
+"""Ambiguous requests, over a socket: they are refused, and nothing after them is processed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ TABLE: dict[str, bytes] = {
 
 
 async def refused(server: Running, request: bytes) -> tuple[int, dict[str, str], bytes]:
-    """The only answer on a connection: its status, headers and body."""
+    """Return the only response on a connection: its status, headers and body."""
     async with await server.connect() as stream:
         await stream.send_all(request)
         received = await read_to_end(stream)
@@ -95,7 +95,7 @@ async def refused(server: Running, request: bytes) -> tuple[int, dict[str, str],
 
 @pytest.fixture
 async def seen(app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The queries of the requests that were answered by the application."""
+    """The queries of the requests that reached the application."""
     await gateway.instances.create("loja1")  # without it, emits would be answered by their head alone
     queries: list[str] = []
     monkeypatch.setattr(app, "_count", lambda scope, status: queries.append(scope["query_string"].decode()))
@@ -103,7 +103,7 @@ async def seen(app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("name", TABLE)
-async def test_it_is_refused_and_nothing_behind_it_is_answered(
+async def test_it_is_refused_and_nothing_after_it_is_processed(
     name: str, server: Running, seen: list[str]
 ) -> None:
     status, headers, body = await refused(server, TABLE[name] + SMUGGLED)
@@ -118,9 +118,7 @@ async def test_it_is_refused_and_nothing_behind_it_is_answered(
 
 
 @pytest.mark.parametrize("name", TABLE)
-async def test_it_is_refused_behind_a_request_that_is_right(
-    name: str, server: Running, seen: list[str]
-) -> None:
+async def test_it_is_refused_after_a_valid_request(name: str, server: Running, seen: list[str]) -> None:
     async with await server.connect() as stream:
         await stream.send_all(HEALTH + TABLE[name] + SMUGGLED)
         received = await read_to_end(stream)
@@ -128,7 +126,7 @@ async def test_it_is_refused_behind_a_request_that_is_right(
     assert "smuggled" not in seen
 
 
-async def test_a_head_that_comes_byte_by_byte_is_refused_likewise(server: Running) -> None:
+async def test_a_head_that_arrives_byte_by_byte_is_refused_too(server: Running) -> None:
     async with await server.connect() as stream:
         with contextlib.suppress(trio.BrokenResourceError):
             for byte in TABLE["two lengths"]:
@@ -149,7 +147,7 @@ async def test_http2_in_clear_text_is_refused(server: Running) -> None:
     await assert_answers(server)
 
 
-async def test_who_offers_http2_is_answered_in_http_1_1(server: Running) -> None:
+async def test_an_offer_of_http2_is_ignored(server: Running) -> None:
     offer = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n"
     async with await server.connect() as stream:
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""HTTP over TLS, over sockets."""
+"""HTTP over TLS, over real sockets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def secured(
 
 
 def trusting(**changes: object) -> ssl.SSLContext:
-    """A client's side."""
+    """Return a client's TLS context."""
     context = ssl.create_default_context()
     AUTHORITY.configure_trust(context)
     for name, value in changes.items():
@@ -62,7 +62,7 @@ async def connect(
         yield stream
 
 
-async def test_requests_are_answered_on_one_connection(secured: Running, app: Application) -> None:
+async def test_requests_share_a_tls_connection(secured: Running, app: Application) -> None:
     @app.post("/public/echo")
     async def echo() -> str:
         return f"{request.scheme} {request.scope['client']} {len(await request.get_data())}"
@@ -84,7 +84,7 @@ async def test_only_http_1_1_is_offered(secured: Running) -> None:
 
 
 @pytest.mark.parametrize("sent", [HEALTH, b"nonsense\r\n\r\n"])
-async def test_browsers_are_told_to_come_back_with_tls(sent: bytes, secured: Running) -> None:
+async def test_strict_transport_security_is_sent(sent: bytes, secured: Running) -> None:
     async with connect(secured) as stream:
         await stream.send_all(sent)
         assert (await read_answer(stream))[1]["strict-transport-security"] == "max-age=31536000"
@@ -102,7 +102,7 @@ async def test_tls_1_3_and_1_2_and_nothing_older(secured: Running) -> None:
             pass
 
 
-async def test_new_connections_get_the_new_certificate_and_open_ones_go_on(
+async def test_new_connections_get_the_new_certificate_and_open_ones_continue(
     secured: Running, certificates: Certificates, tmp_path: Path
 ) -> None:
     async with connect(secured) as old:
@@ -116,7 +116,7 @@ async def test_new_connections_get_the_new_certificate_and_open_ones_go_on(
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01", HEALTH])
-async def test_a_handshake_that_does_not_come_blocks_nobody(
+async def test_a_missing_handshake_blocks_no_other_client(
     sent: bytes, secured: Running, mock_clock: MockClock
 ) -> None:
     async with await secured.connect() as silent:
@@ -130,7 +130,7 @@ async def test_a_handshake_that_does_not_come_blocks_nobody(
         assert b"HTTP/" not in received
 
 
-async def test_deadlines_hold_over_tls_too(secured: Running, mock_clock: MockClock) -> None:
+async def test_timeouts_apply_over_tls_too(secured: Running, mock_clock: MockClock) -> None:
     async with connect(secured) as stream:
         await stream.send_all(HEALTH[:-2])
         await wait_all_tasks_blocked(0.02)
@@ -146,14 +146,14 @@ async def test_deadlines_hold_over_tls_too(secured: Running, mock_clock: MockClo
         assert await read_to_end(stream) == b""
 
 
-async def test_what_is_wrong_is_refused_over_tls_too(secured: Running) -> None:
+async def test_malformed_requests_are_refused_over_tls_too(secured: Running) -> None:
     async with connect(secured) as stream:
         await stream.send_all(HEALTH + HEALTH.replace(b"host", b"host "))
         assert (await read_answer(stream))[0] == 200
         assert (await read_answer(stream))[0] == 400
 
 
-async def test_a_unix_socket_stays_as_it_is(secured: Running, socket_folder: Path) -> None:
+async def test_a_unix_socket_speaks_plain_http(secured: Running, socket_folder: Path) -> None:
     async with await trio.open_unix_socket(socket_folder / "s") as stream:
         await stream.send_all(HEALTH)
         assert (await read_answer(stream))[0] == 200

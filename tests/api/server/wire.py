@@ -1,4 +1,4 @@
-"""A server under test, and HTTP by hand."""
+"""A server under test, and HTTP over a plain socket."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 class Running:
-    """A server, its port, and the way to end it."""
+    """A running server, its port, and the scope that ends it."""
 
     def __init__(self, url: str, scope: trio.CancelScope, done: trio.Event) -> None:
         self.url = url
@@ -25,7 +25,7 @@ class Running:
 
 
 async def read_answer(stream: trio.abc.ReceiveStream) -> tuple[int, dict[str, str], bytes]:
-    """One answer: status, headers, body; what follows is left."""
+    """Read one response: status, headers, body; further bytes stay unread."""
     received = b""
     while b"\r\n\r\n" not in received:
         more = await stream.receive_some()
@@ -49,7 +49,7 @@ async def read_to_end(stream: trio.abc.ReceiveStream) -> bytes:
 
 
 async def assert_answers(server: Running) -> None:
-    """The server goes on answering."""
+    """Check that the server still responds."""
     async with await server.connect() as stream:
         await stream.send_all(HEALTH)
         assert (await read_answer(stream))[0] == 200
