@@ -64,9 +64,11 @@ class AutoDisable:
             return  # the failure is a former receiver's
         now = self._clock.steady()
         known, since = self._failing.get(registration.id, (current, now))
-        if not current.has_target_of(known):
+        # Another target begins a new row, and so does a registration that its owner set again, perhaps after
+        # days of being disabled. An attempt in flight still has the former registration: ask the current one.
+        if not current.has_target_of(known) or current.updated_at != known.updated_at:
             since = now
-        since = registration.failing_since or since
+        since = current.failing_since or since
         self._failing[registration.id] = current, since
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:

@@ -163,3 +163,26 @@ async def test_the_registration_for_operational_events_is_never_disabled(
             operations = kit.gateway.registrations.by_id(OPERATIONS_ID)
             assert operations is not None
             assert operations.enabled
+
+
+async def test_enabling_begins_a_new_row_of_failures(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """One failure after days of being disabled must not disable the registration again."""
+    hookgw_receiver.default = answer(500)
+    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        for _ in range(3):
+            await kit.advance(660)
+        await kit.register(hookgw_receiver.url, enabled=False)
+        await kit.advance(7200)
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        for _ in range(4):
+            await kit.advance(660)
+            assert kit.gateway.registrations.get("shop").enabled
+        for _ in range(3):
+            await kit.advance(660)
+        assert not kit.gateway.registrations.get("shop").enabled
