@@ -64,12 +64,17 @@ class AutoDisable:
                 self._failing.pop(registration.id, None)
                 await self._store_failing_since(registration, None)
             return
+        current = self._registry.registration(registration.id)
+        if current is None:
+            return
         now = self._clock.steady()
-        failing, since = self._failing.get(registration.id, (registration, now))
-        if not registration.has_target_of(failing):
-            since = now  # the former target failed, this one has just begun to
-        since = registration.failing_since or since
-        self._failing[registration.id] = registration, since
+        known, since = self._failing.get(registration.id, (current, now))
+        # Another target begins a new row, and so does a registration that its owner set again, perhaps after
+        # days of being disabled. An attempt in flight still has the former registration: ask the current one.
+        if not current.has_target_of(known) or current.updated_at != known.updated_at:
+            since = now
+        since = current.failing_since or since
+        self._failing[registration.id] = current, since
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:
             await self.disable(registration, f"It failed for {disable_after:g} s without one success.")

@@ -142,7 +142,7 @@ async def test_another_target_begins_with_short_waits(
     assert hookgw_receiver.requests[-1].target == "/new"
     [lane] = hookgw_gateway.gateway.lanes()
     assert lane.waiting_until is not None
-    assert lane.waiting_until - hookgw_gateway.gateway.clock.steady() < 1
+    assert lane.waiting_until - hookgw_gateway.gateway.clock.steady() < 2
     assert hookgw_gateway.gateway.registrations.get("shop").failing_since is None
 
 
@@ -317,8 +317,8 @@ async def test_nothing_is_sent_before_the_last_step(
     _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     sent += await emit(hookgw_gateway, 3, first=9)
     other = await hookgw_gateway.emit("SEND_MESSAGE", {}, event_id="other-1")
-    hookgw_clock.jump(100)
     await hookgw_receiver.wait_for(1)
+    hookgw_clock.jump(100)
     await trio.testing.wait_all_tasks_blocked(0.01)
     assert [(request.target, request.event_id) for request in hookgw_receiver.requests] == [
         ("/other", other.id)
@@ -532,3 +532,53 @@ async def test_a_limit_on_attempts_that_changes_while_lanes_run(
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == sent
     assert hookgw_gateway.gateway.registrations.get("shop").generation == 0
+
+
+# Parked
+
+
+async def test_a_changed_url_takes_what_is_pending_along_in_its_order(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_receiver() as old:
+        old.default = answer(500)
+        await hookgw_gateway.register(old.url)
+        ids = await emit(hookgw_gateway, 3)
+        await hookgw_gateway.settled()
+        await hookgw_gateway.register(hookgw_receiver.url)
+        ids += await emit(hookgw_gateway, 3, first=3)
+        await hookgw_gateway.advance(6)
+    assert old.ids == [ids[0]]
+    assert hookgw_receiver.ids == ids
+
+
+@pytest.mark.parametrize("how", ["delete", "disable"])
+async def test_what_is_pending_for_a_registration_that_goes_is_parked(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, how: str
+) -> None:
+    hookgw_receiver.default = answer(500)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    ids = await emit(hookgw_gateway, 3)
+    await hookgw_gateway.settled()
+    if how == "delete":
+        await hookgw_gateway.gateway.registrations.delete("shop")
+    else:
+        await hookgw_gateway.register("vazio", enabled=False)
+    await hookgw_gateway.advance(1000)
+    assert await states(hookgw_gateway) == dict.fromkeys(ids, DeliveryState.DEAD)
+    assert hookgw_receiver.ids == ids[:1]
+    assert b'hookgw_deliveries_total{state="dead"} 3.0' in hookgw_gateway.gateway.metrics.render()[0]
+
+
+async def test_a_delivery_on_the_wire_survives_the_end_of_its_registration(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(wait=5)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    ids = await emit(hookgw_gateway, 2)
+    await hookgw_receiver.wait_for(1)
+    await hookgw_gateway.gateway.registrations.delete("shop")
+    await hookgw_gateway.gateway.store.flush()
+    hookgw_clock.jump(5)
+    await hookgw_gateway.settled()
+    assert await states(hookgw_gateway) == {ids[0]: DeliveryState.DELIVERED, ids[1]: DeliveryState.DEAD}

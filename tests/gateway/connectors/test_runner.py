@@ -379,37 +379,8 @@ def test_an_integration_must_be_a_connectors_name() -> None:
         Connectors({}, states, clock, HTTP).check_integration("a")
 
 
-# What events by HTTP tell.
-
-
 def update(data: Any, instance: str = "by-http") -> Event:
     return Event(id="e", kind="CONNECTION_UPDATE", instance=instance, data_json=Event.encode(data), time=0)
-
-
-@pytest.mark.parametrize(
-    ("told", "state"),
-    [
-        ("open", ConnectionState.OPEN),
-        ("connecting", ConnectionState.CONNECTING),
-        ("close", ConnectionState.CLOSE),
-        ("refused", ConnectionState.CLOSE),
-        ("OPEN", ConnectionState.CONNECTING),
-        (["open"], ConnectionState.CONNECTING),
-        (None, ConnectionState.CONNECTING),
-    ],
-)
-async def test_the_state_that_events_tell(
-    autojump_clock: MockClock, told: Any, state: ConnectionState
-) -> None:
-    async with running() as world:
-        assert world.states.state("by-http") is ConnectionState.CLOSE
-        world.states.note(update({"state": "connecting"}))
-        world.states.note(update({"state": told}))
-        world.states.note(update([told]))
-        assert world.states.state("by-http") is state
-        assert world.states.sender("by-http") is None
-        world.states.forget("by-http")
-        assert world.states.state("by-http") is ConnectionState.CLOSE
 
 
 async def test_a_connector_knows_better_than_events(autojump_clock: MockClock) -> None:

@@ -1,0 +1,61 @@
+"""The connection states of instances: a connector's, or those that events report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.models.connectors import ConnectionState
+from hookgw.models.events import Event
+
+
+def update(data: Any) -> Event:
+    return Event(id="e", kind="CONNECTION_UPDATE", instance="shop", data_json=Event.encode(data), time=0)
+
+
+@pytest.mark.parametrize(
+    ("reported", "state"),
+    [
+        ("open", ConnectionState.OPEN),
+        ("connecting", ConnectionState.CONNECTING),
+        ("close", ConnectionState.CLOSE),
+        ("refused", ConnectionState.CLOSE),
+        ("OPEN", ConnectionState.CONNECTING),
+        (["open"], ConnectionState.CONNECTING),
+        (None, ConnectionState.CONNECTING),
+    ],
+)
+def test_events_report_the_state(reported: Any, state: ConnectionState) -> None:
+    states = ConnectionStates()
+    assert states.state("shop") is ConnectionState.CLOSE
+    states.note(update({"state": "connecting"}))
+    states.note(update({"state": reported}))
+    states.note(update([reported]))
+    assert states.state("shop") is state
+    assert states.sender("shop") is None
+    assert states.state("other") is ConnectionState.CLOSE
+
+
+def test_a_deleted_instance_is_forgotten() -> None:
+    states = ConnectionStates()
+    states.note(update({"state": "open"}))
+    states.forget("shop")
+    states.forget("shop")
+    assert states.state("shop") is ConnectionState.CLOSE
+
+
+class FakeSession:
+    state = ConnectionState.CONNECTING
+    sender = "55@s"
+
+
+def test_a_running_connector_knows_better_than_events() -> None:
+    states = ConnectionStates()
+    session: Any = FakeSession()
+    states.sessions["shop"] = session
+    states.note(update({"state": "open"}))
+    assert (states.state("shop"), states.sender("shop")) == (ConnectionState.CONNECTING, "55@s")
+    del states.sessions["shop"]
+    assert (states.state("shop"), states.sender("shop")) == (ConnectionState.CLOSE, None)

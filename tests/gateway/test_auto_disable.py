@@ -1,0 +1,188 @@
+"""Registrations that hookgw disables, and what counts as failing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock
+
+from hookgw.gateway.auto_disable import STORED_AFTER
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.store import DeliveryQuery
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+
+KIND = "CALL"
+
+
+async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> list[str]:
+    return [(await kit.emit(KIND, {"n": n}, instance=instance)).id for n in range(count)]
+
+
+async def states(kit: GatewayKit, *, instance: str = "shop") -> dict[str, DeliveryState]:
+    await kit.gateway.store.flush()
+    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
+    return {delivery.event_id: delivery.state for delivery in found.deliveries}
+
+
+async def test_gone_disables_the_registration_and_says_why(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(410))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    ids = await emit_many(hookgw_gateway, 3)
+    await hookgw_gateway.settled()
+    registration = hookgw_gateway.gateway.registrations.find("shop")
+    assert registration is not None
+    assert not registration.enabled
+    assert "410" in (registration.disabled_reason or "")
+    assert hookgw_receiver.ids == ids[:1]
+    assert set((await states(hookgw_gateway)).values()) == {DeliveryState.DEAD}
+    await hookgw_gateway.register(hookgw_receiver.url)
+    again = await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids[-1] == again.id
+
+
+async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(500)
+    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        await kit.settled()
+        for _ in range(3):
+            await kit.advance(660)
+        registration = kit.gateway.registrations.find("shop")
+        assert registration is not None
+        assert registration.failing_since is not None
+    async with open_kit(tmp_path, settings=settings) as kit:
+        for _ in range(4):
+            await kit.advance(660)
+        registration = kit.gateway.registrations.find("shop")
+        assert registration is not None
+        assert not registration.enabled
+        assert "failed for" in (registration.disabled_reason or "")
+
+
+async def test_one_success_ends_a_row_of_failures(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(*[answer(500)] * 5)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit(KIND, {})
+    for _ in range(4):
+        await hookgw_gateway.advance(140)
+    failing = hookgw_gateway.gateway.registrations.find("shop")
+    assert failing is not None
+    assert failing.failing_since is not None
+    await hookgw_gateway.advance(140)
+    working = hookgw_gateway.gateway.registrations.find("shop")
+    assert working is not None
+    assert working.failing_since is None
+
+
+async def test_a_disk_that_refuses_while_a_receiver_is_gone_or_fails_ends_nothing(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise StorageUnavailable("disk full")
+
+    hookgw_receiver.will(answer(500), answer(500), answer(500), answer(500), answer(410))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    first = await hookgw_gateway.emit(KIND, {})
+    second = await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    with monkeypatch.context() as patch:
+        patch.setattr(hookgw_gateway.gateway.store, "put_registration", refuse)
+        for _ in range(4):
+            await hookgw_gateway.advance(140)
+    assert await states(hookgw_gateway) == {first.id: DeliveryState.DEAD, second.id: DeliveryState.DELIVERED}
+    registration = hookgw_gateway.gateway.registrations.find("shop")
+    assert registration is not None
+    assert registration.enabled
+
+
+async def test_failing_since_is_stored_only_after_a_minute(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """A registration that fails now and then costs no writes."""
+    hookgw_receiver.default = answer(500)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    began = hookgw_gateway.gateway.clock.steady()
+    await hookgw_gateway.emit(KIND, {})
+    await hookgw_gateway.settled()
+    assert hookgw_gateway.gateway.registrations.get("shop").failing_since is None
+    for _ in range(6):
+        await hookgw_gateway.advance(STORED_AFTER / 2)
+    since = hookgw_gateway.gateway.registrations.get("shop").failing_since
+    assert since == pytest.approx(began, abs=1)
+
+
+async def test_another_url_begins_a_new_row_of_failures(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
+    async with (
+        open_receiver(default=answer(500)) as old,
+        open_receiver(default=answer(500)) as new,
+        open_kit(tmp_path, settings=settings) as kit,
+    ):
+        await kit.register(old.url)
+        await kit.emit(KIND, {})
+        for _ in range(4):
+            await kit.advance(660)
+        await kit.register(new.url)
+        for _ in range(4):
+            await kit.advance(660)
+            assert kit.gateway.registrations.get("shop").enabled
+        for _ in range(3):
+            await kit.advance(660)
+        assert not kit.gateway.registrations.get("shop").enabled
+        assert len(new.requests) == 7
+
+
+async def test_the_registration_for_operational_events_is_never_disabled(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(422)
+    settings = {"operations": {"url": hookgw_receiver.url + "ops"}, "delivery": {"disable_after": "10s"}}
+    async with open_receiver(default=answer(410)) as ops:
+        settings["operations"]["url"] = ops.url
+        async with open_kit(tmp_path, settings=settings) as kit:
+            await kit.register(hookgw_receiver.url)
+            for _ in range(3):
+                await kit.emit(KIND, {})
+                await kit.advance(20)
+            await ops.wait_for(2)
+            operations = kit.gateway.registrations.by_id(OPERATIONS_ID)
+            assert operations is not None
+            assert operations.enabled
+
+
+async def test_enabling_begins_a_new_row_of_failures(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """One failure after days of being disabled must not disable the registration again."""
+    hookgw_receiver.default = answer(500)
+    settings = {"delivery": {"disable_after": "1h", "schedule": ["10m"] * 20}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        for _ in range(3):
+            await kit.advance(660)
+        await kit.register(hookgw_receiver.url, enabled=False)
+        await kit.advance(7200)
+        await kit.register(hookgw_receiver.url)
+        await kit.emit(KIND, {})
+        for _ in range(4):
+            await kit.advance(660)
+            assert kit.gateway.registrations.get("shop").enabled
+        for _ in range(3):
+            await kit.advance(660)
+        assert not kit.gateway.registrations.get("shop").enabled

@@ -1,0 +1,280 @@
+"""Opening and closing a gateway: what it goes on with, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+import yaml
+from trio.testing import MockClock
+
+import hookgw
+from hookgw.config.load import load_settings
+from hookgw.delivery.http.resolver import Found
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.models.clock import virtual_clock
+from hookgw.models.deliveries import Attempt, Delivery, Outcome
+from hookgw.models.errors import ConfigError, StartError
+from hookgw.models.lanes import lane_rule
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
+from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
+from tests.store.sqlite.previous_version import NAMES, Name, Truth, load_truth, unpack
+
+KIND = "CALL"
+
+
+async def emit_many(kit: GatewayKit, count: int, *, instance: str = "shop") -> list[str]:
+    return [(await kit.emit(KIND, {"n": n}, instance=instance)).id for n in range(count)]
+
+
+async def test_a_graceful_end_lets_the_attempt_finish_and_sends_nothing_twice(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(wait=5)
+    async with trio.open_nursery() as nursery, open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url)
+        ids = await emit_many(kit, 3)
+        await hookgw_receiver.wait_for(1)
+        nursery.start_soon(_jump_when_draining, kit, hookgw_clock, 5)
+    hookgw_receiver.default = answer()
+    async with open_kit(tmp_path) as kit:
+        await hookgw_receiver.wait_for(3)
+        await kit.settled()
+    assert hookgw_receiver.ids == ids
+
+
+async def test_what_does_not_end_within_the_grace_is_sent_again(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = hang()
+    async with trio.open_nursery() as nursery, open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url)
+        ids = await emit_many(kit, 1)
+        await hookgw_receiver.wait_for(1)
+        nursery.start_soon(_jump_when_draining, kit, hookgw_clock, 10)
+    hookgw_receiver.default = answer()
+    async with open_kit(tmp_path):
+        await hookgw_receiver.wait_for(2)
+    assert hookgw_receiver.ids == ids * 2
+
+
+async def _jump_when_draining(kit: GatewayKit, clock: MockClock, seconds: float) -> None:
+    while kit.gateway.dispatcher.is_running:
+        await trio.testing.wait_all_tasks_blocked()
+    clock.jump(seconds)
+
+
+async def test_a_bug_in_a_lane_ends_the_gateway(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
+        async with open_kit(tmp_path) as kit:
+            await kit.register(hookgw_receiver.url)
+            monkeypatch.setattr("hookgw.dispatch.lane.decide", _bug)
+            await kit.emit(KIND, {})
+            await trio.sleep_forever()
+
+
+def _bug(*_: object, **__: object) -> None:
+    raise RuntimeError("a bug")
+
+
+async def test_a_second_gateway_on_the_same_file_is_refused(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async with open_kit(tmp_path):
+        with pytest.RaisesGroup(StartError, allow_unwrapped=True, flatten_subgroups=True) as caught:
+            async with open_kit(tmp_path):
+                pytest.fail("opened twice")
+    assert "hookgw.db" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "block", [{"url": "ftp://x/"}, {"url": "http://x/", "plugins": {"message_filters": {"typo": 1}}}]
+)
+async def test_bad_global_webhooks_stop_the_start(
+    tmp_path: Path, hookgw_clock: MockClock, block: dict[str, object]
+) -> None:
+    settings = {"global_webhooks": [block]}
+    with pytest.RaisesGroup(ConfigError, allow_unwrapped=True, flatten_subgroups=True):
+        async with open_kit(tmp_path, settings=settings):
+            pytest.fail("opened")
+
+
+async def test_global_webhooks_hear_every_instance(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"global_webhooks": [{"url": hookgw_receiver.url, "events": [KIND]}]}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        for name in ("a", "b"):
+            await kit.gateway.instances.create(name)
+            await kit.emit(KIND, {}, instance=name)
+        await hookgw_receiver.wait_for(2)
+    assert [event["instance"] for event in hookgw_receiver.events()] == ["a", "b"]
+
+
+# Global webhooks between two starts
+
+NAMES_OF_INSTANCES = ("ana", "bob", "eva")
+
+
+async def emit_to_all(kit: GatewayKit, label: str, count: int = 3) -> list[str]:
+    """Emit events of every instance in turn."""
+    ids = []
+    for number in range(count):
+        for name in NAMES_OF_INSTANCES:
+            if kit.gateway.instances.find(name) is None:
+                await kit.gateway.instances.create(name)
+            event = await kit.emit(KIND, {}, instance=name, event_id=f"{label}-{name}-{number}")
+            ids.append(event.id)
+    return ids
+
+
+def by_instance(ids: list[Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {name: [] for name in NAMES_OF_INSTANCES}
+    for one in dict.fromkeys(ids):
+        found[one.split("-")[1]].append(one)
+    return found
+
+
+async def test_a_refused_event_of_one_instance_blocks_only_that_instance(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    def refuse_bob(request: Received) -> Any:
+        return answer(503) if request.json["instance"] == "bob" else answer()
+
+    hookgw_receiver.default = refuse_bob
+    async with open_kit(tmp_path, settings={"global_webhooks": [{"url": hookgw_receiver.url}]}) as kit:
+        ids = await emit_to_all(kit, "a")
+        await kit.settled()
+        found, sent = by_instance(hookgw_receiver.ids), by_instance(ids)
+        assert found == {**sent, "bob": sent["bob"][:1]}
+        [registration] = kit.gateway.registrations._registry.hearing("ana")
+        assert (registration.ordering, registration.concurrency) == ("instance", 16)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ordering": "url"},
+        {"ordering": "chat", "concurrency": 4},
+        {"ordering": "none", "concurrency": 4},
+        {"ordering": "instance", "concurrency": 1},
+        {"url": "new"},
+        {"url": "new", "ordering": "url"},
+    ],
+)
+async def test_what_is_pending_follows_a_changed_global_webhook(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, change: dict[str, Any]
+) -> None:
+    hookgw_receiver.default = answer(503)
+    block = {"url": hookgw_receiver.url, "label": "crm"}
+    async with open_kit(tmp_path, settings={"global_webhooks": [block]}) as kit:
+        ids = await emit_to_all(kit, "a")
+        await kit.settled()
+    hookgw_receiver.default = answer()
+    hookgw_receiver.requests.clear()
+    block.update(change, url=hookgw_receiver.url + change.get("url", ""))
+    for label in "bc":  # the second start finds everything where it should be
+        async with open_kit(tmp_path, settings={"global_webhooks": [block]}) as kit:
+            if label == "b" and "url" in change:
+                await hookgw_receiver.wait_for(len(ids))  # due at once: the clock does not move
+                await kit.settled()
+            ids += await emit_to_all(kit, label)
+            await kit.advance(60)
+    assert len(hookgw_receiver.requests) == len(ids)
+    assert {request.target for request in hookgw_receiver.requests} == {"/" + change.get("url", "")}
+    if change.get("ordering") == "none":
+        assert sorted(hookgw_receiver.ids, key=str) == sorted(ids)
+    else:
+        assert by_instance(hookgw_receiver.ids) == by_instance(ids)
+
+
+# Data files of the previous version
+
+
+class Log:
+    """A plugin that notes the attempts, in order."""
+
+    def __init__(self) -> None:
+        self.delivered: dict[str, list[int]] = {}
+        self.dead: dict[str, list[int]] = {}
+
+    @hookgw.hookimpl
+    async def hookgw_attempt(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
+        if attempt.outcome is Outcome.DELIVERED:
+            self.delivered.setdefault(registration.id, []).append(delivery.seq)
+
+    @hookgw.hookimpl
+    async def hookgw_dead_letter(
+        self, delivery: Delivery, registration: Registration | None, reason: str
+    ) -> None:
+        self.dead.setdefault(delivery.registration, []).append(delivery.seq)
+
+
+@asynccontextmanager
+async def open_previous(
+    folder: Path, truth: Truth, data: Path, receiver: Receiver, log: Log
+) -> AsyncIterator[Gateway]:
+    """Open a data file of the previous version; every name leads to the receiver."""
+
+    async def resolve(host: str, port: int, **_: object) -> Found:
+        await trio.lowlevel.checkpoint()
+        local = ("127.0.0.1", int(receiver.url.rstrip("/").rpartition(":")[2]))
+        return [(trio.socket.AF_INET, trio.socket.SOCK_STREAM, 6, "", local)]
+
+    storage = {**truth.settings.get("storage", {}), "path": str(data)}
+    file = folder / "hookgw-test.yaml"
+    file.write_text(yaml.safe_dump({**truth.settings, "storage": storage}), encoding="utf-8")
+    file.chmod(0o600)
+    settings = load_settings(file, {})
+    hooks = Hooks(
+        load_plugins(settings.plugins, base=folder, extra={"log": log}),
+        hook_timeout=settings.plugins.hook_timeout,
+    )
+    clock = virtual_clock(truth.at - trio.current_time())
+    async with open_gateway(settings, base=folder, clock=clock, hooks=hooks, resolve=resolve) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_what_the_previous_version_left_arrives_in_its_order(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, name: Name
+) -> None:
+    truth, data, log = load_truth(name), unpack(name, tmp_path), Log()
+    async with open_previous(tmp_path, truth, data, hookgw_receiver, log) as gateway:
+        known = {key: gateway.registrations.by_id(key) for key in truth.pending}
+        enabled = {key: one for key, one in known.items() if one is not None and one.enabled}
+        unreachable = {key for key, one in enabled.items() if one.url.startswith("https:")}
+        expected = {key: len(truth.pending[key]) for key in enabled.keys() - unreachable}
+        while any(len(log.delivered.get(key, ())) < count for key, count in expected.items()):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            hookgw_clock.jump(0.5)
+        await gateway.store.flush()
+        for key, one in enabled.items():
+            rule = lane_rule(one)
+            for found in await gateway.store.pending_lanes(key):
+                assert key in unreachable | {"operations"}
+                assert rule.is_current(found.lane)
+        for key in known.keys() - enabled.keys():
+            assert await gateway.store.pending_lanes(key) == []
+    for key, one in enabled.items():
+        if key in unreachable:
+            continue
+        pending = {delivery.seq: delivery for delivery in truth.pending[key]}
+        arrived = [seq for seq in log.delivered[key] if seq in pending]
+        assert sorted(arrived) == sorted(pending), one.url  # each once
+        by: Any = {"chat": "chat", "instance": "instance"}.get(one.ordering)
+        if one.ordering == "none" and one.concurrency > 1:
+            continue
+        if one.ordering == "chat" and one.concurrency == 1:
+            by = None
+        for value, order in truth.order(key, by=by).items():
+            of_value = [seq for seq in arrived if by is None or getattr(pending[seq], by) == value]
+            assert of_value == order, (one.url, value)
