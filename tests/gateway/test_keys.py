@@ -244,7 +244,7 @@ async def test_the_log_tells_who_did_what_and_no_key(gateway: Gateway, hookgw_cl
 
 
 async def test_the_key_of_the_settings_cannot_be_revoked(gateway: Gateway, hookgw_clock: MockClock) -> None:
-    with pytest.raises(Conflict, match=r"auth\.global_key of the configuration"):
+    with pytest.raises(Conflict, match=r"auth\.global_key: change it in the configuration"):
         await gateway.keys.revoke(None, "configuration", by=everything(gateway))
     with pytest.raises(NotFound):
         await gateway.keys.revoke("shop", "configuration", by=everything(gateway))

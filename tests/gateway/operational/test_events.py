@@ -511,5 +511,7 @@ async def test_they_are_counted(
 
 def test_naming_one_for_an_instance_is_refused() -> None:
     body = {"url": "https://a.example/", "events": ["lane.failing"]}
-    with pytest.raises(Invalid, match=r"events\[0\]: LANE_FAILING is an operational event; it goes to op"):
+    with pytest.raises(
+        Invalid, match=r"events\[0\]: LANE_FAILING is an operational event; only operations\.url"
+    ):
         parse_registration(body, Catalog(OPERATIONAL_KINDS))
