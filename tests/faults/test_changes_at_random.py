@@ -142,7 +142,10 @@ def check(reports: list[DeliveryReport], arrived: Counter[str]) -> None:
         arrived: how often each event arrived for it.
     """
     assert {one.summary.state for one in reports} <= {DeliveryState.DELIVERED, DeliveryState.DEAD}
-    assert {one.event.id: len(one.attempts) for one in reports if one.attempts} == arrived
+    for one in reports:
+        # A jump of the clock can end an attempt before its request is whole.
+        answered = sum(attempt.status is not None for attempt in one.attempts)
+        assert answered <= arrived[one.event.id] <= len(one.attempts)
     chats: dict[str, list[DeliveryReport]] = defaultdict(list)
     for one in reports:
         delivered = [attempt for attempt in one.attempts if attempt.outcome is Outcome.DELIVERED]
