@@ -44,7 +44,6 @@ class EventIntake:
     """Accepts events.
 
     Args:
-        settings, catalog, registry, outbox, states, hooks, metrics: the gateway's.
         server_url: added to events that have none.
     """
 
@@ -103,6 +102,7 @@ class EventIntake:
         # so metrics and observers must hear of them.
         stored = await self._outbox.append(address)
         accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]
+        # Once for each kind, not for each event of a batch.
         for kind, count in Counter(event.kind for event in accepted).items():
             self._metrics.accepted(kind, count)
         self._metrics.duplicates(len(events) - len(accepted))
@@ -120,7 +120,7 @@ class EventIntake:
             elif self._settings.validate != "off":
                 place = "" if single else f"events[{index}]."
                 warnings += (f"{place}{found}" for found in self._schemas.problems(event))
-        if self._settings.validate == "strict":
+        if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
             problems += warnings
         if problems:
             raise Invalid(*_first(problems))
@@ -129,6 +129,7 @@ class EventIntake:
         return _first(warnings)
 
     def _problem(self, event: Event) -> str | None:
+        # The cheap checks first; a batch may have 10,000 events.
         if event.kind not in self._emittable:
             if event.kind in self._catalog:
                 return f"{event.kind} is an operational event, which only hookgw raises."
@@ -149,7 +150,7 @@ class EventIntake:
         sender = event.sender or self._states.sender(event.instance)
         server_url = event.server_url or self._server_url
         if sender == event.sender and server_url == event.server_url:
-            return event
+            return event  # most events: no copy
         return msgspec.structs.replace(event, sender=sender, server_url=server_url)
 
     async def _notify(self, accepted: Sequence[Event]) -> None:

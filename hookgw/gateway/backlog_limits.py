@@ -62,7 +62,7 @@ class LimitedOutbox:
         need = need_of(appends)
         try:
             self._backlog.check(need)
-        except BacklogFull:
+        except BacklogFull:  # TooLarge passes through: no room can be made for it
             if not self._drops:
                 raise
             # One caller at a time, or each would drop room for all.

@@ -81,7 +81,7 @@ async def read_global_webhooks(
         if registration.label in found:
             problems.append(f"{place}.label: {registration.label!r} is used twice; give each block its own.")
         found[registration.label] = registration, has_secret
-    if problems:
+    if problems:  # before anything is stored: a refused file leaves no trace
         raise ConfigError(*problems)
     registrations = []
     for registration, has_secret in found.values():
@@ -92,7 +92,7 @@ async def read_global_webhooks(
                 registration = msgspec.structs.replace(registration, secrets=(Secret(kept),))
             else:
                 await store.put_value(f"{prefix}.secret", registration.secrets[0].value)
-        if registration.enabled:
+        if registration.enabled:  # what waits for a disabled one stays where it is, and becomes dead letters
             registration = await _follow(registration, f"{prefix}.last_start", store)
         registrations.append(registration)
     return tuple(registrations)
@@ -151,6 +151,7 @@ async def _follow(registration: Registration, key: str, store: Store) -> Registr
     if last is not None:
         former = msgspec.structs.replace(registration, ordering=last.ordering, concurrency=last.concurrency)
         generation = last.generation + (former.partitioning != registration.partitioning)
+    # Without user and password: the configuration is their place, not the data file.
     now = _LastStart(registration.address, registration.ordering, registration.concurrency, generation)
     if last is not None and last.url != registration.address:
         await store.make_due(registration.id)

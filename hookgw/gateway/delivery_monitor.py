@@ -20,7 +20,6 @@ class DeliveryMonitor:
     """The monitor of all lanes; see :class:`hookgw.dispatch.services.LaneMonitor`.
 
     Args:
-        registry, hooks, metrics, operational: the gateway's.
         auto_disable: disables registrations that keep failing.
     """
 
@@ -49,6 +48,7 @@ class DeliveryMonitor:
                 status=attempt.status,
                 error=attempt.error,
             )
+        # Asked first, because a call of no hooks still costs a coroutine for every delivery.
         if self._hooks.implements("hookgw_attempt"):
             await self._hooks.notify(
                 "hookgw_attempt", attempt=attempt, delivery=delivery, registration=registration
@@ -63,6 +63,7 @@ class DeliveryMonitor:
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
     ) -> None:
         if settlement.state is DeliveryState.DELIVERED:
+            # From `queued_at`, not `accepted_at`: a resend years later is no slow delivery.
             self._metrics.delivered(settlement.at - delivery.queued_at)
             if self._hooks.implements("hookgw_delivered"):
                 await self._hooks.notify("hookgw_delivered", delivery=delivery, registration=registration)
@@ -81,6 +82,7 @@ class DeliveryMonitor:
         await self._auto_disable.disable(registration, "The receiver answered 410 Gone.")
 
     async def lane_changed(self, lane: str, state: LaneState) -> None:
+        # Debug: thousands of lanes that begin and end waits would drown everything else.
         logger.debug("lane", lane=lane, state=state.value)
         self._operational.lane_changed(lane, state)
         registration = self._registry.registration(registration_of(lane))

@@ -69,6 +69,7 @@ class Gateway:
         Raises:
             Unavailable: they do not; the message says why.
         """
+        # A store that works over lanes that do not run would accept events that nobody delivers.
         if not self.dispatcher.is_running:
             raise Unavailable("The dispatcher is not running.")
         await self.store.check()

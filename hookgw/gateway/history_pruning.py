@@ -19,6 +19,7 @@ PRUNE_EVERY = 60.0
 async def prune_history(store: Store, clock: Clock, settings: StorageSettings) -> None:
     """Keep the history within ``storage.retention`` and ``storage.history_limit``, until cancelled."""
     while True:
+        # Not at once: a start has better things to do with the disk.
         await trio.sleep(PRUNE_EVERY)
         try:
             before = clock.steady() - settings.retention

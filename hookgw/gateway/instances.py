@@ -43,11 +43,7 @@ class CreatedInstance(NamedTuple):
 
 
 class InstanceService:
-    """Everything that can be done to instances.
-
-    Args:
-        registry, keyring, connectors, states, pending, hooks, clock: the gateway's.
-    """
+    """Everything that can be done to instances."""
 
     def __init__(
         self,
@@ -76,11 +72,7 @@ class InstanceService:
         return self._registry.find_instance(name)
 
     def get(self, name: str) -> Instance:
-        """Return the instance of a name.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Return the instance of a name. Raise ``NotFound`` if there is none."""
         return self._registry.instance(name)
 
     @property
@@ -89,11 +81,7 @@ class InstanceService:
         return self._connectors.names()
 
     def connection_state(self, name: str) -> ConnectionState:
-        """Return the state of an instance's connection.
-
-        Raises:
-            NotFound: there is no such instance.
-        """
+        """Return the state of an instance's connection. Raise ``NotFound`` if there is no such instance."""
         return self._states.state(self._registry.instance(name).name)
 
     async def send_text(self, name: str, number: str, text: str) -> dict[str, Any]:

@@ -25,9 +25,6 @@ class KeyService:
 
     ``scope`` is the name of the instance that the keys belong to, ``None`` for global keys. The caller has
     checked that the request may touch it.
-
-    Args:
-        keyring, registry, global_keys, clock: the gateway's.
     """
 
     def __init__(self, keyring: Keyring, registry: Registry, global_keys: GlobalKeys, clock: Clock) -> None:

@@ -41,7 +41,6 @@ class PendingDeliveries:
     """Changes what is pending.
 
     Args:
-        registry, store, dispatcher, metrics: the gateway's.
         operational: hears of dead letters.
     """
 
@@ -106,6 +105,7 @@ class PendingDeliveries:
             Unavailable: the gateway is shutting down.
         """
         if not new.enabled:
+            # Stored first: a lane that looks from now on makes its head a dead letter, as parking does.
             await self._registry.put(new)
             await self.park(new, f"The registration was disabled: {new.disabled_reason or 'by its owner.'}")
             return
@@ -152,7 +152,7 @@ class PendingDeliveries:
         """
         registration = self._registry.registration(registration_id)
         if registration is None:
-            return 0
+            return 0  # deleted meanwhile, and parked by whoever deleted it
         self._store.check_open()
         with self._dispatcher.paused(registration_id):
             spared = self._in_flight(registration_id)
@@ -170,8 +170,9 @@ class PendingDeliveries:
         self._operational.dead(registration_id, registration, reason, count=count)
 
     async def _put_and_repartition(self, new: Registration, *, due: bool) -> None:
-        if self._nursery is None:
+        if self._nursery is None:  # stored now, the change would wait for the next start without a pause
             raise Unavailable("hookgw is shutting down.")
+        # The task that runs goes on with the newest rule, unless it ends before this gets its lock.
         while (lock := self._repartitions.get(new.id)) is not None:
             async with lock:
                 if self._repartitions.get(new.id) is lock:
@@ -203,6 +204,7 @@ class PendingDeliveries:
                     pass
                 read = partial(self._store.pending_lanes, registration_id)
                 backlog = await retry_until_readable(read, refused)
+                # Appended meanwhile, or moved: lanes that run already read on by themselves.
                 self._dispatcher.start((found.lane, found.count) for found in backlog)
         finally:
             if self._repartitions.get(registration_id) is lock:
@@ -219,6 +221,7 @@ class PendingDeliveries:
                 and await self._store.repartition_step(lane_rule(registration))
             ):
                 return True
+            # Within the lock: a change that comes now finds no task, and starts another.
             del self._repartitions[registration_id]
             return False
 

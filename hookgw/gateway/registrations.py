@@ -64,11 +64,7 @@ class RegistrationService:
         return self._registry.find(instance, label)
 
     def get(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
-        """Return an instance's registration of a label.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Return an instance's registration of a label. Raise ``NotFound`` if there is none."""
         registration = self._registry.find(instance, label)
         if registration is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}; set one first.")

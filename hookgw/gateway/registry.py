@@ -56,11 +56,7 @@ class Registry:
         return self._instances.get(name)
 
     def instance(self, name: str) -> Instance:
-        """Return the instance of a name.
-
-        Raises:
-            NotFound: there is none.
-        """
+        """Return the instance of a name. Raise ``NotFound`` if there is none."""
         instance = self._instances.get(name)
         if instance is None:
             raise NotFound(f"The instance {name!r} does not exist.")

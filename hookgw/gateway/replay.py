@@ -20,11 +20,7 @@ logger = structlog.get_logger("hookgw.resending")
 
 
 class Replays:
-    """Makes finished deliveries pending again, on behalf of the gateway.
-
-    Args:
-        registry, store: the gateway's.
-    """
+    """Makes finished deliveries pending again, on behalf of the gateway."""
 
     def __init__(self, registry: Registry, store: Store) -> None:
         self._registry = registry

@@ -30,6 +30,7 @@ def completes(change: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
     @wraps(change)
     async def shielded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
+            # Bounded, because a shield without a deadline would block the shutdown over a disk that hangs.
             with trio.fail_after(DEADLINE, shield=True):
                 return await change(*args, **kwargs)
         except trio.TooSlowError:

@@ -18,6 +18,7 @@ class ConnectionStates:
     """
 
     def __init__(self) -> None:
+        # Connectors adds and removes them; everybody else only looks.
         self.sessions: dict[str, ConnectorSession] = {}
         self._reported: dict[str, ConnectionState] = {}
 

@@ -55,6 +55,7 @@ class DeadLetterDigest:
         if held is None:
             self._held[letters.registration] = _Held(now + REST)
             return letters
+        # The newest reason and delivery stand for all of them.
         letters.count += held.letters.count if held.letters else 0
         held.letters = letters
         return None

@@ -43,7 +43,6 @@ class OperationalEvents:
     """Raises operational events.
 
     Args:
-        settings, registry, hooks, metrics, clock: the gateway's.
         registration: the events go there, beside plugins; ``None`` if ``operations.url`` is not set.
 
     Attributes:
