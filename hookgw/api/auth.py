@@ -56,6 +56,7 @@ def required_key(rule: str, variables: Collection[str]) -> RequiredKey:
         rule: the route's path.
         variables: the names of the variables in the path.
     """
+    # In this order: an instance in the path wins over a shared prefix.
     if rule in OPEN_PATHS or rule.startswith(OPEN_PREFIX):
         return RequiredKey.NONE
     if "instance" in variables:
@@ -72,6 +73,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
     async def check_key() -> None:
         rule = request.url_rule
         scope: Any = request.scope
+        # Before any refusal, so that refused requests are counted by route, too.
         scope[ROUTE] = rule.rule if rule is not None else None
         if rule is not None:
             required = required_key(rule.rule, rule.arguments)
@@ -82,6 +84,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         if required is RequiredKey.NONE:
             return
         holder = g.holder = authenticate(gateway, request.headers, scope)
+        # The names that the route matched, not the raw path: another spelling of it must not open anything.
         if required is RequiredKey.INSTANCE:
             variables = request.view_args or {}
             check_access(holder.principal, variables["instance"], variables.get("label"))
@@ -107,7 +110,7 @@ def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> KeyHolder:
         key = token.strip() if scheme.lower() == "bearer" else ""
     client = scope["client"]
     holder = gateway.authenticator.authenticate(key, client[0] if client else None)
-    if holder is None:
+    if holder is None:  # one message for a missing and a wrong key: no hint which it was
         raise Unauthorized("Send a valid key in the apikey header.")
     instance, quota = holder.principal.instance, scope.get(REQUEST_QUOTA)
     if instance is not None and quota is not None:

@@ -38,19 +38,21 @@ class FastEmit:
         path: str = scope["path"]
         if scope["method"] != "POST" or not path.startswith(EMIT_PATH):
             return False
+        # A further segment, or an empty name, is another route: the ordinary path decides.
         return len(path) > len(EMIT_PATH) and path.find("/", len(EMIT_PATH)) < 0
 
     async def respond(self, exchange: RequestResponse) -> None:
         """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
-        scope[ROUTE] = EMIT_RULE
+        scope[ROUTE] = EMIT_RULE  # metrics count both paths as one route
         headers = FirstHeaders(scope["headers"])
         try:
             instance = scope["path"][len(EMIT_PATH) :]
+            # 401 and 403 before the body is read, as on the ordinary path.
             check_access(authenticate(self._gateway, headers, scope).principal, instance)
             body = await self._endpoint.emit(instance, headers, exchange.chunks())
             response = JsonResponse(EMIT_STATUS, body)
-        except Gone:
+        except Gone:  # the client left: there is nobody to respond to
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
             response = response_to(error, scope["method"], scope["path"])
@@ -63,7 +65,7 @@ class FirstHeaders:
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._values: dict[bytes, bytes] = {}
         for name, value in headers:
-            self._values.setdefault(name.lower(), value)
+            self._values.setdefault(name.lower(), value)  # ASGI does not promise lower case
 
     def get(self, name: str, /) -> str | None:
         """Return the first header of a name; ``None`` if there is none."""

@@ -40,12 +40,13 @@ def present_registration(
         id=registration.id,
         instance=registration.instance,
         label=registration.label,
-        url=with_masked_user(registration.url),
+        url=with_masked_user(registration.url),  # a `set` that sends the mask back keeps what it hides
         enabled=registration.enabled,
+        # Spelled out, as Evolution API does: its clients show this list.
         events=list(registration.events) or [kind.name for kind in catalog if not kind.operational],
         webhook_by_events=registration.by_events,
         webhook_base64=registration.base64,
-        headers=dict.fromkeys(registration.headers, MASK),
+        headers=dict.fromkeys(registration.headers, MASK),  # most hold a token
         signature=registration.signature,
         ordering=registration.ordering,
         concurrency=registration.concurrency,
@@ -67,6 +68,7 @@ def present_registration(
 
 def present_secret(registration: Registration) -> responses.Secret:
     """Return what verifies deliveries: the newest secret, or the public part of the newest ed25519 key."""
+    # Only the newest: the others sign for receivers that still hold them.
     newest = registration.secrets[0]
     if newest.signature is Signature.V1A:
         return responses.Secret(public_key=public_key_of(newest.value))
@@ -128,7 +130,7 @@ def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> 
         state="expired" if key.is_expired(now) else "active",
         created_at=present_time(key.created_at),
         expires_at=present_time(key.expires_at),
-        origin=key.origin or None,
+        origin=key.origin or None,  # to find the keys that descend from one that leaked
         current=key.hash == current.hash,
     )
 
@@ -137,7 +139,7 @@ def present_attempt(attempt: Attempt) -> responses.Attempt:
     return responses.Attempt(
         number=attempt.number,
         at=rfc3339(attempt.at),
-        duration=round(attempt.duration * 1000, 1),
+        duration=round(attempt.duration * 1000, 1),  # milliseconds
         outcome=attempt.outcome,
         status=attempt.status,
         error=attempt.error,
@@ -172,7 +174,7 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
         url=with_masked_user(registration.url) if registration else None,
         accepted_at=rfc3339(delivery.accepted_at),
         finished_at=present_time(delivery.finished_at),
-        next_attempt_at=present_time(delivery.next_at) if pending else None,
+        next_attempt_at=present_time(delivery.next_at) if pending else None,  # stale once it is settled
         attempts=delivery.attempts,
         last_attempt=present_attempt(delivery.last_attempt) if delivery.last_attempt else None,
     )
@@ -186,6 +188,7 @@ def present_report(
     fields = msgspec.structs.asdict(present_delivery(report.summary, registration))
     fields["attempts"] = [present_attempt(attempt) for attempt in report.attempts]
     fields["registration"] = (
+        # As it is now. What it was at the time of the attempts is not kept.
         None if registration is None else present_registration(registration, instance_id, catalog, [])
     )
     fields["event"] = responses.Event(
@@ -217,6 +220,7 @@ def present_lane(lane: LaneStatistics, registration: Registration | None, now: f
         url=lane.url,
         state=lane.state,
         backlog=lane.backlog,
+        # The steady clock of the snapshot may be a moment behind: never negative.
         head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),
         waiting_until=present_time(lane.waiting_until),
         last_outcome=lane.last_outcome,

@@ -21,7 +21,7 @@ def redact(summary: DeliverySummary) -> DeliverySummary:
         return summary
     return msgspec.structs.replace(
         summary,
-        reason=summary.reason and REDACTED,
+        reason=summary.reason and REDACTED,  # its last error, in the receiver's words
         last_attempt=summary.last_attempt and _redact_attempt(summary.last_attempt),
     )
 
@@ -35,4 +35,5 @@ def redact_report(report: DeliveryReport) -> DeliveryReport:
 
 
 def _redact_attempt(attempt: Attempt) -> Attempt:
+    # The outcome stays: a tenant may know whether the event arrived, not what the receiver said.
     return msgspec.structs.replace(attempt, status=None, error=attempt.error and REDACTED, answer="")

@@ -94,6 +94,7 @@ def describes(
     def declare(view: View) -> View:
         summary, description = _texts(view)
         operation = Operation(tag, responses, body, query, frozenset(errors), summary, description)
+        # On the function itself, so that a wrapped or re-registered handler keeps its declaration.
         setattr(view, _ATTRIBUTE, operation)
         return view
 
@@ -114,10 +115,12 @@ def undeclared(view: Callable[..., Any]) -> Operation:
 
 def json_body(name: str, *, required: bool = True, **examples: Any) -> Body:
     """Return a JSON body with the schema of a component; ``_`` in the titles of examples is a space."""
+    # Keyword arguments cannot have spaces.
     titled = {title.replace("_", " "): example for title, example in examples.items()}
     return Body({JSON: {"$ref": f"#/components/schemas/{name}"}}, titled, required)
 
 
 def _texts(view: Callable[..., Any]) -> tuple[str, str]:
+    # Docstrings are wrapped for the source; the document is wrapped by whoever shows it.
     paragraphs = [" ".join(paragraph.split()) for paragraph in (view.__doc__ or "").strip().split("\n\n")]
     return paragraphs[0], "\n\n".join(paragraphs[1:])

@@ -23,6 +23,7 @@ class ErrorResponse(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
+# Seconds, not a date: both are allowed (RFC 9110, section 10.2.3), and clients handle seconds more often.
 _RETRY_AFTER = {"retry-after": "When to retry, in seconds."}
 
 ERRORS: dict[int, ErrorResponse] = {
@@ -64,6 +65,7 @@ def error_components() -> dict[str, Any]:
     """Return the ``responses`` components of the document."""
     found: dict[str, Any] = {}
     for error in ERRORS.values():
+        # Every response has the version, whatever raised the error.
         headers: dict[str, Any] = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
         for name, meaning in error.headers.items():
             headers[name] = {"description": meaning, "required": True, "schema": {"type": "string"}}

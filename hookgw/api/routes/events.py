@@ -49,6 +49,7 @@ class EventRoutes:
 
         A batch is accepted whole or not at all.
         """
+        # Rare: almost every emit takes the fast path, which calls the same endpoint.
         body = await self._endpoint.emit(instance, request.headers, request.body)
         return Response(body, EMIT_STATUS, content_type=JSON)
 

@@ -61,6 +61,7 @@ class InstanceRoutes:
 
         The instance's key is shown only in this response. A refused registration creates no instance.
         """
+        # No 404 here: the instance is what the call makes.
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
         instance, key, registration = await self._instances.create(
             asked.name,
@@ -72,6 +73,7 @@ class InstanceRoutes:
         state = self._instances.connection_state(instance.name)
         created = responses.CreatedInstance(instance=present_instance(instance, state), hash=key)
         if registration is not None:
+            # Looks the host up, at most 2 s, after everything is stored.
             warnings = [*asked.warnings, *await self._gateway.registrations.warnings(registration)]
             created.webhook = present_registration(registration, instance.id, self._gateway.catalog, warnings)
         elif asked.warnings:
@@ -85,6 +87,7 @@ class InstanceRoutes:
         listed = [
             present_listed_instance(instance, self._instances.connection_state(instance.name))
             for instance in self._instances.all()
+            # Filtered, not refused: clients call this with an instance key to find their own instance.
             if principal.may(instance.name) and name in (None, instance.name)
         ]
         return json_response(listed)
@@ -97,7 +100,7 @@ class InstanceRoutes:
     @describes(_TAG, {200: responses.Connection}, errors=(409,))
     async def connect(self, instance: str) -> Response:
         """Start the connector; return a QR code if there is one."""
-        code = await self._instances.connect(instance)
+        code = await self._instances.connect(instance)  # waits a moment for a code
         return json_response(present_connection(instance, self._instances.connection_state(instance), code))
 
     @describes(_TAG, {200: responses.Done}, errors=(409,))

@@ -52,7 +52,7 @@ class KeyRoutes:
 
         A key that expires cannot create a key that outlives it.
         """
-        self._gateway.instances.get(instance)
+        self._gateway.instances.get(instance)  # 404 before the body is read and found wrong
         return await self._create(instance)
 
     @describes(_TAG, {201: responses.CreatedKey}, body=_CREATE_BODY, errors=(409,))
@@ -63,7 +63,7 @@ class KeyRoutes:
     async def _create(self, instance: str | None) -> Response:
         now, holder = self._gateway.clock.steady(), current_holder()
         asked, warnings = parse_key_request(await read_json(self._limit), now=now)
-        name = check_name(asked.name, "name")
+        name = check_name(asked.name, "name")  # it becomes a part of paths and log lines
         stored, key = await self._gateway.keys.create(
             instance, name, expires_at=asked.expires_at, maker=holder
         )
@@ -104,5 +104,6 @@ class KeyRoutes:
 
     async def _delete(self, instance: str | None, key_name: str) -> Response:
         check_name(key_name, "The name of the key")
+        # The caller's holder, not its key: the key may have been revoked since the request began.
         await self._gateway.keys.revoke(instance, key_name, by=current_holder())
         return json_response(present_done("Key deleted"))
