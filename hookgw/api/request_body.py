@@ -47,7 +47,7 @@ def content_type(headers: Headers, *accepted: str) -> str:
         return name
     if not given and not has_body(headers):
         raise Invalid("The body is empty; send JSON.")
-    # A missing content type is refused too: clients send it, and whoever forgets it learns so at once.
+    # A missing content type is refused too: clients send one, and a client that forgets it learns so at once.
     wanted = " or ".join(accepted)
     raise UnsupportedContentType(f"The content type must be {wanted} in UTF-8, not {given[:100]!r}.")
 

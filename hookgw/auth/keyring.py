@@ -82,7 +82,7 @@ class Keyring:
         self._holders[key.hash] = self._holder(GLOBAL, key)
 
     def add_instance(self, instance: str, keys: Iterable[Key]) -> None:
-        """Add keys of an instance, except those that another holder already has."""
+        """Add the keys of an instance, except keys that another holder already has."""
         for key in keys:
             # An instance must not take over the key of another by storing a record with the same hash.
             if key.hash not in self._holders:

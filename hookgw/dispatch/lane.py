@@ -327,7 +327,8 @@ class Lane:
             return
         self._must_redirect = False
         # No checkpoint from here to ``_in_flight = True``. A registration that is deleted, disabled or paused
-        # before this point gets no attempt; whoever does so after this point finds the delivery in flight.
+        # before this point gets no attempt; a caller that does so after this point finds the delivery in
+        # flight.
         registration = self._registration()
         if registration is None or not registration.enabled:
             state = "deleted" if registration is None else "disabled"

@@ -23,7 +23,8 @@ from hookgw._version import __version__
 from hookgw.models.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 
-# From a local receiver (1 ms) to one that was down for an hour; a lane waits up to 5 m between attempts.
+# From a local receiver (1 ms) to a receiver that was down for an hour; a lane waits up to 5 m between
+# attempts.
 DELIVERY_SECONDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1, 2.5, 5, 10, 30, 60, 300, 900, 3600),
@@ -207,7 +208,9 @@ class Metrics:
         yield self._commit_seconds.family("hookgw_commit_seconds", "Duration of group commits, in seconds.")
         yield self._commit_rows.family("hookgw_commit_rows", "Rows written by group commits.")
         yield GaugeMetricFamily(
-            "hookgw_disk_failing", "1 while the disk refuses writes.", value=self.disk_failure is not None
+            "hookgw_disk_failing",
+            "1 while the disk refuses writes, else 0.",
+            value=self.disk_failure is not None,
         )
         yield _counter(
             "hookgw_plugin_failures", "Hooks that failed.", ["plugin", "hook"], self._plugin_failures.items()
@@ -228,7 +231,7 @@ class Metrics:
         yield GaugeMetricFamily("hookgw_http_connections", "Connections of clients.", value=connected)
         yield CounterMetricFamily(
             "hookgw_http_connections_crowded_out",
-            "Connections closed for want of room: new ones, and those that made room.",
+            "Connections closed at a connection limit: new ones, and older ones that made room.",
             value=crowded_out,
         )
         info = GaugeMetricFamily("hookgw_info", "The version that runs.", labels=["version"])

@@ -152,7 +152,7 @@ class PendingDeliveries:
         """
         registration = self._registry.registration(registration_id)
         if registration is None:
-            return 0  # deleted meanwhile, and parked by whoever deleted it
+            return 0  # deleted meanwhile; the deletion parks what is pending
         self._store.check_open()
         with self._dispatcher.paused(registration_id):
             spared = self._in_flight(registration_id)

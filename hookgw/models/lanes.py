@@ -1,7 +1,7 @@
 """Which lane a delivery belongs to. No I/O.
 
 A lane belongs to one registration. Its key is ``<registration id>:<generation>`` for a registration with one
-lane, and ``<registration id>:<generation>:<partition>`` for one that trades order for parallelism. Neither
+lane, and ``<registration id>:<generation>:<partition>`` if it trades order for parallelism. Neither
 ids nor partitions contain a colon.
 
 The generation counts the changes of a registration's ordering and concurrency. Deliveries whose lane has

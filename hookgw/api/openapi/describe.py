@@ -121,6 +121,6 @@ def json_body(name: str, *, required: bool = True, **examples: Any) -> Body:
 
 
 def _texts(view: Callable[..., Any]) -> tuple[str, str]:
-    # Docstrings are wrapped for the source; the document is wrapped by whoever shows it.
+    # Docstrings are wrapped for the source; each viewer wraps the document itself.
     paragraphs = [" ".join(paragraph.split()) for paragraph in (view.__doc__ or "").strip().split("\n\n")]
     return paragraphs[0], "\n\n".join(paragraphs[1:])

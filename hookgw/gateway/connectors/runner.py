@@ -47,7 +47,7 @@ class Connectors:
         connectors: by name, from the plugins.
         states: the sessions of running connectors are registered there.
         clock: for the time of events.
-        http: the client of connectors; whoever made it closes it.
+        http: the client of connectors; the caller closes it.
     """
 
     def __init__(

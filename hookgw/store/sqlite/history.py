@@ -181,7 +181,7 @@ def find_delivery(connection: sqlite3.Connection, instance: str, name: str) -> D
     seq = parse_delivery_id(name)
     owner = of_instance(instance)
     found = seq is not None and connection.execute(_BY_SEQ, (seq, owner)).fetchone()
-    # An event may have any id, also one that looks like that of a delivery.
+    # An event may have any id, also an id that looks like a delivery's.
     found = found or connection.execute(_BY_EVENT, (name, owner)).fetchone()
     if not found:
         return None

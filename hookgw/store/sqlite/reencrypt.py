@@ -1,7 +1,8 @@
 """Bring all records to the present master key, at start.
 
 Either all records are in the clear, or all are encrypted. A record in the clear among encrypted ones was not
-written by hookgw, and stops the start: else whoever can write to the file could plant a registration.
+written by hookgw, and stops the start: otherwise somebody who can write to the file could plant a
+registration.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def find_finished(
     """Return the lanes of the next deliveries to replay, by number, in the order of their numbers.
 
     Args:
-        connection: one that reads.
+        connection: a reading one.
         query: which deliveries.
         rules: of the registrations that take part, by id.
         after, newest: the range of the numbers, the first excluded.
