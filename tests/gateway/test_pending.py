@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -146,21 +147,31 @@ async def test_another_target_begins_with_short_waits(
     assert hookgw_gateway.gateway.registrations.get("shop").failing_since is None
 
 
+@pytest.mark.parametrize("is_parked", [False, True])
 async def test_the_connection_to_the_former_host_is_closed(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, is_parked: bool
 ) -> None:
-    async with open_receiver() as old:
-        await hookgw_gateway.register(old.url)
+    closed = trio.Event()
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        while await stream.receive_some():
+            pass
+        closed.set()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        await hookgw_gateway.register(f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/")
         await emit(hookgw_gateway, 1)
         await hookgw_gateway.settled()
+        if is_parked:
+            await hookgw_gateway.advance(10)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert not closed.is_set()
         await hookgw_gateway.register(hookgw_receiver.url)
-        with trio.fail_after(30):
-            await emit(hookgw_gateway, 1, first=1)
-            await hookgw_gateway.settled()
-        await hookgw_gateway.register(old.url)
-        await emit(hookgw_gateway, 1, first=2)
-        await hookgw_gateway.settled()
-        assert [request.connection for request in old.requests] == [1, 2]
+        await closed.wait()
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_body_fixed_for_the_former_url_keeps_its_bytes(
@@ -405,6 +416,33 @@ async def test_disabled_and_enabled_again_during_the_move(
     await finish(hookgw_gateway, go_on)
     check_arrivals(hookgw_receiver, sent)
     assert len(hookgw_receiver.requests) == len(sent)
+
+
+async def test_an_attempt_that_outlasts_being_disabled_stays_before_what_comes_later(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """The lanes change while the registration is disabled, so its attempt in flight is in a former lane."""
+    hookgw_receiver.default = answer(503, wait=10)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    sent = await emit(hookgw_gateway, 2)
+    await hookgw_receiver.wait_for(1)
+    await hookgw_gateway.register(hookgw_receiver.url, enabled=False, **ORDERINGS["chat 8"])
+    await hookgw_gateway.register(hookgw_receiver.url, **ORDERINGS["chat 8"])
+    later = await emit(hookgw_gateway, 1, first=3)  # of the chat of the first event
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    hookgw_receiver.default = answer()
+    assert hookgw_receiver.ids == sent[:1]
+    hookgw_clock.jump(10)
+    await hookgw_receiver.wait_for(1)
+    for _ in range(3):
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        await hookgw_gateway.advance(5)
+    assert hookgw_receiver.ids == [sent[0], sent[0], *later]
+    assert await states(hookgw_gateway) == {
+        sent[0]: DeliveryState.DELIVERED,
+        sent[1]: DeliveryState.DEAD,
+        later[0]: DeliveryState.DELIVERED,
+    }
 
 
 async def test_replayed_and_resent_during_the_move(
