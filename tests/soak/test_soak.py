@@ -98,7 +98,7 @@ class Soak:
         return found.json() if found.status_code < 300 else None
 
     async def register(self) -> None:
-        """Every instance has all labels; registrations of several instances share a URL's lane or not."""
+        """Give every instance all labels; each registration has its own path."""
         for instance in range(INSTANCES):
             for label in range(LABELS):
                 receiver = self.receivers[(instance + label) % len(self.receivers)]
