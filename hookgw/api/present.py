@@ -130,7 +130,7 @@ def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> 
         state="expired" if key.is_expired(now) else "active",
         created_at=present_time(key.created_at),
         expires_at=present_time(key.expires_at),
-        origin=key.origin or None,  # to find the keys that descend from one that leaked
+        origin=key.origin or None,  # to find the descendants of a leaked key
         current=key.hash == current.hash,
     )
 

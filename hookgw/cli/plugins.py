@@ -21,7 +21,7 @@ def plugins(config: Path | None, as_json: bool) -> None:
     if as_json:
         show_json(msgspec.to_builtins(found))
         return
-    # A disabled plugin has no hooks, and an optional one that cannot be loaded has an error.
+    # A disabled plugin has no hooks. An optional plugin that cannot be loaded has an error.
     show_table(
         ("name", "source", "version", "enabled", "hooks", "error"),
         ((info.name, info.source, info.version, info.enabled, info.hooks, info.error) for info in found),

@@ -87,7 +87,7 @@ def describes(
             ``dict``, a :class:`NotJson`, or ``None`` for a response without a body.
         body: the body of the request.
         query: parameters in the query and headers.
-        errors: the statuses of its errors, besides those that follow from the path and the body (400, 401,
+        errors: the statuses of its errors, besides the errors implied by the path and the body (400, 401,
             403 and 404 for instances, 413, 415, 503, and those of HTTP itself).
     """
 
