@@ -13,6 +13,7 @@ import trio
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Conflict, NotFound, Unavailable
 from hookgw.models.lanes import LaneRule, lane_rule
+from hookgw.models.registrations import is_global
 from hookgw.parsing import Replay
 from hookgw.store import DeliverySummary, ReplayQuery, Store
 
@@ -36,12 +37,14 @@ class Replays:
             task_status.started()
             await trio.sleep_forever()
 
-    async def resend(self, instance: str, name: str) -> DeliverySummary:
+    async def resend(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
         """Send a finished delivery again: at the end of its lane, with the same ``webhook-id``.
 
         Args:
             instance: the instance's name.
             name: the delivery's id; or its event's, which means the newest delivery of it.
+            without_global: leave deliveries to registrations of the configuration alone: they are the
+                operator's.
 
         Returns:
             The delivery as it is then.
@@ -52,7 +55,7 @@ class Replays:
             Unavailable: the disk refused.
         """
         self._registry.instance(instance)
-        found = await self._find(instance, name)
+        found = await self._find(instance, name, without_global)
         registration = self._registry.registration(found.registration)
         if registration is None:
             raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
@@ -62,15 +65,15 @@ class Replays:
         # either seen above, or written after this, and then moves or parks this delivery, too.
         if await self._store.resend(instance, found.seq, lane_rule(registration)) is None:
             raise Conflict("The delivery is still pending; hookgw will send it anyway.")
-        return await self._find(instance, found.id)
+        return await self._find(instance, found.id, without_global)
 
-    async def _find(self, instance: str, name: str) -> DeliverySummary:
-        report = await self._store.find_delivery(instance, name)
+    async def _find(self, instance: str, name: str, without_global: bool) -> DeliverySummary:
+        report = await self._store.find_delivery(instance, name, without_global=without_global)
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
         return report.summary
 
-    async def replay(self, instance: str, replay: Replay) -> int:
+    async def replay(self, instance: str, replay: Replay, *, without_global: bool = False) -> int:
         """Send finished deliveries of an instance again, in their original order.
 
         A caller that is cancelled while it waits does not stop it. Deliveries whose registration is
@@ -79,6 +82,7 @@ class Replays:
         Args:
             instance: the instance's name.
             replay: which ones.
+            without_global: as for :meth:`resend`.
 
         Returns:
             How many there were, once all of them are pending.
@@ -99,13 +103,15 @@ class Replays:
             raise Unavailable("The gateway is not running.")
         progress = self._replays[instance] = _Progress()
         # A task of the gateway: a client that goes away does not stop a replay half-way.
-        self._nursery.start_soon(self._carry_out, instance, replay, progress)
+        self._nursery.start_soon(self._carry_out, instance, replay, without_global, progress)
         await progress.ended.wait()
         if progress.error is not None:
             raise progress.error
         return progress.count
 
-    async def _carry_out(self, instance: str, replay: Replay, progress: _Progress) -> None:
+    async def _carry_out(
+        self, instance: str, replay: Replay, without_global: bool, progress: _Progress
+    ) -> None:
         """Replay to the end, and say in the log what came of it, as the one who asked may be gone."""
         progress.error = Unavailable(_CLOSING)  # unless it ends otherwise than by cancellation
         query = ReplayQuery(
@@ -117,7 +123,8 @@ class Replays:
                 # A registration that changes between two steps is seen by the next one. Within a step
                 # none may change: its deliveries would go to lanes that it no longer has.
                 async with self._registry.changing(instance):
-                    step = await self._store.replay_step(query, self._rules(instance, replay.label), cursor)
+                    rules = self._rules(instance, replay.label, without_global)
+                    step = await self._store.replay_step(query, rules, cursor)
                 progress.count += step.count
                 cursor, is_done = step.cursor, step.cursor is None
             progress.error = None
@@ -133,12 +140,14 @@ class Replays:
             elif progress.count:  # `hookgw delivery replay` asks for many short windows, most of them empty
                 logger.info("replayed", instance=instance, count=progress.count)
 
-    def _rules(self, instance: str, label: str | None) -> dict[str, LaneRule]:
+    def _rules(self, instance: str, label: str | None, without_global: bool) -> dict[str, LaneRule]:
         """Return the lane rules of the registrations that take part, by id."""
         return {
             one.id: lane_rule(one)
             for one in self._registry.hearing(instance)
-            if one.enabled and (label is None or (one.instance, one.label) == (instance, label))
+            if one.enabled
+            and (label is None or (one.instance, one.label) == (instance, label))
+            and not (without_global and is_global(one.id))
         }
 
 

@@ -198,12 +198,15 @@ class History(Protocol):
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
         """Return deliveries of an instance, the newest first, and the cursor for the older ones."""
 
-    async def find_delivery(self, instance: str, name: str) -> DeliveryReport | None:
+    async def find_delivery(
+        self, instance: str, name: str, *, without_global: bool = False
+    ) -> DeliveryReport | None:
         """Return one delivery of an instance with its event and attempts.
 
         Args:
             instance: the instance's name.
             name: a delivery's id; or an event's id, for its newest delivery.
+            without_global: as in :class:`~hookgw.store.records.DeliveryQuery`.
         """
 
     async def enforce_retention(self, *, before: float, limit: int) -> int:

@@ -50,6 +50,7 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
         until: events accepted before that time.
         cursor: from the page before; ``None`` for the first page.
         limit: at most so many, 1 and up.
+        without_global: leave out deliveries to registrations of the configuration, present and past.
     """
 
     instance: str
@@ -59,6 +60,7 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     cursor: str | None = None
     limit: int = 100
+    without_global: bool = False
 
 
 class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from hookgw.api import responses
 from hookgw.api.auth import current_principal
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_delivery, present_lane, present_report
-from hookgw.api.redact import redact, redact_report
 from hookgw.api.request_body import json_response, read_json
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.deliveries import DeliveryState
@@ -21,7 +19,7 @@ from hookgw.models.errors import Invalid, NotFound
 from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_replay
 from hookgw.parsing.schema_parts import TIME_SCHEMA
-from hookgw.store import DeliveryQuery, DeliverySummary
+from hookgw.store import DeliveryQuery
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -78,7 +76,7 @@ class DeliveryRoutes:
         self._gateway.instances.get(instance)
         page = await self._gateway.store.list_deliveries(self._read_query(instance))
         registrations = self._registrations(instance)
-        deliveries = [self._present(summary, registrations) for summary in page.deliveries]
+        deliveries = [present_delivery(one, registrations.get(one.registration)) for one in page.deliveries]
         return json_response(responses.DeliveryPage(deliveries=deliveries, cursor=page.cursor))
 
     def _read_query(self, instance: str) -> DeliveryQuery:
@@ -110,25 +108,28 @@ class DeliveryRoutes:
             until=times.get("until"),
             cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
             limit=number,
+            # They are the operator's: how those receivers answer is none of the tenant's business.
+            without_global=not current_principal().is_global,
         )
 
     @describes(_TAG, {200: responses.Report})
     async def find(self, instance: str, name: str) -> Response:
         """Return one delivery with every attempt, by its own id or its event's id."""
         instance_id = self._gateway.instances.get(instance).id
-        report = await self._gateway.store.find_delivery(instance, name)
+        without_global = not current_principal().is_global
+        report = await self._gateway.store.find_delivery(instance, name, without_global=without_global)
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
-        if not current_principal().is_global:
-            report = redact_report(report)
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
 
     @describes(_TAG, {202: responses.Delivery}, errors=(409,))
     async def resend(self, instance: str, name: str) -> Response:
         """Send a delivery again, at the end of its lane."""
-        summary = await self._gateway.deliveries.resend(instance, name)
-        return json_response(self._present(summary, self._registrations(instance)), 202)
+        without_global = not current_principal().is_global
+        summary = await self._gateway.deliveries.resend(instance, name, without_global=without_global)
+        registration = self._registrations(instance).get(summary.registration)
+        return json_response(present_delivery(summary, registration), 202)
 
     @describes(_TAG, {202: responses.Replayed}, body=_REPLAY_BODY, errors=(409,))
     async def replay(self, instance: str) -> Response:
@@ -139,13 +140,9 @@ class DeliveryRoutes:
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
         body = await read_json(self._limit)
         asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
-        replayed = await self._gateway.deliveries.replay(instance, asked)
+        without_global = not current_principal().is_global
+        replayed = await self._gateway.deliveries.replay(instance, asked, without_global=without_global)
         return json_response(responses.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
-
-    @staticmethod
-    def _present(summary: DeliverySummary, registrations: Mapping[str, Registration]) -> responses.Delivery:
-        shown = summary if current_principal().is_global else redact(summary)
-        return present_delivery(shown, registrations.get(summary.registration))
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         # Webhooks of the configuration are not among them: their labels and URLs are the operator's.

@@ -13,6 +13,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome, parse_delivery_id
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
+from hookgw.models.registrations import GLOBAL_ID_PREFIX
 from hookgw.store.records import (
     DeliveryPage,
     DeliveryQuery,
@@ -40,11 +41,15 @@ _JOINS = """
     CROSS JOIN names l ON l.number = d.lane
     LEFT JOIN attempts a ON a.delivery = d.seq AND a.number = d.attempts"""
 _FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {_JOINS}"  # noqa: S608
-_BY_SEQ = f"{_FOUND} WHERE d.seq = ? AND i.name = ?"
+# Registrations of the configuration, present and past, by the beginning of their ids. Row by row, because the
+# names that begin so include those of their lanes, of which there may be one for each instance.
+_IS_LISTED = f"""(NOT :without_global OR (SELECT substr(name, 1, {len(GLOBAL_ID_PREFIX)}) FROM names
+    WHERE number = registration) <> '{GLOBAL_ID_PREFIX}')"""  # noqa: S608
+_BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
 # An event may have several deliveries: the newest one is the one that people ask about.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
-    WHERE m.id = ? AND m.instance = (SELECT number FROM names WHERE name = ?))"""  # noqa: S608
+    WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
 # In the order of the primary key: no sort.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer
     FROM attempts WHERE delivery = ? ORDER BY number"""
@@ -120,8 +125,12 @@ class SqliteHistory:
                 raise Invalid("cursor must be the cursor of the page before.")
         return await self._reader.run(partial(list_deliveries, query=query, before=before))
 
-    async def find_delivery(self, instance: str, name: str) -> DeliveryReport | None:
-        return await self._reader.run(partial(find_delivery, instance=instance, name=name))
+    async def find_delivery(
+        self, instance: str, name: str, *, without_global: bool = False
+    ) -> DeliveryReport | None:
+        return await self._reader.run(
+            partial(find_delivery, instance=instance, name=name, without_global=without_global)
+        )
 
     async def enforce_retention(self, *, before: float, limit: int) -> int:
         removed = 0
@@ -165,6 +174,9 @@ def list_deliveries(
     if before is not None:
         conditions.append("AND seq < :before")
         given["before"] = before
+    if query.without_global:
+        conditions.append(f"AND {_IS_LISTED}")
+        given["without_global"] = True
     chosen = f"""SELECT seq FROM deliveries
         WHERE instance = (SELECT number FROM names WHERE name = :instance) {" ".join(conditions)}
         ORDER BY seq DESC LIMIT :limit"""  # noqa: S608 - only the conditions above are in it
@@ -176,13 +188,19 @@ def list_deliveries(
     return DeliveryPage(page, page[-1].id if len(found) > query.limit else None)
 
 
-def find_delivery(connection: sqlite3.Connection, instance: str, name: str) -> DeliveryReport | None:
+def find_delivery(
+    connection: sqlite3.Connection, instance: str, name: str, *, without_global: bool = False
+) -> DeliveryReport | None:
     """Return the delivery with that id, or the newest delivery of the event with that id, or ``None``."""
-    seq = parse_delivery_id(name)
-    owner = of_instance(instance)
-    found = seq is not None and connection.execute(_BY_SEQ, (seq, owner)).fetchone()
+    given = {
+        "seq": parse_delivery_id(name),
+        "id": name,
+        "instance": of_instance(instance),
+        "without_global": without_global,
+    }
+    found = given["seq"] is not None and connection.execute(_BY_SEQ, given).fetchone()
     # An event may have any id, also an id that looks like a delivery's.
-    found = found or connection.execute(_BY_EVENT, (name, owner)).fetchone()
+    found = found or connection.execute(_BY_EVENT, given).fetchone()
     if not found:
         return None
     line, data, sender, server_url = found

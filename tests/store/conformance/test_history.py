@@ -240,3 +240,20 @@ async def test_without_a_history_parked_deliveries_go_with_the_next_retention(en
         assert await store.park("reg_1", "off") == 1
         assert await store.enforce_retention(before=9e9, limit=KEEP) == 2
         assert await store.append(to("e1", "e2")) == [True, True]
+
+
+async def test_deliveries_to_registrations_of_the_configuration_can_be_left_out(store: Store) -> None:
+    own, operators = ("reg_1", LANE), ("global_audit", "global_audit:0:shop")
+    await store.append([Append(event("both"), (own, operators)), Append(event("theirs"), (operators,))])
+    query = DeliveryQuery(instance="shop", without_global=True)
+    (found,) = (await store.list_deliveries(query)).deliveries
+    assert (found.event_id, found.registration) == ("both", "reg_1")
+    for name in ("both", found.id):
+        seen = await store.find_delivery("shop", name, without_global=True)
+        assert seen is not None
+        assert seen.summary.id == found.id
+    newest = await store.find_delivery("shop", "both")
+    assert newest is not None
+    assert newest.summary.registration == "global_audit"
+    for name in ("theirs", newest.summary.id):
+        assert await store.find_delivery("shop", name, without_global=True) is None

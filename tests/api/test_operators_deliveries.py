@@ -1,0 +1,144 @@
+"""What an instance key can do with deliveries to webhooks of the configuration: nothing, and see nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hookgw.api.app import create_app
+from hookgw.config.settings import Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.models.deliveries import DeliveryState
+from hookgw.store import DeliveryQuery
+from hookgw.testing import Receiver, answer
+from tests.api.conftest import KEY, open_client
+from tests.api.routes.test_events import one
+
+OPERATOR = {"apikey": KEY}
+WORDS = "account 4711 is locked"
+
+
+@pytest.fixture
+def operators(hookgw_receiver: Receiver) -> Receiver:
+    """The receiver of the global webhook; it refuses every event for good."""
+    hookgw_receiver.default = answer(422, WORDS)
+    return hookgw_receiver
+
+
+@pytest.fixture
+async def audited(settings: Settings, operators: Receiver) -> AsyncIterator[Gateway]:
+    """With a global webhook, and the instance ``shop`` with a registration of its own."""
+    configured = ({"url": operators.url, "label": "audit"},)
+    async with open_gateway(msgspec.structs.replace(settings, global_webhooks=configured)) as gateway:
+        await gateway.instances.create("shop", token="the-key-of-the-shop")
+        yield gateway
+
+
+@pytest.fixture
+async def client(audited: Gateway, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
+    """With the instance's key."""
+    async with open_client(create_app(audited), nursery, apikey="the-key-of-the-shop") as client:
+        yield client
+
+
+async def test_a_list_and_a_report_leave_them_out(
+    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+) -> None:
+    await client.post("/webhook/set/shop", json={"url": operators.url})
+    await client.post("/event/emit/shop", json=one(id="e1"))
+    await _wait_for_dead(audited, 2)
+
+    seen = (await client.get("/delivery/list/shop")).json()
+    assert [(delivery["id"], delivery["label"]) for delivery in seen["deliveries"]] == [("dlv_1", "default")]
+    assert seen["cursor"] is None
+    assert (await client.get("/delivery/list/shop?state=dead&limit=1")).json() == seen
+    assert (await client.get("/delivery/find/shop/dlv_2")).status_code == 404
+    # By the event's id it is the newest delivery that the key may see.
+    assert (await client.get("/delivery/find/shop/e1")).json()["id"] == "dlv_1"
+
+    everything = (await client.get("/delivery/list/shop", headers=OPERATOR)).json()["deliveries"]
+    assert [delivery["id"] for delivery in everything] == ["dlv_2", "dlv_1"]
+    theirs = await client.get("/delivery/find/shop/dlv_2", headers=OPERATOR)
+    assert theirs.json()["lastAttempt"]["answer"] == WORDS
+
+
+async def test_pages_without_them_are_full(
+    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+) -> None:
+    await client.post("/webhook/set/shop", json={"url": operators.url})
+    await client.post("/event/emit/shop", json=[one(id=f"e{number}") for number in range(3)])
+    await _wait_for_dead(audited, 6)
+    first = (await client.get("/delivery/list/shop?limit=2")).json()
+    assert [delivery["eventId"] for delivery in first["deliveries"]] == ["e2", "e1"]
+    rest = (await client.get(f"/delivery/list/shop?limit=2&cursor={first['cursor']}")).json()
+    assert [delivery["eventId"] for delivery in rest["deliveries"]] == ["e0"]
+    assert rest["cursor"] is None
+
+
+async def test_a_resend_does_not_find_them(
+    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+) -> None:
+    await client.post("/event/emit/shop", json=one(id="e1"))
+    await _wait_for_dead(audited, 1)
+    for name in ("dlv_1", "e1"):
+        refused = await client.post(f"/delivery/resend/shop/{name}")
+        assert refused.status_code == 404
+        assert refused.json()["response"]["message"] == [f"The instance 'shop' has no delivery '{name}'."]
+    assert len(operators.requests) == 1
+    assert (await client.post("/delivery/resend/shop/e1", headers=OPERATOR)).status_code == 202
+    await operators.wait_for(2)
+
+
+async def test_a_replay_leaves_them_alone(
+    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+) -> None:
+    await client.post("/event/emit/shop", json=one(id="e1"))
+    await _wait_for_dead(audited, 1)
+    asked = {"since": "1h", "state": "all"}
+    assert (await client.post("/delivery/replay/shop", json=asked)).json() == {"replayed": 0}
+    assert len(operators.requests) == 1
+    by_operator = await client.post("/delivery/replay/shop", json=asked, headers=OPERATOR)
+    assert by_operator.json() == {"replayed": 1}
+    await operators.wait_for(2)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/delivery/list/*"),
+        ("GET", "/delivery/find/*/dlv_1"),
+        ("POST", "/delivery/resend/*/dlv_1"),
+        ("POST", "/delivery/replay/*"),
+    ],
+)
+async def test_operational_events_belong_to_no_tenant(
+    method: str, path: str, client: httpx.AsyncClient
+) -> None:
+    assert (await client.request(method, path, json={"since": "1h"})).status_code == 403
+
+
+async def test_a_poison_event_holds_up_only_its_own_instance(
+    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+) -> None:
+    await audited.instances.create("bakery")
+    operators.will(answer(500))
+    operators.default = answer()
+    await client.post("/event/emit/shop", json=[one(id="poison"), one(id="behind")])
+    await operators.wait_for(1)
+    await client.post("/event/emit/bakery", json=one(id="fresh"), headers=OPERATOR)
+    await operators.wait_for(2)
+    assert operators.ids == ["poison", "fresh"]
+
+
+async def _wait_for_dead(gateway: Gateway, count: int) -> None:
+    with trio.fail_after(10):
+        while True:
+            query = DeliveryQuery(instance="shop", state=DeliveryState.DEAD)
+            if len((await gateway.store.list_deliveries(query)).deliveries) == count:
+                return
+            await trio.sleep(0.01)
