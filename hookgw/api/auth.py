@@ -6,14 +6,13 @@ the instance exists.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from quart import g, request
 from quart_trio import QuartTrio
 
-from hookgw.api.request_body import Headers
 from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.models.api_keys import Principal
@@ -83,7 +82,7 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             required = RequiredKey.ANY  # any caller with a key may learn that a route does not exist
         if required is RequiredKey.NONE:
             return
-        holder = g.holder = authenticate(gateway, request.headers, scope)
+        holder = g.holder = authenticate(gateway, scope)
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
         if required is RequiredKey.INSTANCE:
             variables = request.view_args or {}
@@ -92,22 +91,19 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
             raise Forbidden("This call requires a global key.")
 
 
-def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> KeyHolder:
+def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
     """Return the holder of a request's key, and count the request against the instance's quota.
 
     Args:
         gateway: knows the keys.
-        headers: the request's headers.
-        scope: the request's scope. ``client`` is the address; the quota lease is added.
+        scope: the request's scope. ``headers`` has the key, and ``client`` is the address; the quota lease is
+            added.
 
     Raises:
-        Unauthorized: the request has no key, or an unknown one.
+        Unauthorized: the request has no key, an unknown one, or more than one.
         TooManyRequests: see ``Authenticator.authenticate``; or the instance's quota is used up.
     """
-    key = headers.get("apikey")
-    if key is None:  # Prometheus can send only a bearer token
-        scheme, _, token = (headers.get("authorization") or "").partition(" ")
-        key = token.strip() if scheme.lower() == "bearer" else ""
+    key = shown_key(scope["headers"])
     client = scope["client"]
     holder = gateway.authenticator.authenticate(key, client[0] if client else None)
     if holder is None:  # one message for a missing and a wrong key: no hint which it was
@@ -116,6 +112,34 @@ def authenticate(gateway: Gateway, headers: Headers, scope: Any) -> KeyHolder:
     if instance is not None and quota is not None:
         scope[QUOTA_LEASE] = quota.enter(instance)  # RequestResponse.run returns the lease
     return holder
+
+
+def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the key that a request shows in ``apikey`` or as a bearer token; empty if it shows none.
+
+    Raises:
+        Unauthorized: the request has one of the headers twice, or both with different keys.
+    """
+    # A proxy in front that checks or logs the other key would see another caller than hookgw does.
+    apikey = authorization = None
+    for raw_name, value in headers:
+        # The lengths first: this runs for every request, and most headers are neither.
+        if len(raw_name) == 6 and raw_name.lower() == b"apikey":
+            if apikey is not None:
+                raise Unauthorized("The request has more than one apikey header; send one.")
+            apikey = value.decode("latin-1")
+        elif len(raw_name) == 13 and raw_name.lower() == b"authorization":
+            if authorization is not None:
+                raise Unauthorized("The request has more than one authorization header; send one.")
+            authorization = value.decode("latin-1")
+    # Prometheus can send only a bearer token. Other schemes may be meant for a proxy, and are no key.
+    scheme, _, token = (authorization or "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else None
+    if apikey is None:
+        return bearer or ""
+    if bearer is not None and bearer != apikey:
+        raise Unauthorized("The apikey and authorization headers have different keys; send one of them.")
+    return apikey
 
 
 def check_access(principal: Principal, instance: str, label: str | None = None) -> None:

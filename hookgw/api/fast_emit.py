@@ -49,7 +49,7 @@ class FastEmit:
         try:
             instance = scope["path"][len(EMIT_PATH) :]
             # 401 and 403 before the body is read, as on the ordinary path.
-            check_access(authenticate(self._gateway, headers, scope).principal, instance)
+            check_access(authenticate(self._gateway, scope).principal, instance)
             body = await self._endpoint.emit(instance, headers, exchange.chunks())
             response = JsonResponse(EMIT_STATUS, body)
         except Gone:  # the client left: there is nobody to respond to

@@ -19,7 +19,10 @@ METADATA = ipaddress.IPv4Address("169.254.169.254")
 """Where clouds give their machines' credentials away."""
 
 
-@family("addresses", "refused inside the listed networks, also where IPv6 carries them; allowed next to them")
+@family(
+    "addresses",
+    "refused in the listed networks and outside `2000::/3`, also where IPv6 carries them; else allowed",
+)
 def addresses(live: Live) -> Iterator[Trial]:
     guard, chance = AddressGuard(), random.Random(4)
     for _ in range(1000):

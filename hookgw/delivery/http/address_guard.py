@@ -13,9 +13,9 @@ from hookgw.config.refused_ports import REFUSED_PORTS
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# An explicit list, from the IANA special-purpose address registries (RFC 6890). ipaddress.is_global lets
-# tunnels and translated forms of private addresses through, among others ::7f00:1 and 64:ff9b::a9fe:a9fe, and
-# 6to4 addresses that contain 127.0.0.1 on Python 3.11 and 3.12.
+# From the IANA special-purpose address registries (RFC 6890). ipaddress.is_global lets tunnels and translated
+# forms of private addresses through, among others ::7f00:1 and 64:ff9b::a9fe:a9fe, and 6to4 addresses that
+# contain 127.0.0.1 on Python 3.11 and 3.12.
 _REFUSED_IPV4 = {
     "0.0.0.0/8": "this host",
     "10.0.0.0/8": "private",
@@ -33,12 +33,18 @@ _REFUSED_IPV4 = {
     "224.0.0.0/4": "multicast",
     "240.0.0.0/4": "reserved",
 }
+# The rest of IPv6 is not assigned, so a network may route it wherever it likes: only global unicast addresses
+# (RFC 4291, section 2.4) may be dialled at all.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+# Inside 2000::/3 this list refuses; outside it only names the reason. All of 2001::/23 is refused: what
+# the registry calls reachable in it is anycast to the nearest NAT or relay, or cannot be a host.
 _REFUSED_IPV6 = {
     "::1/128": "loopback",
     "::/8": "reserved",
     "64:ff9b:1::/48": "translated to a local IPv4 address",
     "100::/64": "discarded",
     "100:0:0:1::/64": "a dummy prefix",
+    "2001::/32": "a Teredo tunnel",
     "2001::/23": "reserved for protocols",
     "2001:db8::/32": "for documentation",
     "2002::/16": "a 6to4 tunnel",
@@ -127,14 +133,13 @@ class AddressGuard:
         if any(judged in network for network in self._allowed):
             return None
         reason = next((f"{reason} ({network})" for network, reason in _REFUSED if judged in network), None)
-        # ISATAP can appear under any prefix, so no network of the list can name it. It tunnels to the IPv4
-        # address in it, past this guard.
-        if (
-            reason is None
-            and isinstance(judged, IPv6Address)
-            and int(judged) >> 32 & 0xFFFFFFFF in _ISATAP_IDS
-        ):
-            reason = "an ISATAP tunnel"
+        if reason is None and isinstance(judged, IPv6Address):
+            if judged not in _GLOBAL_UNICAST:
+                reason = f"not global unicast (outside {_GLOBAL_UNICAST})"
+            # ISATAP can appear under any prefix, so no network of the list can name it. It tunnels to the
+            # IPv4 address in it, past this guard.
+            elif int(judged) >> 32 & 0xFFFFFFFF in _ISATAP_IDS:
+                reason = "an ISATAP tunnel"
         if reason is None:
             return None
         return (

@@ -30,7 +30,9 @@ MAX_INTERIM = 32
 """Interim (1xx) responses that may precede the response."""
 
 _HTTP = b"HTTP/1."
-_SHOWN = 48
+_BEGINNING = 48
+"""Bytes of a response in which its version must appear; line breaks may precede it."""
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 # Some servers send "deflate" without the zlib wrapper of RFC 1950, hence the second value.
 _WINDOW_BITS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 
@@ -128,13 +130,20 @@ class ResponseParser:
             ResponseFailed: the bytes are not HTTP, or the head exceeds a limit.
         """
         self.started = True
-        if len(self._beginning) < _SHOWN:
+        if len(self._beginning) < _BEGINNING:
             # llhttp also accepts the status lines of RTSP, ICE, HTTP/0.9 and HTTP/2.0. A receiver that speaks
             # one of these has not taken the event. Line breaks left over from the last response are allowed.
-            self._beginning = (self._beginning + data[:_SHOWN])[:_SHOWN]
+            self._beginning = (self._beginning + data[:_BEGINNING])[:_BEGINNING]
             if not _HTTP.startswith(self._beginning.lstrip(b"\r\n")[:7]):
-                excerpt = _excerpt(self._beginning)
-                raise ResponseFailed(f"The receiver did not respond with HTTP/1: {excerpt}.")
+                # No error shows the bytes: a URL may lead to another service, and its owner must not read the
+                # banner of that service in the attempts.
+                if self._beginning.startswith(_TLS_RECORDS):
+                    raise ResponseFailed(
+                        "The receiver did not respond with HTTP/1 but with TLS. Use https:// in the URL."
+                    )
+                raise ResponseFailed(
+                    "The receiver did not respond with HTTP/1. Check the scheme, host and port of the URL."
+                )
         self._size += len(data)
         try:
             self._parser.feed_data(data)
@@ -228,10 +237,9 @@ class ResponseParser:
             self.status = max(0, self._parser.get_status_code())
         self.reusable = False
         if self.status < 200:
+            # llhttp's reasons are fixed texts: they quote nothing that arrived.
             reason = error.__context__ or error
-            raise ResponseFailed(
-                f"The receiver did not respond with valid HTTP/1 ({reason}): {_excerpt(self._beginning)}."
-            )
+            raise ResponseFailed(f"The receiver did not respond with valid HTTP/1: {reason}.")
         return True
 
 
@@ -265,7 +273,3 @@ def decode_content(body: bytes, coding: str, limit: int) -> tuple[bytes, bool]:
             continue
         return decoded, decoder.eof and not decoder.unused_data
     return b"", False
-
-
-def _excerpt(data: bytes) -> str:
-    return repr(data[:_SHOWN]) + ("…" if len(data) >= _SHOWN else "")

@@ -30,21 +30,58 @@ REFUSED_IPV4 = [
     "240.0.0.0/4",
 ]
 REFUSED_IPV6 = [
-    "::/8",
-    "64:ff9b:1::/48",
-    "100::/64",
-    "100:0:0:1::/64",
+    # All that is not global unicast (RFC 4291, section 2.4).
+    "::/3",
+    "4000::/2",
+    "8000::/1",
+    # The rows of the IANA registry below it, in one piece where one contains others.
     "2001::/23",
     "2001:db8::/32",
     "2002::/16",
     "3fff::/20",
-    "5f00::/16",
-    "fc00::/7",
-    "fe80::/10",
-    "fec0::/10",
-    "ff00::/8",
 ]
 REFUSED = [ipaddress.ip_network(text) for text in REFUSED_IPV4 + REFUSED_IPV6]
+
+# https://www.iana.org/assignments/iana-ipv6-special-registry/ with its column "Globally Reachable" (true,
+# false, or None for N/A), and an address to try.
+REGISTRY = [
+    ("::1/128", False, "::1"),
+    ("::/128", False, "::"),
+    ("::ffff:0:0/96", False, "::ffff:10.0.0.1"),
+    ("64:ff9b::/96", True, "64:ff9b::808:808"),
+    ("64:ff9b:1::/48", False, "64:ff9b:1::808:808"),
+    ("100::/64", False, "100::1"),
+    ("100:0:0:1::/64", False, "100:0:0:1::1"),
+    ("2001::/23", False, "2001:1ff::1"),
+    ("2001::/32", None, "2001:0:4136:e378:8000:63bf:3fff:fdd2"),
+    ("2001:1::1/128", True, "2001:1::1"),
+    ("2001:1::2/128", True, "2001:1::2"),
+    ("2001:1::3/128", True, "2001:1::3"),
+    ("2001:2::/48", False, "2001:2::1"),
+    ("2001:3::/32", True, "2001:3::1"),
+    ("2001:4:112::/48", True, "2001:4:112::1"),
+    ("2001:10::/28", None, "2001:10::1"),
+    ("2001:20::/28", True, "2001:20::1"),
+    ("2001:30::/28", True, "2001:30::1"),
+    ("2001:db8::/32", False, "2001:db8::1"),
+    ("2002::/16", None, "2002:808:808::1"),
+    ("2620:4f:8000::/48", True, "2620:4f:8000::1"),
+    ("3fff::/20", False, "3fff:fff::1"),
+    ("5f00::/16", False, "5f00::1"),
+    ("fc00::/7", False, "fd00::1"),
+    ("fe80::/10", False, "fe80::1"),
+]
+# Reachable, but no place for a receiver: anycast to the nearest NAT, relay or registrar, and identifiers that
+# no packet can be sent to.
+NO_RECEIVERS = {
+    "2001:1::1/128",
+    "2001:1::2/128",
+    "2001:1::3/128",
+    "2001:3::/32",
+    "2001:4:112::/48",
+    "2001:20::/28",
+    "2001:30::/28",
+}
 
 guard = AddressGuard()
 
@@ -54,6 +91,47 @@ def test_both_ends_of_each_network_are_refused(network: ipaddress.IPv4Network) -
     for address in (network[0], network[-1]):
         if address not in ipaddress.ip_network("::ffff:0:0/96"):
             assert guard.refusal(str(address), 80)
+
+
+@pytest.mark.parametrize(("row", "reachable", "address"), REGISTRY, ids=[row for row, *_ in REGISTRY])
+def test_the_registry_of_special_ipv6_addresses(row: str, reachable: bool | None, address: str) -> None:
+    assert ipaddress.ip_address(address) in ipaddress.ip_network(row)
+    allowed = bool(reachable) and row not in NO_RECEIVERS
+    assert (guard.refusal(address, 443) is None) == allowed
+
+
+@pytest.mark.parametrize(
+    ("network", "reason"),
+    [
+        ("200::/7", "not global unicast (outside 2000::/3)"),
+        ("400::/6", "not global unicast (outside 2000::/3)"),
+        ("800::/5", "not global unicast (outside 2000::/3)"),
+        ("1000::/4", "not global unicast (outside 2000::/3)"),
+        ("4000::/3", "not global unicast (outside 2000::/3)"),
+        ("6000::/3", "not global unicast (outside 2000::/3)"),
+        ("8000::/3", "not global unicast (outside 2000::/3)"),
+        ("a000::/3", "not global unicast (outside 2000::/3)"),
+        ("c000::/3", "not global unicast (outside 2000::/3)"),
+        ("e000::/4", "not global unicast (outside 2000::/3)"),
+        ("f000::/5", "not global unicast (outside 2000::/3)"),
+        ("f800::/6", "not global unicast (outside 2000::/3)"),
+        ("fc00::/7", "private (fc00::/7)"),
+        ("fe00::/9", "not global unicast (outside 2000::/3)"),
+        ("fe80::/10", "link-local (fe80::/10)"),
+        ("fec0::/10", "site-local (fec0::/10)"),
+        ("ff00::/8", "multicast (ff00::/8)"),
+        ("::/8", "reserved (::/8)"),
+        ("5f00::/16", "for segment routing (5f00::/16)"),
+        ("2001::/32", "a Teredo tunnel (2001::/32)"),
+        ("2002::/16", "a 6to4 tunnel (2002::/16)"),
+    ],
+)
+def test_the_reason_at_both_ends_of_a_network(network: str, reason: str) -> None:
+    # The first addresses of ::/8 have reasons of their own; an ISATAP identifier has too.
+    for address in (ipaddress.ip_network(network)[1 << 40], ipaddress.ip_network(network)[-1]):
+        refusal = guard.refusal(str(address), 443)
+        assert refusal is not None
+        assert f"the address is {reason}." in refusal
 
 
 @pytest.mark.parametrize(
@@ -88,18 +166,17 @@ def test_both_ends_of_each_network_are_refused(network: ipaddress.IPv4Network) -
         "64:ff9b::808:808",
         "::ffff:8.8.8.8",
         "2606:4700::1111",
+        "2000::",
+        "2000:ffff::1",
         "2001:200::",
         "2001:db7:ffff::1",
         "2001:db9::",
         "2003::",
         "2a00:1450:4001::1",
-        "100:0:0:2::",
-        "101::",
         "3ffe:ffff::",
+        "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
         "3fff:1000::",
-        "5eff::",
-        "5f01::",
-        "fbff::",
+        "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
     ],
 )
 def test_the_neighbours_of_refused_networks_are_allowed(address: str) -> None:
@@ -143,7 +220,7 @@ def test_an_embedded_ipv4_address_decides(address: ipaddress.IPv4Address) -> Non
 
 
 @given(st.ip_addresses(v=6).filter(lambda address: int(address) >> 32 not in (0xFFFF, 0x64FF9B << 64)))
-def test_only_the_list_and_isatap_refuse_ipv6(address: ipaddress.IPv6Address) -> None:
+def test_ipv6_is_refused_outside_2000_3_and_for_the_list_and_isatap(address: ipaddress.IPv6Address) -> None:
     isatap = int(address) >> 32 & 0xFDFFFFFF == 0x5EFE
     assert (guard.refusal(str(address), 80) is not None) == (isatap or any(address in net for net in REFUSED))
 
@@ -166,6 +243,10 @@ def test_only_the_list_and_isatap_refuse_ipv6(address: ipaddress.IPv6Address) ->
         ("::/0", "127.0.0.1", False),
         ("fe80::/10", "fe80::1%eth0", True),
         ("0.0.0.0/0", "127.0.0.1", True),
+        ("200::/7", "200::1", True),
+        ("200::/8", "300::1", False),
+        ("4000::/3", "5f00::1", True),
+        ("2001:db8::/32", "2001:db8::1", True),
     ],
 )
 def test_allowed_networks_pass(allowed: str, address: str, passes: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 
 import pytest
@@ -145,18 +146,21 @@ def test_contradicting_lengths_keep_the_status(lines: bytes) -> None:
         b"HTTP/1.1 103 Early Hints\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n" + OK,
     ],
 )
-def test_the_error_shows_the_start_of_what_is_not_http(data: bytes) -> None:
-    with pytest.raises(ResponseFailed, match=r"did not respond with (valid )?HTTP/1") as caught:
-        read(data, eof=False)
-    assert repr(data[:48]) in caught.value.message
-    assert len(caught.value.message) < 250
-    with pytest.raises(ResponseFailed, match=r"did not respond with (valid )?HTTP/1"):
-        read(b"\r\n" + data, step=1, eof=False)
+def test_what_is_not_http_is_an_error_without_its_bytes(data: bytes) -> None:
+    """A URL may lead to another service in the network, and its owner must not read that service's banner."""
+    for sent, step in ((data, 1 << 20), (b"\r\n" + data, 1), (data, 5)):
+        with pytest.raises(ResponseFailed, match=r"did not respond with (valid )?HTTP/1") as caught:
+            read(sent, step=step, eof=False)
+        shown = set(re.findall(r"\w+", caught.value.message.replace("HTTP/1", "").lower()))
+        sent_words = set(re.findall(r"\w+", data.decode("latin-1").lower()))
+        # The protocol and this header are named by hookgw and llhttp themselves.
+        assert not shown & (sent_words - {"http", "content", "length"})
 
 
-def test_the_error_shows_the_start_if_it_came_in_pieces() -> None:
-    with pytest.raises(ResponseFailed, match=r"HTTP/1\.1 200 OK"):
-        read(b"HTTP/1.1 200 OK\r\nserver: x\r\nbad name: x\r\n\r\n", step=20)
+def test_a_receiver_that_speaks_tls_is_recognised() -> None:
+    for data in (b"\x15\x03\x01\x00\x02\x02\x46", b"\x16\x03\x03"):
+        with pytest.raises(ResponseFailed, match=r"but with TLS\. Use https://"):
+            read(data, eof=False)
 
 
 @pytest.mark.parametrize("lines", [b"upgrade: websocket\r\nconnection: upgrade\r\n", b""])
