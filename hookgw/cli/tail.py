@@ -94,10 +94,16 @@ class DeliveryFeed:
 
     def start(self, lines: int) -> list[DeliveryJson]:
         """Return the newest deliveries, oldest first. :meth:`poll` returns what changes after them."""
-        page = self._fetch(None, max(1, lines))
-        found = page["deliveries"]
+        found: list[DeliveryJson] = []
+        cursor, wanted = None, max(1, lines)
+        while len(found) < wanted:
+            page = self._fetch(cursor, wanted - len(found))
+            found += page["deliveries"]
+            cursor = page["cursor"]
+            if cursor is None:  # a page that is only short may be one of a search that took long
+                break
         # The delivery before the last one shown is unknown. If the last one is pending, so may that one be.
-        self.is_incomplete = page["cursor"] is not None and found[-1]["state"] == "pending"
+        self.is_incomplete = cursor is not None and found[-1]["state"] == "pending"
         self._newest = max(map(_number, found), default=0)
         self._remember(found)
         return found[lines - 1 :: -1] if lines else []

@@ -11,6 +11,7 @@ from hookgw.config.settings import Settings
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
+from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.keys import KeyService
 from hookgw.gateway.metrics import Metrics
@@ -33,6 +34,7 @@ class Gateway:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
         deliveries: sends finished deliveries again.
+        history: lists and finds deliveries.
         authenticator: checks the key of a request.
         operational: raises operational events.
         outbound: makes every outgoing connection.
@@ -47,6 +49,7 @@ class Gateway:
     registrations: RegistrationService
     keys: KeyService
     deliveries: Replays
+    history: DeliveryHistory
     authenticator: Authenticator
     operational: OperationalEvents
     outbound: OutboundHttp

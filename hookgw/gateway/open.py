@@ -26,6 +26,7 @@ from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
 from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.history_pruning import prune_history
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.keyring_loading import open_keyring
@@ -158,7 +159,8 @@ async def open_gateway(
             registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings
         )
         keys = KeyService(keyring, registry, global_keys, clock)
-        replays = Replays(registry, store)
+        history = DeliveryHistory(store, metrics.limited)
+        replays = Replays(registry, store, history)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_by_registration())
@@ -180,6 +182,7 @@ async def open_gateway(
             registrations=registrations,
             keys=keys,
             deliveries=replays,
+            history=history,
             authenticator=authenticator,
             operational=operational,
             outbound=outbound,

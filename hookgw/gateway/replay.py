@@ -10,6 +10,7 @@ from __future__ import annotations
 import structlog
 import trio
 
+from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import Conflict, NotFound, Unavailable
 from hookgw.models.lanes import LaneRule, lane_rule
@@ -23,9 +24,10 @@ logger = structlog.get_logger("hookgw.resending")
 class Replays:
     """Makes finished deliveries pending again, on behalf of the gateway."""
 
-    def __init__(self, registry: Registry, store: Store) -> None:
+    def __init__(self, registry: Registry, store: Store, history: DeliveryHistory) -> None:
         self._registry = registry
         self._store = store
+        self._history = history
         self._nursery: trio.Nursery | None = None
         # One at a time for each instance: two at once would mix their orders.
         self._replays: dict[str, _Progress] = {}
@@ -52,10 +54,11 @@ class Replays:
         Raises:
             NotFound: there is no such instance, or it has no such delivery.
             Conflict: it is pending, or its registration is deleted or disabled.
+            TooManyRequests: too many reads of the instance are in progress.
             Unavailable: the disk refused.
         """
         self._registry.instance(instance)
-        found = await self._find(instance, name, without_global)
+        found = (await self._history.find(instance, name, without_global=without_global)).summary
         registration = self._registry.registration(found.registration)
         if registration is None:
             raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
@@ -65,13 +68,7 @@ class Replays:
         # either seen above, or written after this, and then moves or parks this delivery, too.
         if await self._store.resend(instance, found.seq, lane_rule(registration)) is None:
             raise Conflict("The delivery is still pending; hookgw will send it anyway.")
-        return await self._find(instance, found.id, without_global)
-
-    async def _find(self, instance: str, name: str, without_global: bool) -> DeliverySummary:
-        report = await self._store.find_delivery(instance, name, without_global=without_global)
-        if report is None:
-            raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
-        return report.summary
+        return (await self._history.find(instance, found.id, without_global=without_global)).summary
 
     async def replay(self, instance: str, replay: Replay, *, without_global: bool = False) -> int:
         """Send finished deliveries of an instance again, in their original order.

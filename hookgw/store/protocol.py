@@ -196,7 +196,11 @@ class History(Protocol):
     """The finished deliveries, for as long as they are kept."""
 
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
-        """Return deliveries of an instance, the newest first, and the cursor for the older ones."""
+        """Return deliveries of an instance, the newest first, and the cursor for the older ones.
+
+        A search that takes long ends early: the page is then shorter than its limit, perhaps empty, and has a
+        cursor. It holds up neither other lists for long nor :meth:`Outbox.read_lane`.
+        """
 
     async def find_delivery(
         self, instance: str, name: str, *, without_global: bool = False
@@ -207,6 +211,9 @@ class History(Protocol):
             instance: the instance's name.
             name: a delivery's id; or an event's id, for its newest delivery.
             without_global: as in :class:`~hookgw.store.records.DeliveryQuery`.
+
+        Returns:
+            The delivery with at least its newest 1,000 attempts; ``None`` if there is none.
         """
 
     async def enforce_retention(self, *, before: float, limit: int) -> int:

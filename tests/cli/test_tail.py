@@ -170,6 +170,17 @@ def test_a_line_describes_the_latest_attempt(one: dict[str, Any], line: str) -> 
     assert text == line
 
 
+def test_a_start_reads_on_behind_pages_of_a_search_that_took_long() -> None:
+    pages: dict[str | None, dict[str, Any]] = {
+        None: {"deliveries": [delivery(9)], "cursor": "dlv_8"},
+        "dlv_8": {"deliveries": [], "cursor": "dlv_4"},
+        "dlv_4": {"deliveries": [delivery(2, "pending")], "cursor": "dlv_2"},
+    }
+    feed = tail.DeliveryFeed(lambda cursor, limit: pages[cursor])
+    assert [one["id"] for one in feed.start(2)] == ["dlv_2", "dlv_9"]
+    assert feed.is_incomplete
+
+
 class Script:
     """A fake feed: returns or raises one result per poll; then Ctrl-C."""
 

@@ -15,7 +15,7 @@ from hookgw.api.present import present_delivery, present_lane, present_report
 from hookgw.api.request_body import json_response, read_json
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import Invalid, NotFound
+from hookgw.models.errors import Invalid
 from hookgw.models.registrations import Registration
 from hookgw.parsing import parse_replay
 from hookgw.parsing.schema_parts import TIME_SCHEMA
@@ -74,7 +74,7 @@ class DeliveryRoutes:
     async def list_deliveries(self, instance: str) -> Response:
         """List an instance's deliveries, the newest first, page by page."""
         self._gateway.instances.get(instance)
-        page = await self._gateway.store.list_deliveries(self._read_query(instance))
+        page = await self._gateway.history.list(self._read_query(instance))
         registrations = self._registrations(instance)
         deliveries = [present_delivery(one, registrations.get(one.registration)) for one in page.deliveries]
         return json_response(responses.DeliveryPage(deliveries=deliveries, cursor=page.cursor))
@@ -117,9 +117,7 @@ class DeliveryRoutes:
         """Return one delivery with every attempt, by its own id or its event's id."""
         instance_id = self._gateway.instances.get(instance).id
         without_global = not current_principal().is_global
-        report = await self._gateway.store.find_delivery(instance, name, without_global=without_global)
-        if report is None:
-            raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
+        report = await self._gateway.history.find(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(report.summary.registration)
         return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
 

@@ -27,6 +27,9 @@ OLDEST_SQLITE = (3, 38, 0)
 # How the names of the files that are kept beside a data file end.
 BESIDE = ("-wal", "-shm", ".lock")
 
+# How many lists are read at the same moment.
+LIST_CONNECTIONS = 2
+
 # The number of pages (16 MiB) from which the write-ahead log is to start over: reads search the whole log.
 WAL_PAGES = 4000
 
@@ -40,13 +43,15 @@ class Connections(NamedTuple):
     Attributes:
         writer: the only one that writes.
         lanes: for the refills of lanes.
-        queries: for all other reads, so that a long list does not hold lanes up.
+        lists: what clients ask for. They are several, so that no client waits for the disk of another.
+        background: for all other reads, some of which walk through a whole index.
         checkpoints: folds the write-ahead log into the file; no other connection does.
     """
 
     writer: sqlite3.Connection
     lanes: sqlite3.Connection
-    queries: sqlite3.Connection
+    lists: tuple[sqlite3.Connection, ...]
+    background: sqlite3.Connection
     checkpoints: sqlite3.Connection
 
 
@@ -77,10 +82,12 @@ def open_database(path: Path) -> Iterator[Connections]:
             stack.enter_context(hold_lock(path.resolve()))
             writer = stack.enter_context(closing(_connect(path, cache_kib=32768)))
             migrate(writer, path)
-            lanes = stack.enter_context(closing(_connect(path, cache_kib=8192, query_only=True)))
-            queries = stack.enter_context(closing(_connect(path, cache_kib=8192, query_only=True)))
+            lanes, background, *lists = (
+                stack.enter_context(closing(_connect(path, cache_kib=size, query_only=True)))
+                for size in (8192, 4096, *[4096] * LIST_CONNECTIONS)
+            )
             checkpoints = stack.enter_context(closing(_connect(path, cache_kib=64)))
-        yield Connections(writer, lanes, queries, checkpoints)
+        yield Connections(writer, lanes, tuple(lists), background, checkpoints)
 
 
 @contextmanager
@@ -114,20 +121,22 @@ def hold_lock(database: Path) -> Iterator[None]:
 
 
 class Reader:
-    """A connection that reads, one call at a time, in worker threads beside the commits.
+    """Connections that read, each one call at a time, in worker threads beside the commits.
+
+    Callers take turns, so that long work in short calls holds nobody up for long.
 
     Args:
-        connection: for this reader alone. The caller closes it.
         path: the file, for messages.
+        connections: for this reader alone. The caller closes them.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
-        self._connection = connection
+    def __init__(self, path: Path, *connections: sqlite3.Connection) -> None:
+        self._free = list(connections)
         self._path = path
-        self._limiter = trio.CapacityLimiter(1)
+        self._limiter = trio.CapacityLimiter(len(connections))
 
     async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a function on the connection. Cancellation takes effect before or after it.
+        """Run a function on a connection. Cancellation takes effect before or after it.
 
         Raises:
             StorageUnavailable: the disk refuses.
@@ -136,8 +145,12 @@ class Reader:
         return await trio.to_thread.run_sync(partial(self._call, function), limiter=self._limiter)
 
     def _call(self, function: Callable[[sqlite3.Connection], T]) -> T:
-        with storage_errors(self._path):
-            return function(self._connection)
+        connection = self._free.pop()  # there is one: the limiter lets in as many calls as connections
+        try:
+            with storage_errors(self._path):
+                return function(connection)
+        finally:
+            self._free.append(connection)
 
 
 @contextmanager

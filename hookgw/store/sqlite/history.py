@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import trio
@@ -50,9 +51,9 @@ _BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
     WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
-# In the order of the primary key: no sort.
+# In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
 _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer
-    FROM attempts WHERE delivery = ? ORDER BY number"""
+    FROM attempts WHERE delivery = ? ORDER BY number DESC LIMIT ?"""
 
 _OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*), max(finished_at) FROM (
     SELECT seq, event, finished_at FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)"""
@@ -73,6 +74,18 @@ _NEEDED = """SELECT
 # and pruning still keeps pace with 10,000 deliveries a second.
 PRUNE_STEP = 200
 PRUNE_REST = 0.01
+
+# A list with a filter may have to look at millions of deliveries to fill a page. After this many seconds it
+# returns what it has found, with a cursor.
+LIST_SECONDS = 1.0
+# It looks at so many deliveries first, then at twice as many if that was quick, so that each part takes about
+# so many seconds: others take turns in between.
+FIRST_ROWS = 1_000
+LEAST_ROWS = 100
+PART_SECONDS = 0.02
+
+MOST_ATTEMPTS = 1_000
+"""The most attempts in a report, the newest ones."""
 
 
 class _Row(msgspec.Struct, array_like=True):
@@ -103,18 +116,36 @@ _row_of = msgspec.json.Decoder(_Row).decode
 _rows_of = msgspec.json.Decoder(list[_Row]).decode
 
 
+class SearchPart(NamedTuple):
+    """A part of a search.
+
+    Attributes:
+        found: the matching deliveries, the newest first.
+        rows: how many deliveries it looked at.
+        last: the lowest number among those; ``None`` if there were none.
+        seconds: how long it took.
+    """
+
+    found: list[DeliverySummary]
+    rows: int
+    last: int | None
+    seconds: float
+
+
 class SqliteHistory:
     """The finished deliveries; see :class:`hookgw.store.protocol.History`.
 
     Args:
         commits: writes.
-        reader: reads.
+        lists: reads what clients ask for.
+        background: reads how large the history is.
         clock: gives the time up to which deliveries may go when the history is too large.
     """
 
-    def __init__(self, commits: GroupCommit, reader: Reader, clock: Clock) -> None:
+    def __init__(self, commits: GroupCommit, lists: Reader, background: Reader, clock: Clock) -> None:
         self._commits = commits
-        self._reader = reader
+        self._lists = lists
+        self._background = background
         self._clock = clock
 
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
@@ -123,12 +154,34 @@ class SqliteHistory:
             before = parse_delivery_id(query.cursor)
             if before is None:
                 raise Invalid("cursor must be the cursor of the page before.")
-        return await self._reader.run(partial(list_deliveries, query=query, before=before))
+        deadline = trio.current_time() + LIST_SECONDS
+        found: list[DeliverySummary] = []
+        rows = max(FIRST_ROWS, query.limit + 1)
+        while True:
+            # One more than wanted, to know whether there is a next page.
+            wanted = query.limit + 1 - len(found)
+            search = partial(search_deliveries, query=query, before=before, rows=rows, wanted=wanted)
+            # A turn for each part: lists of others come in between.
+            part = await self._lists.run(search)
+            found += part.found
+            if len(found) > query.limit:
+                page = found[: query.limit]
+                return DeliveryPage(page, page[-1].id)
+            if part.rows < rows:
+                return DeliveryPage(found)
+            before = part.last
+            if trio.current_time() >= deadline:
+                return DeliveryPage(found, f"dlv_{before}")
+            # A disk that is not in memory may take a thousand times as long for a row.
+            if part.seconds < PART_SECONDS / 2:
+                rows *= 2
+            elif part.seconds > PART_SECONDS * 2:
+                rows = max(LEAST_ROWS, rows // 2)
 
     async def find_delivery(
         self, instance: str, name: str, *, without_global: bool = False
     ) -> DeliveryReport | None:
-        return await self._reader.run(
+        return await self._lists.run(
             partial(find_delivery, instance=instance, name=name, without_global=without_global)
         )
 
@@ -137,12 +190,12 @@ class SqliteHistory:
         while step := await self._commits.call(partial(_prune, before=before)):
             removed += step
             await trio.sleep(PRUNE_REST)
-        if await self._reader.run(_used_bytes) <= limit:
+        if await self._background.run(_used_bytes) <= limit:
             return removed
         # Once for each call, as it walks through the index of the outbox.
-        limit += await self._reader.run(_needed_bytes)
+        limit += await self._background.run(_needed_bytes)
         now = self._clock.steady()
-        while await self._reader.run(_used_bytes) > limit:
+        while await self._background.run(_used_bytes) > limit:
             step = await self._commits.call(partial(_prune, before=now))
             if not step:
                 break  # the rest is pending, or its pages are only partly free
@@ -151,41 +204,57 @@ class SqliteHistory:
         return removed
 
 
-def list_deliveries(
-    connection: sqlite3.Connection, query: DeliveryQuery, before: int | None = None
-) -> DeliveryPage:
-    """Return the newest deliveries that match a query, of those with a number below ``before``."""
-    # One more than wanted, to know whether there is a next page.
-    given: dict[str, Any] = {"instance": of_instance(query.instance), "limit": query.limit + 1}
-    conditions = []
-    if query.state is not None:
+def search_deliveries(
+    connection: sqlite3.Connection, query: DeliveryQuery, before: int | None, rows: int, wanted: int
+) -> SearchPart:
+    """Search an instance's newest deliveries for those that match a query.
+
+    Args:
+        connection: a reading one.
+        query: which ones. Its cursor and limit have no effect.
+        before: only deliveries with a lower number; ``None`` for all.
+        rows: the most deliveries to look at, whether they match or not.
+        wanted: the most deliveries to return.
+    """
+    started = time.perf_counter()
+    given: dict[str, Any] = {
+        "instance": of_instance(query.instance),
+        "before": 2**63 - 1 if before is None else before,
+        "rows": rows,
+        "wanted": wanted,
+    }
+    source, conditions = "deliveries INDEXED BY history WHERE", ["1"]
+    if query.state is DeliveryState.DELIVERED:
+        conditions.append("state = 'delivered'")
+    elif query.state is not None:
         # Written out and said twice, so that the index of undelivered deliveries can be used.
-        conditions.append(f"AND state = '{query.state.value}'")
-        if query.state is not DeliveryState.DELIVERED:
-            conditions.append("AND state <> 'delivered'")
+        source = f"""deliveries INDEXED BY undelivered
+            WHERE state <> 'delivered' AND state = '{query.state.value}' AND"""
     if query.kind is not None:
-        conditions.append("AND kind = (SELECT number FROM names WHERE name = :kind)")
+        conditions.append("kind = (SELECT number FROM names WHERE name = :kind)")
         given["kind"] = query.kind
     for name, condition in (("since", ">= :since"), ("until", "< :until")):
         moment = getattr(query, name)
         if moment is not None:
-            conditions.append(f"AND accepted_at {condition}")
+            conditions.append(f"accepted_at {condition}")
             given[name] = micros(moment)
-    if before is not None:
-        conditions.append("AND seq < :before")
-        given["before"] = before
     if query.without_global:
-        conditions.append(f"AND {_IS_LISTED}")
+        conditions.append(_IS_LISTED)
         given["without_global"] = True
-    chosen = f"""SELECT seq FROM deliveries
-        WHERE instance = (SELECT number FROM names WHERE name = :instance) {" ".join(conditions)}
-        ORDER BY seq DESC LIMIT :limit"""  # noqa: S608 - only the conditions above are in it
-    statement = f"""SELECT json_group_array(json(line)) FROM (
-        SELECT {_SUMMARY} AS line FROM ({chosen}) c
-        CROSS JOIN deliveries d ON d.seq = c.seq {_JOINS} ORDER BY d.seq DESC)"""  # noqa: S608
-    found = [_summary(row) for row in _rows_of(connection.execute(statement, given).fetchone()[0])]
-    page = found[: query.limit]
-    return DeliveryPage(page, page[-1].id if len(found) > query.limit else None)
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT seq, {" AND ".join(conditions)} AS matches FROM {source}
+                instance = (SELECT number FROM names WHERE name = :instance) AND seq < :before
+            ORDER BY seq DESC LIMIT :rows
+        ),
+        chosen AS (SELECT seq FROM looked_at WHERE matches ORDER BY seq DESC LIMIT :wanted)
+        SELECT (SELECT count(*) FROM looked_at), (SELECT min(seq) FROM looked_at), (
+            SELECT json_group_array(json(line)) FROM (
+                SELECT {_SUMMARY} AS line FROM chosen c
+                CROSS JOIN deliveries d ON d.seq = c.seq {_JOINS} ORDER BY d.seq DESC))"""  # noqa: S608 - only the texts above are in it
+    count, last, lines = connection.execute(statement, given).fetchone()
+    found = [_summary(row) for row in _rows_of(lines)]
+    return SearchPart(found, count, last, time.perf_counter() - started)
 
 
 def find_delivery(
@@ -214,8 +283,8 @@ def find_delivery(
         sender=sender,
         server_url=server_url,
     )
-    attempts = tuple(_attempt(*row) for row in connection.execute(_ATTEMPTS, (summary.seq,)))
-    return DeliveryReport(summary=summary, event=event, attempts=attempts)
+    attempts = [_attempt(*row) for row in connection.execute(_ATTEMPTS, (summary.seq, MOST_ATTEMPTS))]
+    return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)))
 
 
 def _summary(row: _Row) -> DeliverySummary:

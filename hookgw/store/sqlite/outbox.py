@@ -171,14 +171,23 @@ class SqliteOutbox:
 
     Args:
         commits: writes.
-        reader: a connection for the lanes, so that a long list of deliveries does not hold them up.
+        lanes: reads pages of lanes, and nothing else, so that no long walk through an index holds lanes up.
+        background: reads the counts.
         clock: gives the times at which events are accepted.
         numbers: shared with the pending changes.
     """
 
-    def __init__(self, commits: GroupCommit, reader: Reader, clock: Clock, numbers: SequenceNumbers) -> None:
+    def __init__(
+        self,
+        commits: GroupCommit,
+        lanes: Reader,
+        background: Reader,
+        clock: Clock,
+        numbers: SequenceNumbers,
+    ) -> None:
         self._commits = commits
-        self._reader = reader
+        self._lanes = lanes
+        self._background = background
         self._clock = clock
         self._numbers = numbers
         # The methods themselves, without a wrapper: settle_nowait runs once for every attempt.
@@ -215,16 +224,16 @@ class SqliteOutbox:
         return [new.seq in job.added for new in news]
 
     async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
-        return await self._reader.run(partial(read_lane, lane=lane, after=after, limit=limit))
+        return await self._lanes.run(partial(read_lane, lane=lane, after=after, limit=limit))
 
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
-        return await self._reader.run(partial(pending_lanes, registration=registration))
+        return await self._background.run(partial(pending_lanes, registration=registration))
 
     async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
-        return await self._reader.run(pending_by_registration)
+        return await self._background.run(pending_by_registration)
 
     async def count_pending(self, lane: str) -> int:
-        return await self._reader.run(partial(count_pending, lane=lane))
+        return await self._background.run(partial(count_pending, lane=lane))
 
 
 def read_lane(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> Page:

@@ -123,13 +123,14 @@ async def open_store(
             on_committed=checkpoints.committed,
             pending=opened.pending,
         )
-        lanes, queries = Reader(connections.lanes, path), Reader(connections.queries, path)
+        lanes, lists = Reader(path, connections.lanes), Reader(path, *connections.lists)
+        background = Reader(path, connections.background)
         store = SqliteStore(
             commits,
-            SqliteOutbox(commits, lanes, clock, opened.numbers),
-            SqlitePendingChanges(commits, queries, clock, opened.numbers),
-            SqliteHistory(commits, queries, clock),
-            SqliteRecords(commits, queries, opened.cipher),
+            SqliteOutbox(commits, lanes, background, clock, opened.numbers),
+            SqlitePendingChanges(commits, background, clock, opened.numbers),
+            SqliteHistory(commits, lists, background, clock),
+            SqliteRecords(commits, background, opened.cipher),
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(commits.run)

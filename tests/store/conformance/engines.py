@@ -42,6 +42,9 @@ class Engine(Protocol):
     def set_step(self, size: int, *, payload: int | None = None) -> None:
         """Change how many deliveries, and bytes of payload, a step handles."""
 
+    def shorten_searches(self, rows: int) -> None:
+        """End a search for a list as soon as it has looked at so many deliveries."""
+
 
 class SqliteEngine:
     """A data file in a folder of the test."""
@@ -86,6 +89,10 @@ class SqliteEngine:
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
         if payload is not None:
             self._monkeypatch.setattr(repartition, "MOST_READ", payload)
+
+    def shorten_searches(self, rows: int) -> None:
+        self._monkeypatch.setattr(history, "FIRST_ROWS", rows)
+        self._monkeypatch.setattr(history, "LIST_SECONDS", 0)
 
 
 def _commits(store: Store) -> GroupCommit:

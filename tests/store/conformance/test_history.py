@@ -66,6 +66,21 @@ async def test_lists(store: Store, seqs: list[int], query: dict[str, Any], expec
     assert await listed(store, limit=limit, **query) == expected.split()
 
 
+@pytest.mark.parametrize("rows", [1, 2, 5, 6])
+async def test_a_search_that_takes_long_ends_early_with_a_cursor(
+    engine: Engine, store: Store, seqs: list[int], rows: int
+) -> None:
+    engine.shorten_searches(rows)
+    page = await store.list_deliveries(DeliveryQuery(instance="shop", kind="MESSAGES_UPSERT", limit=1))
+    # It looks at two deliveries at least, one more than the page has room for: e5 and e4.
+    assert ([one.event_id for one in page.deliveries], page.cursor is None) == (
+        ([], False) if rows < 5 else (["e2"], False)
+    )
+    assert await listed(store, kind="MESSAGES_UPSERT", limit=1) == ["e2", "e1"]
+    assert await listed(store, state=DeliveryState.DELIVERED, limit=1) == ["e1"]
+    assert await listed(store, kind="NO_SUCH", limit=1) == []
+
+
 async def test_a_page_has_a_cursor_only_if_there_are_more(store: Store, seqs: list[int]) -> None:
     query = DeliveryQuery(instance="shop", limit=3)
     first = await store.list_deliveries(query)
@@ -114,6 +129,15 @@ async def test_a_delivery_is_found_by_its_id_or_that_of_its_event(store: Store, 
     assert found == await report(store, "e4")
     assert found.event == event("e4", kind="CONNECTION_UPDATE")
     assert found.attempts == (failed(0).attempt,)
+
+
+async def test_a_report_has_the_newest_attempts(store: Store) -> None:
+    await store.append(to("e1"))
+    (seq,) = await seqs_of(store)
+    await settle(store, *(failed(seq, number) for number in range(1, 1_101)))
+    found = await report(store)
+    assert [one.number for one in found.attempts] == list(range(101, 1_101))
+    assert found.summary.attempts == 1_100
 
 
 async def test_an_event_id_finds_its_newest_delivery(store: Store) -> None:

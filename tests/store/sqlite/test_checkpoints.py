@@ -45,7 +45,8 @@ async def settled() -> None:
 
 
 async def test_no_commit_folds_the_log(connections: Connections) -> None:
-    for connection in connections:
+    writer, lanes, lists, background, checkpoints = connections
+    for connection in (writer, lanes, *lists, background, checkpoints):
         assert connection.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
 
 

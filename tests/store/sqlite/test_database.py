@@ -60,7 +60,8 @@ def test_commits_are_durable_by_settings(path: Path) -> None:
     with open_database(path) as connections:
         assert connections.writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connections.writer.execute("PRAGMA synchronous").fetchone() == (2,)
-        assert connections.queries.execute("PRAGMA query_only").fetchone() == (1,)
+        for reading in (connections.lanes, connections.background, *connections.lists):
+            assert reading.execute("PRAGMA query_only").fetchone() == (1,)
         assert connections.lanes.execute("PRAGMA query_only").fetchone() == (1,)
 
 

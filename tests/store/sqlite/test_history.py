@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
+import trio.testing
 
-from hookgw.store import Append, Store
+from hookgw.models.deliveries import FIRST
+from hookgw.store import Append, DeliveryQuery, Store
 from hookgw.store.sqlite import history
+from hookgw.store.sqlite.database import LIST_CONNECTIONS
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.sqlite.support import commits_of, opened, peek
 from tests.store.support import AT, LANE, dead, delivered, event, seqs_of, settle, to
@@ -21,7 +28,7 @@ async def prune(store: Store, before: float) -> int:
 
 
 async def history_bytes(store: Store) -> int:
-    reader = store.list_deliveries.__self__._reader  # type: ignore[attr-defined]
+    reader = store.list_deliveries.__self__._background  # type: ignore[attr-defined]
     used, needed = await reader.run(history._used_bytes), await reader.run(history._needed_bytes)
     return int(used - needed)
 
@@ -66,3 +73,39 @@ async def test_the_estimated_size_of_the_history_is_what_removal_returns(path: P
         assert finished > 1_000 * (size + 200)
         await store.enforce_retention(before=AT + 1, limit=2**40)
         assert await history_bytes(store) - empty < 0.1 * finished
+
+
+async def test_a_long_search_lets_others_take_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "FIRST_ROWS", 2)
+    monkeypatch.setattr(history, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(history, "LEAST_ROWS", 2)
+    monkeypatch.setattr(history, "LIST_SECONDS", 60)
+    await store.append(to(*(f"e{number}" for number in range(1_000))))
+    await store.append(to("theirs", instance="other"))
+    ended: list[str] = []
+
+    async def search(instance: str, **query: Any) -> None:
+        await store.list_deliveries(DeliveryQuery(instance=instance, limit=1, **query))
+        ended.append(instance)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):  # more than there are connections
+            nursery.start_soon(partial(search, "shop", kind="NO_SUCH"))
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(search, "other")
+    assert ended == ["other", *["shop"] * 4]
+
+
+async def test_lanes_read_while_every_other_connection_is_busy(store: Store) -> None:
+    await store.append(to("e1"))
+    free = threading.Event()
+    listing: Any = store.list_deliveries
+    readers = [listing.__self__._lists] * LIST_CONNECTIONS + [listing.__self__._background]
+    async with trio.open_nursery() as nursery:
+        for reader in readers:
+            nursery.start_soon(reader.run, lambda _: free.wait(30))
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(10):
+            page = await store.read_lane(LANE, FIRST, 10)
+        free.set()
+    assert [delivery.event.id for delivery in page.deliveries] == ["e1"]

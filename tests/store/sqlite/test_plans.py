@@ -65,9 +65,9 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
     "settle": lambda c: settle(c, [delivered(1)]),
     "settle without history": lambda c: settle(c, [delivered(1)], keep_history=False),
-    "list": lambda c: history.list_deliveries(c, DeliveryQuery(instance="shop")),
-    "list with all filters": lambda c: history.list_deliveries(
-        c, DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT), 9
+    "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), None, 9, 9),
+    "list with all filters": lambda c: history.search_deliveries(
+        c, DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT, without_global=True), 9, 9, 9
     ),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
@@ -122,11 +122,12 @@ def test_only_waiting_deliveries_become_due(connection: Explaining) -> None:
 def test_lists_of_undelivered_deliveries_have_an_index_of_their_own(
     connection: Explaining, state: DeliveryState
 ) -> None:
-    history.list_deliveries(connection, DeliveryQuery(instance="shop", state=state, kind="K"))  # type: ignore[arg-type]
+    query = DeliveryQuery(instance="shop", state=state, kind="K")
+    history.search_deliveries(connection, query, None, 9, 9)  # type: ignore[arg-type]
     assert any("COVERING INDEX undelivered (instance=? AND state=?" in line for line in connection.plan)
 
 
 def test_a_list_reads_an_index_until_it_has_enough(connection: Explaining) -> None:
     query = DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT)
-    history.list_deliveries(connection, query, 9)  # type: ignore[arg-type]
+    history.search_deliveries(connection, query, 9, 9, 9)  # type: ignore[arg-type]
     assert "SEARCH deliveries USING COVERING INDEX history (instance=? AND seq<?)" in connection.plan

@@ -1,0 +1,95 @@
+"""Deliveries of the history, listed and found for clients: a few reads of one instance at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import trio
+
+from hookgw.models.errors import NotFound, TooManyRequests
+from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, History
+
+MOST_READS = 2
+"""The most reads of one instance at a time."""
+TURN_TIMEOUT = 2.0
+"""Seconds for which a further read waits for its turn."""
+_RETRY_AFTER = 1.0
+
+
+class DeliveryHistory:
+    """Lists and finds deliveries.
+
+    Reads share the connections to the data file. An instance with many reads at a time would make those of
+    the others wait for as many turns, so it has :data:`MOST_READS`. The operator's reads are counted apart:
+    a tenant must not keep the operator from looking.
+
+    Args:
+        store: reads.
+        on_limited: called with the name of the limit for each read that is refused.
+    """
+
+    def __init__(self, store: History, on_limited: Callable[[str], None]) -> None:
+        self._store = store
+        self._on_limited = on_limited
+        # Those of an instance exist only while it reads: names come from outside.
+        self._turns: dict[tuple[str, bool], _Turns] = {}
+
+    async def list(self, query: DeliveryQuery) -> DeliveryPage:
+        """Return a page of an instance's deliveries; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            Invalid: the cursor is not one of a page.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(query.instance, query.without_global):
+            return await self._store.list_deliveries(query)
+
+    async def find(self, instance: str, name: str, *, without_global: bool = False) -> DeliveryReport:
+        """Return a delivery, by its id or its event's; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            NotFound: the instance has no such delivery.
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, without_global):
+            report = await self._store.find_delivery(instance, name, without_global=without_global)
+        if report is None:
+            raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
+        return report
+
+    @asynccontextmanager
+    async def _turn(self, instance: str, is_tenant: bool) -> AsyncIterator[None]:
+        key = instance, is_tenant
+        turns = self._turns.setdefault(key, _Turns())
+        turns.users += 1
+        try:
+            try:
+                with trio.fail_after(TURN_TIMEOUT):
+                    await turns.free.acquire()
+            except trio.TooSlowError:
+                self._on_limited("instance_reads")
+                raise TooManyRequests(
+                    f"{MOST_READS} reads of this instance are in progress, the maximum. Retry later.",
+                    retry_after=_RETRY_AFTER,
+                ) from None
+            try:
+                yield
+            finally:
+                turns.free.release()
+        finally:
+            turns.users -= 1
+            if not turns.users:
+                del self._turns[key]
+
+
+class _Turns:
+    """The reads of one instance: how many turns are free, and how many reads have or want one."""
+
+    __slots__ = ("free", "users")
+
+    def __init__(self) -> None:
+        self.free = trio.Semaphore(MOST_READS)
+        self.users = 0
