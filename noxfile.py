@@ -22,9 +22,10 @@ nox.options.error_on_missing_interpreters = False
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
-# Each Python runs the tests once: the lowest in ``minimums``, the others in ``tests``.
-OTHERS = [f"tests-{version}" for version in PYTHONS[1:]]
-nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", *OTHERS]
+# Eight minutes are enough for all tests on two Pythons: the lowest (``minimums``) and the newest (``tests``).
+# The one between them runs the server as a process, if it is installed.
+BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
+nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", f"tests-{PYTHONS[-1]}"]
 NOT_ASKED = [
     "ASYNC9",  # optional: a checkpoint on every path of every function
     "ASYNC114",  # would have every startable function listed by name
@@ -61,6 +62,7 @@ def pyenv(*arguments: str) -> list[str]:
 
 
 show_every_python()
+PROCESS_PYTHON = next(filter(shutil.which, BETWEEN), None)
 
 
 def install(session: nox.Session, group: str, *options: str) -> None:
@@ -101,7 +103,7 @@ def minimums(session: nox.Session) -> None:
     run_tests(session, "pytest", "-q", env=FEW_EXAMPLES)
 
 
-@nox.session
+@nox.session(python=PROCESS_PYTHON)
 def e2e(session: nox.Session) -> None:
     """Test the server as a separate process, over HTTP and the command line only."""
     install(session, "test")
@@ -120,7 +122,7 @@ def take_option(session: nox.Session, name: str, variable: str) -> tuple[dict[st
     return ({} if known.value is None else {variable: known.value}), rest
 
 
-@nox.session
+@nox.session(python=PROCESS_PYTHON)
 def crash(session: nox.Session) -> None:
     """Kill the server at chosen moments, and 20 times at random moments under load; account for every event.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from inspect import cleandoc
 from typing import Any
 
@@ -15,8 +16,13 @@ _ATTRIBUTES = "\n\nAttributes:\n"
 _FIELD = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
-def schemas_of(types: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the JSON Schemas of types, and by name the schemas of the structs that they refer to."""
+# It takes 40 ms, and a process may open many gateways, whose routes all respond with the same types.
+@lru_cache(maxsize=4)
+def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the JSON Schemas of types, and by name the schemas of the structs that they refer to.
+
+    Calls share the result: do not change it.
+    """
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     for struct in structs_in(types):
         component = components[struct.__name__]

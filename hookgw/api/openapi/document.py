@@ -134,7 +134,7 @@ class _Contents:
     def __init__(self, routes: Iterable[Route]) -> None:
         declared = [response for route in routes for response in route.operation.responses.values()]
         types = {repr(one): one for one in declared if not (one is None or isinstance(one, dict | NotJson))}
-        schemas, self.components = schemas_of([*types.values(), responses.Error])
+        schemas, self.components = schemas_of((*types.values(), responses.Error))
         self._schemas = dict(zip(types, schemas, strict=False))
 
     def content(self, response: Any) -> dict[str, Any]:

@@ -28,12 +28,12 @@ class Outer(Inner, kw_only=True):
 
 
 def component(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = schemas_of([list[Outer]])[1][name]
+    found: dict[str, Any] = schemas_of((list[Outer],))[1][name]
     return found
 
 
 def test_types_become_references() -> None:
-    schemas, components = schemas_of([list[Outer], Inner])
+    schemas, components = schemas_of((list[Outer], Inner))
     assert schemas == [
         {"type": "array", "items": {"$ref": "#/components/schemas/Outer"}},
         {"$ref": "#/components/schemas/Inner"},
