@@ -153,8 +153,8 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     # Never shorter: the schedule is a promise of when a retry comes at the earliest.
     jitter: float = 0.1
     """Random extension of each wait, as a fraction of it: 0 to 1. A wait is never shortened."""
-    # A restarting receiver is back within seconds: the wait starts short and grows.
-    unreachable_first_wait: Duration = Duration(1)
+    # A single failure is not an outage: the wait starts short and grows.
+    unreachable_first_wait: Duration = Duration(0.05)
     """The first wait for an unreachable receiver; each further wait is twice as long."""
     unreachable_max_wait: Duration = Duration(300)
     """The longest wait for an unreachable receiver."""

@@ -1,9 +1,9 @@
 """A lane: delivers to one registration, in order, one delivery at a time, through one connection.
 
 The lane takes the next delivery (:mod:`hookgw.dispatch.lane_queue`), makes it the *head*, and works on it
-until it is settled. A failed head stays the head. While the lane waits for its next attempt, it drops
-everything behind the head from memory, because it is on disk. So a backlog costs no memory, and nothing
-overtakes.
+until it is settled. A failed head stays the head. While the lane waits for its next attempt (for a second or
+more), it drops everything behind the head from memory, because it is on disk. So a backlog costs no memory,
+and nothing overtakes.
 
 ::
 
@@ -60,6 +60,10 @@ from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Registration
 
 logger = structlog.get_logger("hookgw.lane")
+
+LONG_WAIT = 1.0
+"""Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
+lane waits shortly, reports nothing, and keeps in memory what it would only have to read again."""
 
 
 class Lane:
@@ -303,10 +307,13 @@ class Lane:
         self._head = delivery
         try:
             while self._head is not None and not self._must_refresh and not self._must_stop:
-                if delivery.next_at > clock.steady():
-                    self._queue.discard()
+                if (wait := delivery.next_at - clock.steady()) > 0:
                     self._waiting_until, self._wake = delivery.next_at, (wake := trio.Event())
-                    await self._show(LaneState.WAITING)
+                    if wait < LONG_WAIT:
+                        self._state = LaneState.WAITING
+                    else:
+                        self._queue.discard()
+                        await self._show(LaneState.WAITING)
                     with trio.move_on_at(clock.deadline(delivery.next_at)):
                         await wake.wait()
                     self._waiting_until = self._wake = None
@@ -438,7 +445,7 @@ class Lane:
         await self._services.monitor.finished(delivery, registration, settlement)
 
     async def _show(self, state: LaneState) -> None:
-        """Change the state. The monitor hears only of the beginning and the end of a wait."""
+        """Change the state. The monitor hears only of the beginning and the end of a long wait."""
         self._state = state
         # Not by the state before: a pause may lie between a wait and the attempt that ends it.
         if (state is LaneState.WAITING) is not self._reported_waiting:

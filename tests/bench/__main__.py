@@ -41,6 +41,7 @@ def _in_trio(measure: Callable[[bool], Awaitable[list[Result]]]) -> Callable[[bo
 MEASURES = {
     "many-lanes": Measure(_in_trio(engine.many_lanes)),
     "one-lane": Measure(_in_trio(engine.one_lane)),
+    "flaky-receiver": Measure(_in_trio(engine.flaky_receiver)),
     "latency": Measure(_in_trio(engine.latency)),
     "emit-one": Measure(over_http.emit_one),
     "emit-batches": Measure(over_http.emit_batches),

@@ -62,6 +62,25 @@ async def one_lane(full: bool) -> list[Result]:
     ]
 
 
+async def flaky_receiver(full: bool) -> list[Result]:
+    """Durable end to end over one lane whose receiver answers 503 to one request in four, at random."""
+    with scratch() as folder, receiving("flaky") as receiver:
+        async with gateway(folder) as opened:
+            rate, details = await end_to_end(opened, [receiver.url(0)], 2_000 if full else 300)
+        arrived, _ = receiver.take()
+        details["arrived_per_accepted"] = arrived / details.pop("events")
+    return [
+        Result(
+            name="one lane, 503 to one request in four",
+            value=rate,
+            unit="events/s",
+            reference="the least that is acceptable",
+            reference_value=20.0,
+            details=details,
+        )
+    ]
+
+
 async def latency(full: bool) -> list[Result]:
     """From the call of accept to the arrival, at 1,000 events/s offered over 64 lanes."""
     offered, seconds = 1000, 20 if full else 5

@@ -3,13 +3,14 @@
 It is no HTTP server in any wider sense: it finds the end of each request by ``content-length`` and
 sends the same prepared answer. ``GET /`` gives what it counted, as JSON, and sets the counts to zero:
 ``{"requests": n, "arrivals": {"<webhook-id>": <monotonic ns>}}``. Arrivals are kept only with the
-argument ``record``; ``port=N`` makes it listen there. It prints its port, and ends when its standard
-input does.
+argument ``record``; ``port=N`` makes it listen there. With ``flaky`` it answers 503 to one request in
+four, at random. It prints its port, and ends when its standard input does.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import resource
 import select
@@ -18,6 +19,7 @@ import sys
 import time
 
 _OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+_BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 _ID = re.compile(rb"\r\nwebhook-id: ([^\r]+)\r\n")
 
@@ -25,8 +27,9 @@ _ID = re.compile(rb"\r\nwebhook-id: ([^\r]+)\r\n")
 class Counter:
     """What came so far."""
 
-    def __init__(self, record: bool) -> None:
+    def __init__(self, record: bool, flaky: bool) -> None:
         self.record = record
+        self._chance = random.Random(4) if flaky else None
         self.requests = 0
         self.arrivals: dict[str, int] = {}
 
@@ -48,8 +51,11 @@ class Counter:
             size = end + (int(length[1]) if length else 0)
             if len(data) < size:
                 break
-            self._count(data, end)
-            answers += _OK
+            if self._chance is not None and self._chance.random() < 0.25:
+                answers += _BUSY
+            else:
+                self._count(data, end)
+                answers += _OK
             data = data[size:]
         return answers, data
 
@@ -96,4 +102,4 @@ if __name__ == "__main__":
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     ports = [int(argument[5:]) for argument in sys.argv if argument.startswith("port=")]
-    serve(Counter("record" in sys.argv), ports[0] if ports else 0)
+    serve(Counter("record" in sys.argv, "flaky" in sys.argv), ports[0] if ports else 0)

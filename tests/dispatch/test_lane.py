@@ -127,6 +127,23 @@ async def test_waits_for_an_unreachable_receiver_double_until_it_answers(autojum
     assert world.sender.times == [0, 1, 3, 7, 15, 15, 16]
 
 
+async def test_a_single_failure_is_not_an_outage(autojump_clock: MockClock) -> None:
+    world = World()
+    world.sender.script["e1"] = [Outcome.UNREACHABLE] * 5
+    async with running(world) as lane:
+        for delivery in world.outbox.add(2):
+            lane.offer(delivery)
+        await quiet(1.6)
+        assert lane.statistics().state is LaneState.IDLE
+        assert world.sender.times == [0, 0.05, 0.15, 0.35, 0.75, 1.55, 1.55]
+        assert world.monitor.states == []  # short waits are not reported,
+        assert world.outbox.reads == []  # and what is behind the head stays in memory
+        world.sender.script["e3"] = [Outcome.UNREACHABLE] * 6
+        lane.offer(world.outbox.add()[0])
+        await quiet(10)
+    assert world.monitor.states == [LaneState.WAITING, LaneState.DELIVERING]
+
+
 async def test_deliveries_that_a_dead_receiver_outlasted_expire_together(autojump_clock: MockClock) -> None:
     world = World(max_age=100.0)
     world.sender.refuses[URL] = Outcome.UNREACHABLE
@@ -307,7 +324,13 @@ async def test_a_wait_on_disk_is_kept_after_a_restart(autojump_clock: MockClock)
 
 async def test_times_on_disk_that_lie_too_far_ahead_are_brought_back(autojump_clock: MockClock) -> None:
     """They do if the machine's clock was set back while hookgw was down."""
-    world = World(retry_after_max=100.0, schedule=(), unreachable_max_wait=300.0, max_age=400.0)
+    world = World(
+        unreachable_first_wait=1.0,
+        retry_after_max=100.0,
+        schedule=(),
+        unreachable_max_wait=300.0,
+        max_age=400.0,
+    )
     world.sender.refuses[URL] = Outcome.UNREACHABLE
     world.outbox.add(2)
     now = world.clock.steady()

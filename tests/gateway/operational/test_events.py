@@ -218,7 +218,7 @@ async def test_many_dead_letters_are_summed_up(
 async def test_a_high_backlog_is_told_of_and_its_end(
     kit: GatewayKit, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
-    hookgw_receiver.will(answer(503))
+    hookgw_receiver.will(answer(503, headers={"retry-after": "1"}))
     registration = await kit.register(hookgw_receiver.url)
     for _ in range(7):
         await kit.emit(KIND, {})
