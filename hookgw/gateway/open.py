@@ -39,13 +39,14 @@ from hookgw.gateway.registry import Registry
 from hookgw.gateway.replay import Replays
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery
+from hookgw.models.errors import PluginFailed
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS, OPERATIONS_ID
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.plugins.supervise import keep_running
+from hookgw.plugins.supervise import restart_on_failure
 from hookgw.store import PendingChange, open_store
 
 
@@ -64,6 +65,10 @@ class _CommitListener:
 
     def changed(self, change: PendingChange) -> None:
         self._backlog.changed(change)
+
+
+async def _no_more_to_do(_failure: PluginFailed) -> None:
+    """The boundary has logged and counted the failure of a background task."""
 
 
 @asynccontextmanager
@@ -209,7 +214,9 @@ async def open_gateway(
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
             nursery.start_soon(outbound.log_refused_urls, configured)
             for plugin, run in hooks.background():
-                nursery.start_soon(keep_running, plugin, partial(run, gateway), metrics.plugin_failed)
+                nursery.start_soon(
+                    restart_on_failure, partial(run, gateway), _no_more_to_do, name=f"hookgw_run of {plugin}"
+                )
             try:
                 yield gateway
             finally:

@@ -1,24 +1,29 @@
 """Call the plugins' hooks, so that each failure is contained and names its plugin.
 
 pluggy itself stops at the first implementation that raises, and leaks the coroutines that earlier ones
-returned. Therefore the implementations are taken from it once, at start, and called here one after another:
-plain functions directly, async ones with a deadline.
+returned. Therefore the implementations are taken from it once, at start, and called here one after another,
+each through the :class:`~hookgw.plugins.boundary.Boundary`, which also runs the checks of the results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import trio
-
 from hookgw.models.deliveries import Outgoing
-from hookgw.models.errors import Invalid, PluginFailed
+from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
-from hookgw.parsing.headers import check_headers
-from hookgw.plugins.hook_implementation import HOOKS, PLUGIN_ERRORS, HookImplementation, reason_of
+from hookgw.plugins.hook_implementation import HOOKS
 from hookgw.plugins.loading import LoadedPlugins
+from hookgw.plugins.results import (
+    PreparedRequest,
+    check_body,
+    check_filtered,
+    check_transformed,
+    copy_for_observer,
+)
 from hookgw.plugins.startup_hooks import StartupHooks
 
 
@@ -57,7 +62,12 @@ class Hooks(StartupHooks):
         """
         for implementation in self._implementations[hook]:
             try:
-                await self._call(implementation, *[arguments[name] for name in HOOKS[hook]])
+                await self.boundary.run(
+                    implementation,
+                    # A copy for each: what an observer does to a record is seen by nobody else.
+                    *[copy_for_observer(arguments[name]) for name in HOOKS[hook]],
+                    timeout=self._hook_timeout,
+                )
             except PluginFailed:
                 continue  # it is logged and counted by now
 
@@ -68,31 +78,28 @@ class Hooks(StartupHooks):
             PluginFailed: a plugin raised, took too long, or returned neither a bool nor ``None``.
         """
         for implementation in self._implementations["hookgw_filter"]:
-            answer = await self._call(implementation, event, registration)
-            if answer is False:
+            goes = await self.boundary.run(
+                implementation, event, registration, timeout=self._hook_timeout, check=check_filtered
+            )
+            if not goes:
                 return False
-            # By identity: 0 or "" is a mistake of the plugin, and must not drop an event.
-            if answer is not None and answer is not True:
-                raise self._wrong_answer(implementation, answer, "True, False or None")
         return True
 
     async def transform(self, event: Event, registration: Registration) -> Event:
         """Return the event as transformed for the registration; each plugin sees the previous result.
 
         Raises:
-            PluginFailed: a plugin raised, took too long, returned neither an event nor ``None``, or
-                changed the event's id or instance.
+            PluginFailed: a plugin raised, took too long, returned neither an event nor ``None``, changed the
+                event's id or instance, or gave it a value that cannot be sent.
         """
         for implementation in self._implementations["hookgw_transform"]:
-            answer = await self._call(implementation, event, registration)
-            if answer is None:
-                continue
-            if not isinstance(answer, Event):
-                raise self._wrong_answer(implementation, answer, "event.replace(data=…) or None")
-            # Receivers deduplicate by id; the instance decides who may see the delivery.
-            if answer.id != event.id or answer.instance != event.instance:
-                raise self._failed(implementation, "it changed the event's id or instance, which must stay")
-            event = answer
+            event = await self.boundary.run(
+                implementation,
+                event,
+                registration,
+                timeout=self._hook_timeout,
+                check=partial(check_transformed, event),
+            )
         return event
 
     async def encode(self, event: Event, registration: Registration) -> bytes | None:
@@ -102,12 +109,11 @@ class Hooks(StartupHooks):
             PluginFailed: a plugin raised, took too long, or returned neither bytes nor ``None``.
         """
         for implementation in self._implementations["hookgw_encode"]:
-            answer = await self._call(implementation, event, registration)
-            # A bytearray could still change after it was signed.
-            if isinstance(answer, bytes):
-                return answer
-            if answer is not None:
-                raise self._wrong_answer(implementation, answer, "bytes or None")
+            body: bytes | None = await self.boundary.run(
+                implementation, event, registration, timeout=self._hook_timeout, check=check_body
+            )
+            if body is not None:
+                return body
         return None
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
@@ -118,56 +124,11 @@ class Hooks(StartupHooks):
                 that is invalid or reserved for hookgw.
         """
         for implementation in self._implementations["hookgw_prepare"]:
-            url, body, before = request.url, request.body, dict(request.headers)
-            await self._call(implementation, request, event, registration)
-            if request.url != url or request.body != body:
-                reason = "it changed the request's url or body; only headers may change here"
-                raise self._failed(implementation, reason)
-            if request.headers == before:
-                continue
-            # Not all headers: the plugin is not to blame for those of the registration or of other plugins.
-            changed = {name: value for name, value in request.headers.items() if before.get(name) != value}
-            for name in changed:
-                if not isinstance(name, str) or name != name.lower():
-                    reason = f"it set a header {name!r}; write the name as a string in lower case"
-                    raise self._failed(implementation, reason)
-            # The rules for a registration's own headers. Without them, a CR or LF in a value that a plugin
-            # copies from an event would inject headers into the request.
-            try:
-                check_headers(changed, "request.headers")
-            except Invalid as error:
-                raise self._failed(implementation, f"it set a header that cannot be sent: {error}") from None
-
-    async def _call(self, implementation: HookImplementation, *arguments: Any) -> Any:
-        """Call a plugin's function. This is the only place where plugin code runs in a delivery's path."""
-        try:
-            answer = implementation.call(*arguments)
-            # Most hooks are plain functions: they cost neither a cancel scope nor a checkpoint.
-            if answer is None or not isinstance(answer, Awaitable):
-                return answer
-            # Inside of the try, so that the scope removes its own cancellation from a group that a plugin's
-            # nursery raises at the deadline. Cancellation that remains comes from outside and passes through.
-            with trio.move_on_after(self._hook_timeout):
-                return await answer
-        except PLUGIN_ERRORS as error:
-            raise self._failed(implementation, reason_of(error), error) from error
-        except BaseExceptionGroup as group:
-            failures, rest = group.split(PLUGIN_ERRORS)
-            if rest is None:
-                raise self._failed(implementation, reason_of(group), group) from group
-            if failures is not None:
-                self._report(implementation.failure(reason_of(failures), failures))
-            raise rest from None
-        reason = f"it took longer than {self._hook_timeout:g}s (plugins.hook_timeout)"
-        raise self._failed(implementation, reason)
-
-    def _wrong_answer(self, implementation: HookImplementation, answer: object, wanted: str) -> PluginFailed:
-        reason = f"it returned a value of type {type(answer).__name__}; return {wanted}"
-        return self._failed(implementation, reason)
-
-    def _failed(
-        self, implementation: HookImplementation, reason: str, cause: BaseException | None = None
-    ) -> PluginFailed:
-        failure = implementation.failure(reason, cause)
-        self._report(failure)
-        return failure
+            await self.boundary.run(
+                implementation,
+                request,
+                event,
+                registration,
+                timeout=self._hook_timeout,
+                check=PreparedRequest(request).check,
+            )

@@ -6,26 +6,19 @@ its failure is logged and counted instead, and the plugin is switched off.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import structlog
 
-from hookgw.models.connectors import Connector
 from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.models.events import EventKind
 from hookgw.models.payload_schemas import check_schema
 from hookgw.models.registrations import Registration
-from hookgw.plugins.hook_implementation import (
-    HOOKS,
-    PLUGIN_ERRORS,
-    HookImplementation,
-    implementations_of,
-    nearest,
-    reason_of,
-)
+from hookgw.plugins.boundary import Boundary, message_of
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of, nearest
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 
 if TYPE_CHECKING:
@@ -33,8 +26,6 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
 
     from hookgw.plugins.gateway_protocol import PluginGateway
-
-_log = structlog.get_logger("hookgw.plugins")
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
 _REJECTIONS = (ValueError, Invalid)
@@ -46,6 +37,9 @@ class StartupHooks:
     Args:
         loaded: the plugins.
         on_failure: called with every failure, for counting.
+
+    Attributes:
+        boundary: calls the plugins.
     """
 
     def __init__(
@@ -53,7 +47,7 @@ class StartupHooks:
     ) -> None:
         self._infos = {info.name: info for info in loaded.plugins}
         self._optional = loaded.optional
-        self._on_failure = on_failure
+        self.boundary = Boundary(on_failure)
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
 
     def implements(self, hook: str) -> bool:
@@ -94,11 +88,11 @@ class StartupHooks:
                 problems.append(f"{name}: must be a mapping of options, got {block!r}.")
                 continue
             try:
-                _call_plain(implementation, block)
+                self.boundary.call(implementation, block, passes=_REJECTIONS)
             except _REJECTIONS as error:
                 problems.append(f"{name}: {_sentence(error)}")
-            except PLUGIN_ERRORS as error:
-                self._stop_or_switch_off(implementation, reason_of(error), error)
+            except PluginFailed as failure:
+                self._stop_or_switch_off(failure)
         if problems:
             raise ConfigError(*(f"plugins.options.{problem}" for problem in problems))
 
@@ -115,21 +109,21 @@ class StartupHooks:
             for kind in items:
                 if problem := check_schema(kind.schema):
                     reason = f"the schema of {kind.name} is not a valid JSON Schema: {problem}"
-                    self._stop_or_switch_off(implementation, reason)
+                    self._stop_or_switch_off(self.boundary.failed(implementation, reason))
                     break
             else:
                 # Set here, so that a plugin cannot add kinds in the name of another.
                 kinds += [msgspec.structs.replace(kind, plugin=implementation.plugin) for kind in items]
         return kinds
 
-    def connectors(self) -> dict[str, Connector]:
-        """Return the connectors that plugins provide, by name.
+    def connectors(self) -> dict[str, ContainedConnector]:
+        """Return the connectors that plugins provide, by name. Calls of them pass the boundary.
 
         Raises:
             StartError: a plugin failed or returned something else, or two connectors have one name.
         """
         owners: dict[str, str] = {}
-        connectors: dict[str, Connector] = {}
+        connectors: dict[str, ContainedConnector] = {}
         for implementation, items in self._lists("hookgw_connectors", "Connector", _is_connector):
             for connector in items:
                 owner = owners.setdefault(connector.name, implementation.plugin)
@@ -138,7 +132,9 @@ class StartupHooks:
                         f"Two plugins provide a connector {connector.name!r}: {owner} and "
                         f"{implementation.plugin}. Add one of them to plugins.disabled."
                     )
-                connectors[connector.name] = connector
+                connectors[connector.name] = ContainedConnector(
+                    connector, implementation.plugin, self.boundary
+                )
         return connectors
 
     def check_registration(self, registration: Registration) -> None:
@@ -164,13 +160,9 @@ class StartupHooks:
                 problems.append(f"{name}: must be an object, got {block!r}.")
                 continue
             try:
-                _call_plain(checks[name], block, registration)
+                self.boundary.call(checks[name], block, registration, passes=_REJECTIONS)
             except _REJECTIONS as error:
                 problems.append(f"{name}: {_sentence(error)}")
-            except PLUGIN_ERRORS as error:
-                failure = checks[name].failure(reason_of(error), error)
-                self._report(failure)
-                raise failure from error
         if problems:
             raise Invalid(*(f"webhook.plugins.{problem}" for problem in problems))
 
@@ -195,9 +187,11 @@ class StartupHooks:
     def background(self) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
         """Return the background tasks of plugins: each plugin's name, and a function to run in a task.
 
-        The function raises whatever the plugin raises, except ``SystemExit``, which becomes PluginFailed.
+        The function raises :class:`~hookgw.models.errors.PluginFailed`, which is reported by then.
         """
-        return [(found.plugin, partial(_run, found)) for found in self._implementations["hookgw_run"]]
+        return [
+            (found.plugin, partial(self.boundary.run, found)) for found in self._implementations["hookgw_run"]
+        ]
 
     def _lists(
         self, hook: str, item_type: str, is_valid: Callable[[Any], bool]
@@ -210,24 +204,20 @@ class StartupHooks:
                 yield implementation, list(items)
             else:
                 reason = f"it returned {items!r}; return a list of {item_type}"
-                self._stop_or_switch_off(implementation, reason)
+                self._stop_or_switch_off(self.boundary.failed(implementation, reason))
 
     def _call_at_start(self, implementation: HookImplementation, *arguments: Any) -> Any:
         try:
-            return _call_plain(implementation, *arguments)
-        except PLUGIN_ERRORS as error:
-            self._stop_or_switch_off(implementation, reason_of(error), error)
+            return self.boundary.call(implementation, *arguments)
+        except PluginFailed as failure:
+            self._stop_or_switch_off(failure)
 
-    def _stop_or_switch_off(
-        self, implementation: HookImplementation, reason: str, cause: BaseException | None = None
-    ) -> None:
-        failure = implementation.failure(reason, cause)
-        self._report(failure)
-        name = implementation.plugin
+    def _stop_or_switch_off(self, failure: PluginFailed) -> None:
+        name = failure.plugin
         if name not in self._optional:
             raise StartError(
                 f"{failure}. Fix the plugin, or add {name} to plugins.disabled or plugins.optional."
-            ) from cause
+            ) from failure.__cause__
         self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=str(failure))
         # All of its hooks: a plugin whose options or kinds are missing must not touch deliveries either.
         self._implementations = {
@@ -235,41 +225,9 @@ class StartupHooks:
             for hook, found in self._implementations.items()
         }
 
-    def _report(self, failure: PluginFailed) -> None:
-        _log.warning(
-            "plugin failed",
-            plugin=failure.plugin,
-            hook=failure.hook,
-            reason=failure.reason,
-            exc_info=failure.__cause__,
-        )
-        if self._on_failure is not None:
-            self._on_failure(failure)
-
-
-def _call_plain(implementation: HookImplementation, *arguments: Any) -> Any:
-    answer = implementation.call(*arguments)
-    # check_plugin refuses async functions; a plain one that returns a coroutine is found only here.
-    if isinstance(answer, Awaitable):
-        if isinstance(answer, Coroutine):
-            # Python warns about a coroutine that was never awaited; closing it prevents the warning.
-            answer.close()
-        raise TypeError("it returned an awaitable, but this hook cannot be async")
-    return answer
-
-
-async def _run(implementation: HookImplementation, gateway: PluginGateway) -> None:
-    try:
-        answer = implementation.call(gateway)
-        if isinstance(answer, Awaitable):
-            await answer
-    except SystemExit as error:
-        # Out of a task it would end the process, without naming the plugin.
-        raise implementation.failure(reason_of(error), error) from error
-
 
 def _sentence(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
+    text = message_of(error) or type(error).__name__
     return text if text.endswith(".") else f"{text}."
 
 

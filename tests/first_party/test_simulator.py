@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode
-from hookgw.models.errors import ConfigError
+from hookgw.models.errors import ConfigError, PluginFailed
 from hookgw.models.events import Catalog
 from hookgw.plugins.hooks import Hooks
 
@@ -302,7 +302,7 @@ def test_wrong_options_stop_the_start(hooks: Hooks, block: dict[str, Any], said:
 
 
 async def test_wrong_options_of_an_instance_end_its_run(simulator: Connector) -> None:
-    with pytest.raises(ValueError, match=r"\$\.rate"):
+    with pytest.raises(PluginFailed, match=r"\$\.rate"):
         await simulator.run(FakeSession(rate="fast"))
 
 

@@ -216,49 +216,15 @@ def raising_in_a_nursery(error: BaseException) -> Callable[..., Any]:
     return implementation
 
 
-@pytest.mark.parametrize("form", [raising, raising_later])
-@pytest.mark.parametrize(
-    "error", [KeyError("key"), SystemExit(3), BaseExceptionGroup("two", [SystemExit(3)])]
-)
+@pytest.mark.parametrize("form", [raising, raising_later, raising_in_a_nursery])
+@pytest.mark.parametrize("error", [KeyError("key"), SystemExit(3)])
 async def test_an_exception_is_the_plugins_failure(
     hooks_of: HooksOf, event: Event, registration: Registration, form: Any, error: BaseException
 ) -> None:
     hooks = hooks_of(mine=plugin(filter=form(error)))
     with pytest.raises(PluginFailed) as caught:
         await hooks.filter(event, registration)
-    assert caught.value.__cause__ is error
     assert caught.value.reason == f"{type(error).__name__}: {error}"
-
-
-@pytest.mark.parametrize("error", [KeyError("key"), SystemExit(3)])
-async def test_an_exception_in_a_nursery_is_the_plugins_failure(
-    hooks_of: HooksOf, event: Event, registration: Registration, error: BaseException
-) -> None:
-    hooks = hooks_of(mine=plugin(filter=raising_in_a_nursery(error)))
-    with pytest.raises(PluginFailed) as caught:
-        await hooks.filter(event, registration)
-    cause = caught.value.__cause__
-    assert isinstance(cause, BaseExceptionGroup)
-    assert cause.exceptions == (error,)
-
-
-async def test_keyboard_interrupt_passes_through(
-    hooks_of: HooksOf, event: Event, registration: Registration
-) -> None:
-    hooks = hooks_of(mine=plugin(filter=raising_later(KeyboardInterrupt())))
-    with pytest.raises(KeyboardInterrupt):
-        await hooks.filter(event, registration)
-
-
-async def test_keyboard_interrupt_in_a_nursery_passes_through(
-    hooks_of: HooksOf, event: Event, registration: Registration
-) -> None:
-    interrupt = KeyboardInterrupt()
-    hooks = hooks_of(mine=plugin(filter=raising_in_a_nursery(interrupt)))
-    with structlog.testing.capture_logs() as logs, pytest.raises(BaseExceptionGroup) as caught:
-        await hooks.filter(event, registration)
-    assert caught.value.exceptions == (interrupt,)
-    assert logs == []
 
 
 async def test_an_async_hook_has_a_deadline(
@@ -345,9 +311,10 @@ async def test_a_failing_observer_changes_nothing(tmp_path: Any, event: Event) -
         await hooks.notify("hookgw_event_accepted", event=event)
     assert seen == [event]
     assert [failure.plugin for failure in failures] == ["broken", "slow"]
-    assert [(entry["plugin"], entry["hook"], entry["reason"], entry["exc_info"]) for entry in logs] == [
-        (name, "hookgw_event_accepted", "RuntimeError: broken", error) for name in ("broken", "slow")
+    assert [(entry["plugin"], entry["hook"], entry["reason"]) for entry in logs] == [
+        (name, "hookgw_event_accepted", "RuntimeError: broken") for name in ("broken", "slow")
     ]
+    assert all("RuntimeError: broken" in entry["exception"] for entry in logs)
 
 
 async def test_an_observer_gets_the_arguments_it_takes(hooks_of: HooksOf, registration: Registration) -> None:

@@ -19,9 +19,10 @@ from hookgw.gateway.connectors.sending import OutgoingMessage
 from hookgw.gateway.connectors.session import Accept, ConnectorSession
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.models.clock import Clock
-from hookgw.models.connectors import ConnectionState, Connector, QRCode
-from hookgw.models.errors import Conflict, HookgwError, Invalid, Unavailable
+from hookgw.models.connectors import ConnectionState, QRCode
+from hookgw.models.errors import Conflict, HookgwError, Invalid, PluginFailed, Unavailable
 from hookgw.models.instances import Instance
+from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.supervise import restart_on_failure
 
 logger = structlog.get_logger("hookgw.connector")
@@ -52,7 +53,7 @@ class Connectors:
 
     def __init__(
         self,
-        connectors: Mapping[str, Connector],
+        connectors: Mapping[str, ContainedConnector],
         states: ConnectionStates,
         clock: Clock,
         http: httpx.AsyncClient,
@@ -184,9 +185,9 @@ class Connectors:
             await session.close()
 
 
-async def _failed(session: ConnectorSession, error: BaseException) -> None:
+async def _failed(session: ConnectorSession, failure: PluginFailed) -> None:
     connector = session.connector.name
-    logger.error("connector failed", instance=session.instance, connector=connector, exc_info=error)
+    logger.error("connector failed", instance=session.instance, connector=connector, reason=failure.reason)
     with _logging_refusals(session):
         await session.set_state(ConnectionState.CLOSE, 500)
 

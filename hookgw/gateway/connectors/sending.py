@@ -8,11 +8,7 @@ import structlog
 import trio
 
 from hookgw.gateway.connectors.session import ConnectorSession
-from hookgw.models.connectors import Connector
-from hookgw.models.errors import HookgwError, Invalid, NetworkRefused, Unavailable
-from hookgw.models.events import Event
-from hookgw.plugins.hook_implementation import reason_of
-from hookgw.plugins.supervise import run_once
+from hookgw.models.errors import HookgwError, NetworkRefused, PluginFailed, Unavailable
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -63,29 +59,15 @@ class OutgoingMessage:
         return self._message
 
     async def _send(self) -> dict[str, Any]:
-        answers: list[dict[str, Any]] = []
-
-        async def send() -> None:
-            answers.append(_checked(await self._connector.send_text(self._session, self._number, self._text)))
-
-        with trio.move_on_after(SEND_TIMEOUT) as patience:
-            error = await run_once(send)
-        if patience.cancelled_caught:
-            raise NetworkRefused(f"The network did not answer within {SEND_TIMEOUT:g} s.")
-        if error is not None:
-            raise self._refusal(error) from error
-        return answers[0]
-
-    def _refusal(self, error: BaseException) -> HookgwError:
-        """Return the error that the caller gets for a connector's failure."""
-        # A connector's own nursery wraps what it raises.
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        if isinstance(error, Invalid | NetworkRefused):
-            return error
-        name = self._connector.name
-        logger.error("connector failed to send", instance=self._instance, connector=name, exc_info=error)
-        return NetworkRefused(f"The connector {name!r} failed: {reason_of(error)}")
+        connector = self._session.connector
+        with trio.move_on_after(SEND_TIMEOUT):
+            try:
+                return await connector.send_text(self._session, self._number, self._text)
+            except PluginFailed as failure:
+                raise NetworkRefused(
+                    f"The connector {connector.name!r} failed: {failure.reason}"
+                ) from failure
+        raise NetworkRefused(f"The network did not answer within {SEND_TIMEOUT:g} s.")
 
     async def _report(self, message: dict[str, Any]) -> None:
         # The message is sent. A failure from here on must not make the caller send it again.
@@ -95,16 +77,5 @@ class OutgoingMessage:
             logger.warning("SEND_MESSAGE not stored", instance=self._instance, reason=str(error))
 
     @property
-    def _connector(self) -> Connector:
-        return self._session.connector
-
-    @property
     def _instance(self) -> str:
         return self._session.instance
-
-
-def _checked(message: object) -> dict[str, Any]:
-    if not isinstance(message, dict):
-        raise TypeError(f"send_text returned {type(message).__name__}; return the message as a dict")
-    Event.encode(message)
-    return message

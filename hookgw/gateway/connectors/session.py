@@ -10,10 +10,11 @@ import structlog
 import trio
 
 from hookgw.models.clock import Clock
-from hookgw.models.connectors import ConnectionState, Connector, QRCode
+from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, Unavailable
 from hookgw.models.events import Event, new_event_id
 from hookgw.models.instances import Instance
+from hookgw.plugins.contained_connector import ContainedConnector
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -34,7 +35,7 @@ class ConnectorSession:
     def __init__(
         self,
         instance: Instance,
-        connector: Connector,
+        connector: ContainedConnector,
         accept: Accept,
         clock: Clock,
         http: httpx.AsyncClient,

@@ -19,6 +19,8 @@ from hookgw.models.connectors import ConnectionState, QRCode, Session
 from hookgw.models.errors import Conflict, HookgwError, Invalid, NetworkRefused, NotFound, Unavailable
 from hookgw.models.events import Event
 from hookgw.models.instances import Instance
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.testing import FakeConnector, SentText
 
 HTTP = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
@@ -57,7 +59,8 @@ class World:
         self.connector = connector
         self.intake = Intake()
         self.states = ConnectionStates()
-        self.connectors = Connectors({connector.name: connector}, self.states, virtual_clock(), HTTP)
+        contained = ContainedConnector(connector, "mine", Boundary())
+        self.connectors = Connectors({connector.name: contained}, self.states, virtual_clock(), HTTP)
         self.logged_out: list[str] = []
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -370,7 +373,8 @@ async def test_nothing_starts_before_the_gateway_runs() -> None:
 def test_an_integration_must_be_a_connectors_name() -> None:
     clock: Any = None
     states = ConnectionStates()
-    connectors = Connectors({"b": FakeConnector("b"), "a": FakeConnector("a")}, states, clock, HTTP)
+    both = {name: ContainedConnector(FakeConnector(name), "mine", Boundary()) for name in ("b", "a")}
+    connectors = Connectors(both, states, clock, HTTP)
     connectors.check_integration("")
     connectors.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'\. Known connectors: a, b\."):
@@ -455,7 +459,11 @@ async def raise_it(error: BaseException) -> None:
         (lambda: raise_it(trio.TooSlowError("own")), NetworkRefused, "failed: TooSlowError: own"),
         (lambda: raise_it(SystemExit(2)), NetworkRefused, "failed: SystemExit: 2"),
         (trio.sleep_forever, NetworkRefused, "did not answer within 30 s"),
-        (trio.lowlevel.checkpoint, NetworkRefused, "returned NoneType; return the message as a dict"),
+        (
+            trio.lowlevel.checkpoint,
+            NetworkRefused,
+            "returned a value of type NoneType; return the message as a dict",
+        ),
     ],
 )
 async def test_a_connector_that_cannot_send(
@@ -534,7 +542,9 @@ async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockCl
 
 async def test_a_session_that_is_closed_tells_it_once() -> None:
     intake = Intake()
-    session = ConnectorSession(SHOP, FakeConnector(), intake.accept, virtual_clock(), HTTP)
+    session = ConnectorSession(
+        SHOP, ContainedConnector(FakeConnector(), "mine", Boundary()), intake.accept, virtual_clock(), HTTP
+    )
     await session.set_state(ConnectionState.OPEN)
     await session.close()
     await session.close()

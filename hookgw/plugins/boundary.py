@@ -1,0 +1,306 @@
+"""The boundary around plugins: the one place where their code is called.
+
+Whatever that code raises, and whatever is wrong with its result, ends here as a
+:class:`~hookgw.models.errors.PluginFailed` that names the plugin and the function. Two things pass through:
+the cancellation of the code that called the plugin, and the user's Ctrl-C.
+
+A plugin can raise both itself. A ``trio.Cancelled`` that it kept from a scope of its own would silently end
+the nursery that it arrives at, and a ``KeyboardInterrupt`` or ``SystemExit`` would end the process. Therefore
+neither is taken at its word:
+
+- The code around the call is cancelled if, and only if, Trio says so. Then Trio raises a new ``Cancelled``.
+  In any other case, a ``Cancelled`` is a failure of the plugin.
+- A Ctrl-C was raised by a signal handler (Trio's, or the one below). Any other ``KeyboardInterrupt`` was
+  raised by the plugin.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+import structlog
+import trio
+
+from hookgw.models.errors import PluginFailed
+from hookgw.plugins.hook_implementation import HookImplementation
+
+Check = Callable[[Any], Any]
+"""Checks a result, and returns the value for the caller. Raises :class:`WrongResult`, or anything else."""
+
+_LONGEST_REASON = 500
+"""Characters of a reason: it is kept in each attempt, and a plugin may put a whole event into its message."""
+_LONGEST_TRACEBACK = 16_384
+
+_log = structlog.get_logger("hookgw.plugins")
+
+
+class WrongResult(Exception):
+    """A plugin's result breaks a rule. The message says what it did, and what would be right."""
+
+
+class Boundary:
+    """Calls the code of plugins.
+
+    Every failure is logged with its traceback and reported before it is raised.
+
+    Args:
+        on_failure: called with every failure, for counting.
+    """
+
+    def __init__(self, on_failure: Callable[[PluginFailed], None] | None = None) -> None:
+        self._on_failure = on_failure
+
+    def call(
+        self,
+        function: HookImplementation,
+        *arguments: Any,
+        check: Check | None = None,
+        passes: tuple[type[BaseException], ...] = (),
+    ) -> Any:
+        """Call a function that must be plain.
+
+        Args:
+            function: what to call. It may be any code of a plugin, not only a hook.
+            arguments: for the function.
+            check: applied to the result.
+            passes: the exceptions that belong to the function's contract. They are raised as they are.
+
+        Raises:
+            PluginFailed: the function or the check raised, or the function returned an awaitable.
+            KeyboardInterrupt: the user pressed Ctrl-C.
+        """
+        try:
+            with _ctrl_c():
+                answer = function.call(*arguments)
+                if _is_awaitable(answer):
+                    if isinstance(answer, Coroutine):
+                        # Python warns about a coroutine that was never awaited; closing it prevents that.
+                        answer.close()
+                    raise WrongResult("it returned an awaitable, but this hook cannot be async")
+                return answer if check is None else check(answer)
+        except BaseException as error:
+            raise self._judged(function, error, passes)  # noqa: B904 -- it has its cause
+
+    async def run(
+        self,
+        function: HookImplementation,
+        *arguments: Any,
+        timeout: float = float("inf"),  # noqa: ASYNC109 -- the plugin's limit, named in its failure
+        check: Check | None = None,
+        passes: tuple[type[BaseException], ...] = (),
+    ) -> Any:
+        """Call a plain or async function. This is a checkpoint only if the function makes one.
+
+        Args:
+            function, arguments, check, passes: as for :meth:`call`.
+            timeout: seconds that an async function may take.
+
+        Raises:
+            PluginFailed: the function or the check raised, or the function took too long.
+            KeyboardInterrupt: the user pressed Ctrl-C.
+            trio.Cancelled: the caller is cancelled. What the plugin raised beside it is logged.
+        """
+        try:
+            answer = function.call(*arguments)
+            # Most functions are plain: they cost neither a cancel scope nor a checkpoint.
+            if _is_awaitable(answer):
+                # The scope also repairs Trio's stack of scopes if the function left one of its own open.
+                with trio.move_on_after(timeout) as limit:
+                    answer = await answer
+                if limit.cancelled_caught:
+                    raise WrongResult(f"it took longer than {timeout:g}s (plugins.hook_timeout)")
+            return answer if check is None else check(answer)
+        except BaseException as error:
+            if _is_ctrl_c(error):
+                raise KeyboardInterrupt from None
+            if trio.current_effective_deadline() == -float("inf"):
+                # A cancelled nursery raises its cancellation, and the failures of its tasks' cleanup, as one.
+                if not all(issubclass(type(leaf), trio.Cancelled) for leaf in _leaves(error)):
+                    self.failed(function, describe(error), error)
+                # Not the plugin's own Cancelled, which may come from another scope.
+                await trio.lowlevel.checkpoint_if_cancelled()
+            raise self._judged(function, error, passes)  # noqa: B904 -- it has its cause
+
+    def failed(
+        self, function: HookImplementation, reason: str, cause: BaseException | None = None
+    ) -> PluginFailed:
+        """Log and report a failure, and return it.
+
+        Args:
+            function: what failed.
+            reason: a sentence.
+            cause: the plugin's exception, if there is one.
+        """
+        failure = function.failure(reason, cause)
+        fields = {"plugin": function.plugin, "hook": function.hook, "reason": reason}
+        if cause is not None:
+            fields["exception"] = _traceback_of(cause)
+        _log.warning("plugin failed", **fields)
+        if self._on_failure is not None:
+            self._on_failure(failure)
+        return failure
+
+    def _judged(
+        self, function: HookImplementation, error: BaseException, passes: tuple[type[BaseException], ...]
+    ) -> BaseException:
+        """Return the exception that the caller gets for a plugin's exception."""
+        if _is_ctrl_c(error):
+            return KeyboardInterrupt()
+        # A plugin's own nursery wraps what it raises.
+        single = _single(error)
+        if issubclass(type(single), passes):
+            return single
+        if type(error) is WrongResult:
+            return self.failed(function, message_of(error))
+        return self.failed(function, describe(error), error)
+
+
+def describe(error: BaseException) -> str:
+    """Return an exception's type and message, at most :data:`_LONGEST_REASON` characters of valid Unicode.
+
+    Never raises, whatever the exception's class does. A group is described as the exceptions in it.
+    """
+    leaves = list(_leaves(error))
+    # Where a nursery raises both, the cancellation is the consequence of the others.
+    failures = [leaf for leaf in leaves if not issubclass(type(leaf), trio.Cancelled)]
+    described = ["".join((_name_of(leaf), ": ", message_of(leaf))) for leaf in (failures or leaves)[:3]]
+    return _shortened("; ".join(described))
+
+
+def message_of(error: BaseException) -> str:
+    """Return an exception's message, as :func:`describe` does."""
+    try:
+        return _shortened(str.__str__(str(error)))
+    except BaseException:
+        return "(its message cannot be shown)"
+
+
+def running_function(frame: FrameType | None) -> HookImplementation | None:
+    """Return the plugin's function that a stack of frames is in; ``None`` if it is in none.
+
+    Calls leave no other record of what runs, because they happen for every delivery. A thread can look at
+    the stack of another one.
+
+    Args:
+        frame: the innermost frame.
+    """
+    while frame is not None:
+        if frame.f_code in _CALLS:
+            found: HookImplementation | None = frame.f_locals.get("function")
+            return found
+        frame = frame.f_back
+    return None
+
+
+_CALLS: frozenset[CodeType] = frozenset((Boundary.call.__code__, Boundary.run.__code__))
+
+
+def _is_awaitable(answer: object) -> bool:
+    # The usual answers first: the look at the abstract class costs more than many a hook.
+    return (
+        answer is not None
+        and answer is not True
+        and answer is not False
+        and type(answer) is not bytes
+        and isinstance(answer, Awaitable)
+    )
+
+
+# Exceptions. Everything about one is the plugin's code: its class, its attributes, its __str__. So these
+# functions ask types, and go round what a class may override.
+
+_members: Callable[[BaseException], tuple[BaseException, ...]] = BaseExceptionGroup.exceptions.__get__
+
+
+def _is_group(error: BaseException) -> bool:
+    return issubclass(type(error), BaseExceptionGroup)
+
+
+def _single(error: BaseException) -> BaseException:
+    while _is_group(error) and len(_members(error)) == 1:
+        error = _members(error)[0]
+    return error
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    found = [error]
+    while found:
+        one = found.pop()
+        if _is_group(one):
+            found += reversed(_members(one))
+        else:
+            yield one
+
+
+# Ctrl-C. Trio's handler, and the one below, raise KeyboardInterrupt in a frame of their own, which is the
+# innermost one of its traceback.
+
+
+def _is_ctrl_c(error: BaseException) -> bool:
+    return any(type(leaf) is KeyboardInterrupt and _is_of_a_handler(leaf) for leaf in _leaves(error))
+
+
+def _is_of_a_handler(interrupt: KeyboardInterrupt) -> bool:
+    innermost = interrupt.__traceback__
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if innermost is None:
+        return False
+    frame = innermost.tb_frame
+    return (
+        frame.f_code is _raise_interrupt.__code__
+        or str(frame.f_globals.get("__name__")).partition(".")[0] == "trio"
+    )
+
+
+def _raise_interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """Mark the user's Ctrl-C in a block, unless another handler than Python's own takes care of it."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+    signal.signal(signal.SIGINT, _raise_interrupt)
+    try:
+        yield
+    finally:
+        # A plugin may have installed its own.
+        if signal.getsignal(signal.SIGINT) is _raise_interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Texts.
+
+
+def _name_of(error: BaseException) -> str:
+    return str.__str__(type.__dict__["__name__"].__get__(type(error)))
+
+
+def _shortened(text: str) -> str:
+    if len(text) > _LONGEST_REASON:
+        text = f"{text[:_LONGEST_REASON]}…"
+    # A lone surrogate could be written neither to the store nor to a response.
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _traceback_of(error: BaseException) -> str:
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except BaseException:
+        return "(its traceback cannot be shown)"
+    if len(text) > _LONGEST_TRACEBACK:
+        half = _LONGEST_TRACEBACK // 2
+        text = f"{text[:half]}\n…\n{text[-half:]}"
+    return text

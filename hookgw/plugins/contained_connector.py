@@ -1,0 +1,70 @@
+"""A plugin's connector, called through the boundary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.models.connectors import Connector, Session
+from hookgw.models.errors import Invalid, NetworkRefused
+from hookgw.models.events import Event
+from hookgw.plugins.boundary import Boundary, WrongResult, message_of
+from hookgw.plugins.hook_implementation import HookImplementation
+
+
+class ContainedConnector:
+    """Satisfies :class:`~hookgw.models.connectors.Connector`, whatever the plugin's connector does.
+
+    Args:
+        connector: the plugin's.
+        plugin: the plugin's name.
+        boundary: contains the calls, and reports failures.
+
+    Attributes:
+        name, plugin: of the connector, and of its plugin.
+    """
+
+    def __init__(self, connector: Connector, plugin: str, boundary: Boundary) -> None:
+        self.name = connector.name
+        self.plugin = plugin
+        self._boundary = boundary
+        self._run = HookImplementation(plugin=plugin, hook="hookgw_connectors.run", call=connector.run)
+        self._send = HookImplementation(
+            plugin=plugin, hook="hookgw_connectors.send_text", call=connector.send_text
+        )
+
+    async def run(self, session: Session) -> None:
+        """Run the connector.
+
+        Raises:
+            PluginFailed: it raised.
+        """
+        await self._boundary.run(self._run, session)
+
+    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
+        """Send a text message.
+
+        Returns:
+            The message, which JSON can express.
+
+        Raises:
+            Invalid, NetworkRefused: as the connector raised it.
+            PluginFailed: it raised something else, or returned something else.
+        """
+        try:
+            message: dict[str, Any] = await self._boundary.run(
+                self._send, session, number, text, check=_check_message, passes=(Invalid, NetworkRefused)
+            )
+        except Invalid as error:
+            raise Invalid(message_of(error)) from error
+        except NetworkRefused as error:
+            raise NetworkRefused(message_of(error)) from error
+        return message
+
+
+def _check_message(message: Any) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        raise WrongResult(
+            f"it returned a value of type {type(message).__name__}; return the message as a dict"
+        )
+    Event.encode(message)
+    return message
