@@ -34,7 +34,7 @@ _SECTION = re.compile(
     r"^### (\w+)\n\n```\n(.+?)\n```\n\n(.+?)\n\n```python\n(.+?)```\n", re.DOTALL | re.MULTILINE
 )
 SECTIONS = {match[1]: (match[2], match[3], match[4]) for match in _SECTION.finditer(MANUAL)}
-FAILURES = MANUAL[MANUAL.index("What a failure does") : MANUAL.index("Cancellation")]
+FAILURES = MANUAL[MANUAL.index("What else a failure does") : MANUAL.index("**Results are checked.**")]
 
 
 def signature_of(hook: str) -> str:
