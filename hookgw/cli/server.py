@@ -50,7 +50,7 @@ async def open_server(
         settings: the whole configuration.
         base: the folder to which relative plugin folders refer.
         hooks: plugins that are already loaded; by default, load those that the settings name.
-        show_key: called with the global key if the start generates one.
+        show_key: called with the global key if the start generates one, once the API listens.
 
     Yields:
         The server, ready for requests.
@@ -72,7 +72,7 @@ async def open_server(
         if certificates is not None:
             nursery.start_soon(certificates.watch)
             await nursery.start(_reload_on_hangup, certificates)
-        async with open_gateway(settings, base=base, hooks=hooks, show_key=show_key) as gateway:
+        async with open_gateway(settings, base=base, hooks=hooks) as gateway:
             # Inside open_gateway, so that the API has ended before the gateway drains.
             with stop:
                 async with trio.open_nursery() as serving:
@@ -82,6 +82,9 @@ async def open_server(
                     )
                     # The address guard must refuse deliveries to this server: they would go round in circles.
                     gateway.outbound.listens_on(urls)
+                    # Last: nothing after it can fail, so the key is shown by a start that succeeds.
+                    await gateway.keys.ensure_lasting_global_key(show_key)
+                    await trio.lowlevel.checkpoint_if_cancelled()  # a signal may have arrived meanwhile
                     is_ready = True
                     yield Server(gateway, urls)
                     serving.cancel_scope.cancel()  # only reached if the block ends without a signal

@@ -1,8 +1,8 @@
-"""Loads the keyring at start, and generates a global key if none would last."""
+"""Loads the keyring at start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 import structlog
@@ -10,7 +10,7 @@ import structlog
 from hookgw.auth.keyring import CONFIGURED_KEY, Keyring, new_key
 from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
-from hookgw.models.api_keys import DEFAULT_KEY, WEAK, Key
+from hookgw.models.api_keys import WEAK, Key
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
@@ -49,7 +49,6 @@ async def open_keyring(
     store: Store,
     settings: AuthSettings,
     instances: Iterable[Instance],
-    show_key: Callable[[str], None],
     clock: Clock,
 ) -> tuple[Keyring, GlobalKeys]:
     """Load the keyring.
@@ -58,7 +57,6 @@ async def open_keyring(
         store: has the salt, and the hashes of generated global keys.
         settings: may set a global key, which is valid beside those.
         instances: have the hashes of their keys.
-        show_key: called with a generated global key, if no other global key lasts for ever.
         clock: keys expire by it.
 
     Raises:
@@ -86,16 +84,6 @@ async def open_keyring(
             f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."
         ) from error
     found = GlobalKeys(store, stored, configured)
-    if not found.includes_lasting():
-        taken = {key.name for key in stored}
-        names = (DEFAULT_KEY, *(f"{DEFAULT_KEY}-{number}" for number in range(2, len(stored) + 2)))
-        name = next(name for name in names if name not in taken)
-        generated = new_key()
-        # The key is shown before its hash is stored: a process that is killed in between generates another
-        # key at its next start, and nobody is locked out.
-        show_key(generated)
-        key = Key(name=name, hash=keyring.hash(generated), created_at=clock.wall())
-        await found.put((*stored, key))
     for key in (*found.stored, *([configured] if configured else ())):
         keyring.add_global(key)
     return keyring, found

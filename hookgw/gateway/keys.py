@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import structlog
 
@@ -9,7 +11,7 @@ from hookgw.auth.keyring import CONFIGURED_KEY, KeyHolder, Keyring, new_key
 from hookgw.gateway.keyring_loading import GlobalKeys
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
-from hookgw.models.api_keys import Key, Principal
+from hookgw.models.api_keys import DEFAULT_KEY, Key, Principal
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
 from hookgw.models.registrations import GLOBAL_INSTANCE
@@ -37,6 +39,33 @@ class KeyService:
         """Return the principal that owns a key; ``None`` if the key is unknown, expired or missing."""
         holder = self._keyring.find(key)
         return None if holder is None else holder.principal
+
+    @completes
+    async def ensure_lasting_global_key(self, show_key: Callable[[str], None]) -> None:
+        """Create a global key if none lasts for ever: without one, the operator is locked out one day.
+
+        Call this once the API listens. A start that fails must not use up the key that it shows.
+
+        Args:
+            show_key: called with the new key, if there is one. Nobody can show it again.
+
+        Raises:
+            StorageUnavailable: the disk refuses; the key that was shown is not valid.
+        """
+        async with self._registry.changing(GLOBAL_INSTANCE):
+            if self._global.includes_lasting():
+                return
+            stored = self._global.stored
+            names = (DEFAULT_KEY, *(f"{DEFAULT_KEY}-{number}" for number in range(2, len(stored) + 2)))
+            name = next(name for name in names if all(key.name != name for key in stored))
+            generated = new_key()
+            # Shown before its hash is stored: a process that is killed in between generates another key at
+            # its next start. In the other order, the hash of a key that nobody has seen would lock everybody
+            # out.
+            show_key(generated)
+            key = Key(name=name, hash=self._keyring.hash(generated), created_at=self._clock.wall())
+            await self._global.put((*stored, key))
+            self._keyring.add_global(key)
 
     def list(self, scope: str | None) -> list[Key]:
         """Return the keys, the oldest first, including expired keys that have not been removed yet.

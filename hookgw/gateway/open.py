@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -78,7 +78,6 @@ async def open_gateway(
     base: Path | None = None,
     clock: Clock | None = None,
     hooks: Hooks | None = None,
-    show_key: Callable[[str], None] = lambda _: None,
     resolve: Resolve | None = None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway for the length of a block.
@@ -88,8 +87,6 @@ async def open_gateway(
         base: the folder that relative plugin folders are below; the working directory by default.
         clock: the time, for tests.
         hooks: plugins that are loaded already; by default the settings say which to load.
-        show_key: called with the global key if it was generated just now. It is stored as a hash, and nobody
-            can show it again.
         resolve: looks up names instead of the system's resolver, for tests.
 
     Yields:
@@ -127,7 +124,7 @@ async def open_gateway(
         operations = await read_operations(settings.operations, store)
         registry = Registry(store)
         await registry.load(global_webhooks, operations)
-        keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), show_key, clock)
+        keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), clock)
 
         # The outgoing side: lanes and what they send with.
         outbound = OutboundHttp(settings.delivery, resolve)

@@ -106,16 +106,33 @@ async def test_an_exception_of_the_block_is_raised(tmp_path: Path) -> None:
             raise LookupError("in the block")
 
 
-async def test_the_key_is_shown_even_if_the_start_fails_afterwards(tmp_path: Path) -> None:
+async def test_the_key_is_shown_once_by_the_first_start_that_succeeds(tmp_path: Path) -> None:
     shown: list[str] = []
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         settings = settings_in(tmp_path, "{}:{}".format(*taken.getsockname()))
-        with pytest.RaisesGroup(StartError, flatten_subgroups=True):
-            async with open_server(settings, base=tmp_path, show_key=shown.append):
-                pytest.fail("it cannot listen")
+        for _ in range(2):
+            with pytest.RaisesGroup(StartError, flatten_subgroups=True):
+                async with open_server(settings, base=tmp_path, show_key=shown.append):
+                    pytest.fail("it cannot listen")
+    assert shown == []
+    for _ in range(2):
+        async with open_server(settings_in(tmp_path), base=tmp_path, show_key=shown.append) as server:
+            assert (await get(f"{server.urls[0]}/lane/list", apikey=shown[0])).status_code == 200
     assert len(shown) == 1
+
+
+async def test_a_key_that_could_not_be_shown_is_not_stored(tmp_path: Path) -> None:
+    def fail(_key: str) -> None:
+        raise BrokenPipeError
+
+    with pytest.RaisesGroup(BrokenPipeError, flatten_subgroups=True):
+        async with open_server(settings_in(tmp_path), base=tmp_path, show_key=fail):
+            pytest.fail("nobody has seen its key")
+    shown: list[str] = []
+    async with open_server(settings_in(tmp_path), base=tmp_path, show_key=shown.append) as server:
+        assert (await get(f"{server.urls[0]}/lane/list", apikey=shown[0])).status_code == 200
 
 
 async def test_serve_prints_the_key_once_and_its_url(tmp_path: Path, echoes: Echoes) -> None:

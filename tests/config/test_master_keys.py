@@ -76,7 +76,8 @@ async def test_a_gateway_seals_what_it_keeps(tmp_path: Path) -> None:
 
     shown: list[str] = []
     options = {"token": "planted-credential"}
-    async with open_gateway(settings(master_key=TEXT), show_key=shown.append) as gateway:
+    async with open_gateway(settings(master_key=TEXT)) as gateway:
+        await gateway.keys.ensure_lasting_global_key(shown.append)
         _, key, _ = await gateway.instances.create("shop", options=options)
     async with open_gateway(settings(master_key=OLD, old_master_keys=(TEXT,))) as gateway:
         for known in (key, shown[0]):

@@ -12,7 +12,7 @@ from hookgw.auth.keyring import CONFIGURED_KEY, Keyring
 from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
 from hookgw.gateway.keyring_loading import GlobalKeys, open_keyring
-from hookgw.models.api_keys import DEFAULT_KEY, Key, Principal
+from hookgw.models.api_keys import Key, Principal
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
@@ -23,11 +23,9 @@ OLD_KEY = "the-key-that-an-earlier-version-made"
 OLD_HASH = Keyring(SALT.encode(), float, RateLimits(0, 0, float)).hash(OLD_KEY)
 
 
-async def opened(
-    path: Path, shown: list[str], *instances: Instance, key: str | None = None
-) -> tuple[Keyring, GlobalKeys]:
+async def opened(path: Path, *instances: Instance, key: str | None = None) -> tuple[Keyring, GlobalKeys]:
     async with open_store(path / "hookgw.db", clock=Clock()) as store:
-        return await open_keyring(store, AuthSettings(global_key=key), instances, shown.append, Clock())
+        return await open_keyring(store, AuthSettings(global_key=key), instances, Clock())
 
 
 async def put(path: Path, **values: Any) -> None:
@@ -42,72 +40,29 @@ def owner(ring: Keyring, key: str) -> Principal | None:
     return None if holder is None else holder.principal
 
 
-async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path) -> None:
-    shown: list[str] = []
-    first, keys = await opened(tmp_path, shown)
-    again, _ = await opened(tmp_path, shown)
-    [key] = shown
-    assert owner(first, key) == owner(again, key) == Principal()
-    assert [one.name for one in keys.stored] == [DEFAULT_KEY]
-    assert keys.configured is None
-    assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
-
-
 async def test_a_configured_key_is_one_of_them(tmp_path: Path) -> None:
-    shown: list[str] = []
-    await opened(tmp_path, shown)
-    ring, keys = await opened(tmp_path, shown, key="configured")
-    [made] = shown
-    assert owner(ring, "configured") == owner(ring, made) == Principal()
+    await put(tmp_path, global_keys=[{"name": "default", "hash": OLD_HASH}])
+    ring, keys = await opened(tmp_path, key="configured")
+    assert owner(ring, "configured") == owner(ring, OLD_KEY) == Principal()
     assert keys.configured is not None
     assert (keys.configured.name, len(keys.stored)) == (CONFIGURED_KEY, 1)
-
-
-async def test_with_a_configured_key_none_is_made(tmp_path: Path) -> None:
-    shown: list[str] = []
-    ring, keys = await opened(tmp_path, shown, key="configured")
-    assert (shown, keys.stored) == ([], ())
-    ring, keys = await opened(tmp_path, shown)
+    ring, keys = await opened(tmp_path)
     assert owner(ring, "configured") is None
-    assert owner(ring, shown[0]) == Principal()
+    assert owner(ring, OLD_KEY) == Principal()
 
 
 @pytest.mark.parametrize(("key", "told"), [("k" * 15, True), ("k" * 16, False)])
 async def test_a_short_configured_key_is_worth_a_warning(key: str, told: bool, tmp_path: Path) -> None:
     with capture_logs() as logs:
-        await opened(tmp_path, [], key=key)
+        await opened(tmp_path, key=key)
     assert [log["event"] for log in logs] == ["weak key"] * told
     assert key not in repr(logs)
 
 
-async def test_a_key_that_could_not_be_shown_is_made_anew(tmp_path: Path) -> None:
-    def killed(key: str) -> None:
-        raise KeyboardInterrupt
-
-    async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
-        with pytest.raises(KeyboardInterrupt):
-            await open_keyring(store, AuthSettings(), (), killed, Clock())
-    shown: list[str] = []
-    ring, _ = await opened(tmp_path, shown)
-    assert owner(ring, shown[0]) == Principal()
-
-
-async def test_a_key_is_made_where_no_stored_one_lasts(tmp_path: Path) -> None:
-    """An operator who took the key out of the settings is not locked out when the last other one expires."""
-    dying = [{"name": name, "hash": OLD_HASH, "expires_at": 4e9} for name in ("default", "default-2")]
-    await put(tmp_path, global_keys=dying)
-    shown: list[str] = []
-    ring, keys = await opened(tmp_path, shown)
-    assert [one.name for one in keys.stored] == ["default", "default-2", "default-3"]
-    assert owner(ring, shown[0]) == owner(ring, OLD_KEY) == Principal()
-    await opened(tmp_path, shown)
-    assert len(shown) == 1
-
-
 async def test_instance_keys_outlive_a_restart(tmp_path: Path) -> None:
-    ring, _ = await opened(tmp_path, [], key="g")
+    ring, _ = await opened(tmp_path, key="g")
     shop = Instance(name="shop", id="1", keys=(Key(name="crm", hash=ring.hash("shop-key")),))
-    ring, _ = await opened(tmp_path, [], shop, key="g")
+    ring, _ = await opened(tmp_path, shop, key="g")
     assert owner(ring, "shop-key") == Principal("shop")
 
 
@@ -115,5 +70,5 @@ async def test_instance_keys_outlive_a_restart(tmp_path: Path) -> None:
 async def test_damaged_records_stop_the_start(damaged: Any, tmp_path: Path) -> None:
     await put(tmp_path, global_keys=damaged)
     with pytest.raises(BaseException) as caught:
-        await opened(tmp_path, [])
+        await opened(tmp_path)
     assert caught.group_contains(StorageUnavailable) or isinstance(caught.value, StorageUnavailable)

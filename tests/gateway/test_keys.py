@@ -17,6 +17,7 @@ from hookgw.config.settings import Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.keys import MAX_KEYS
 from hookgw.gateway.open import open_gateway
+from hookgw.models.api_keys import DEFAULT_KEY, Principal
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
 from hookgw.testing import GatewayKit, open_kit
 
@@ -269,19 +270,76 @@ async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw
     """As ``docs/operations.md`` tells it: once with a new key in the configuration, then without."""
     made: list[str] = []
     without = Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db")))
-    async with open_gateway(without, base=tmp_path, show_key=made.append):
+    async with open_gateway(without, base=tmp_path) as gateway:
+        await gateway.keys.ensure_lasting_global_key(made.append)
         [lost] = made
     async with open_kit(tmp_path) as kit:
         assert names(kit.gateway, None) == ["configuration", "default"]
         await kit.gateway.keys.revoke(None, "default", by=everything(kit.gateway))
         ops = await make(kit.gateway, None, "ops", kit.key)
-    async with open_gateway(without, base=tmp_path, show_key=made.append) as gateway:
+    async with open_gateway(without, base=tmp_path) as gateway:
+        await gateway.keys.ensure_lasting_global_key(made.append)
         assert [gateway.keys.principal_of(key) is not None for key in (lost, kit.key, ops)] == [
             False,
             False,
             True,
         ]
     assert made == [lost]
+
+
+# The key of the first start
+
+
+def without_a_key(folder: Path) -> Settings:
+    return Settings(storage=StorageSettings(path=str(folder / "hookgw.db")))
+
+
+async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    shown: list[str] = []
+    for _ in range(2):
+        async with open_gateway(without_a_key(tmp_path), base=tmp_path) as gateway:
+            await gateway.keys.ensure_lasting_global_key(shown.append)
+            [key] = shown
+            assert gateway.keys.principal_of(key) == Principal()
+            assert names(gateway, None) == [DEFAULT_KEY]
+    assert key.encode() not in (tmp_path / "hookgw.db").read_bytes()
+
+
+async def test_with_a_configured_key_none_is_made(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    shown: list[str] = []
+    async with open_kit(tmp_path) as kit:
+        await kit.gateway.keys.ensure_lasting_global_key(shown.append)
+        assert (shown, names(kit.gateway, None)) == ([], ["configuration"])
+
+
+async def test_a_key_is_stored_only_once_it_was_shown(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    """A process that is killed between the two makes another key at its next start."""
+
+    def killed(_key: str) -> None:
+        raise KeyboardInterrupt
+
+    async with open_gateway(without_a_key(tmp_path), base=tmp_path) as gateway:
+        with pytest.raises(KeyboardInterrupt):
+            await gateway.keys.ensure_lasting_global_key(killed)
+        assert names(gateway, None) == []
+    shown: list[str] = []
+    async with open_gateway(without_a_key(tmp_path), base=tmp_path) as gateway:
+        await gateway.keys.ensure_lasting_global_key(shown.append)
+        assert gateway.keys.principal_of(shown[0]) == Principal()
+
+
+async def test_a_key_is_made_if_no_stored_key_lasts(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    """An operator who took the key out of the settings is not locked out when the last other one expires."""
+    shown: list[str] = []
+    async with open_kit(tmp_path) as kit:
+        dying = [await make(kit.gateway, None, name, kit.key, life=DAY) for name in ("default", "default-2")]
+    for _ in range(2):
+        async with open_kit(tmp_path, settings={"auth": {"global_key": ""}}) as kit:
+            await kit.gateway.keys.ensure_lasting_global_key(shown.append)
+            assert names(kit.gateway, None) == ["default", "default-2", "default-3"]
+            for key in (*dying, *shown):
+                assert kit.gateway.keys.principal_of(key) == Principal()
+    assert len(shown) == 1
 
 
 # The disk, and those who go away
