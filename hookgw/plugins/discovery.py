@@ -123,7 +123,7 @@ def without_repeated_files(candidates: Iterable[Candidate]) -> Iterator[Candidat
             seen.add(candidate.path)
 
 
-_traceback_of: Callable[[BaseException], TracebackType | None] = BaseException.__traceback__.__get__
+_traceback_of: Callable[[BaseException], TracebackType | None] = vars(BaseException)["__traceback__"].__get__
 
 
 def location_of(error: BaseException, plugin: Path | None) -> str:
@@ -134,8 +134,8 @@ def location_of(error: BaseException, plugin: Path | None) -> str:
         plugin: the plugin's file or folder. Its own lines are preferred to lines of libraries that it calls.
     """
     # A syntax error has no frame in the plugin: no line of it ran.
-    # Exactly these classes: a class of the plugin's may raise when its attributes are read.
-    if type(error) in (SyntaxError, IndentationError, TabError) and error.filename:
+    # Not a class of the plugin's: it may raise when its attributes are read.
+    if type(error).__module__ == "builtins" and isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: "
     frames = []
     for frame in traceback.extract_tb(_traceback_of(error)):

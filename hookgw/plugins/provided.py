@@ -105,7 +105,7 @@ def check_connector(connector: Any) -> CheckedConnector:
         raise WrongResult(f"its list contains the class {connector.__name__}; return an object of it")
     # Duck-typed: a connector need not inherit from anything of hookgw's.
     name = getattr(connector, "name", None)
-    methods = {method: getattr(connector, method, None) for method in _CONNECTOR_METHODS}
+    methods: dict[str, Any] = {method: getattr(connector, method, None) for method in _CONNECTOR_METHODS}
     if name is None and not any(methods.values()):
         raise WrongResult(f"its list contains {_type_of(connector)}; return a list of Connector")
     if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
@@ -127,7 +127,9 @@ def check_connector(connector: Any) -> CheckedConnector:
         try:
             inspect.signature(function).bind(*arguments)
         except TypeError:
-            raise WrongResult(f"{method} of the connector {name} has other arguments: write {wanted}") from None
+            raise WrongResult(
+                f"{method} of the connector {name} has other arguments: write {wanted}"
+            ) from None
     return CheckedConnector(name, **methods)
 
 

@@ -145,8 +145,8 @@ class StartupHooks:
                     for found, kind in self._lists("hookgw_event_kinds", "EventKind", check_kind)
                 ],
                 [
-                    (found, ContainedConnector(*parts, plugin=found.plugin, boundary=self.boundary))
-                    for found, parts in self._lists("hookgw_connectors", "Connector", check_connector)
+                    (found, ContainedConnector(connector, found.plugin, self.boundary))
+                    for found, connector in self._lists("hookgw_connectors", "Connector", check_connector)
                 ],
             )
         kinds, connectors = self._provided
@@ -169,7 +169,9 @@ class StartupHooks:
         for implementation, connector in self._enabled(connectors):
             if connector.name in owners:
                 owner = owners[connector.name]
-                return implementation.failure(f"the connector {connector.name} is already provided by {owner}")
+                return implementation.failure(
+                    f"the connector {connector.name} is already provided by {owner}"
+                )
             owners[connector.name] = implementation.plugin
         return None
 

@@ -1,4 +1,4 @@
-"""Plugins whose event kinds, connectors or options break a rule, and a part of the reason that hookgw gives."""
+"""Plugins whose kinds, connectors or options break a rule, and a part of the reason that hookgw gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ class Good:
     async def run(self, session): ...
     async def send_text(self, session, number, text): return {}
 
-class Broken(Good): ...
+class Odd(BaseException):
+    def __getattribute__(self, name): raise self
+    def __str__(self): raise self
+
+class OddList(list):
+    def __iter__(self): 1 / 0
+
+class OddInt(int):
+    def __bool__(self): raise Odd
+    def __eq__(self, other): raise Odd
 
 @hookimpl
 def hookgw_lane_state(lane): ...
@@ -198,6 +207,15 @@ LISTS = {
     ),
     "one connector twice": ("def hookgw_connectors(): return [Good(), Good()]", "already provided by mine"),
     "a hook that raises": ("def hookgw_event_kinds(): raise KeyError('a\\nb')", "KeyError"),
+    "an interrupt": ("def hookgw_connectors(): raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "an exit": ("def hookgw_event_kinds(): raise SystemExit(0)", "SystemExit: 0"),
+    "a group": (
+        "def hookgw_configure(options): raise BaseExceptionGroup('', [GeneratorExit()])",
+        "GeneratorExit",
+    ),
+    "an exception whose attributes raise": ("def hookgw_event_kinds(): raise Odd", "Odd: "),
+    "a list whose items raise": ("def hookgw_event_kinds(): return OddList()", "ZeroDivisionError"),
+    "an int instead of a list": ("def hookgw_event_kinds(): return OddInt()", "type OddInt"),
     "options that raise": ("def hookgw_configure(options): options['a']", "KeyError: 'a'"),
 }
 PLUGINS = {
