@@ -268,6 +268,10 @@ _RULES: dict[str, Rule] = {
     "limits.bytes": _limit_of_bytes,
     "limits.registration_deliveries": _limit,
     "limits.registration_bytes": _limit_of_bytes,
+    "limits.instance_reserved_deliveries": _limit,
+    "limits.instance_reserved_bytes": _rule(
+        lambda value: 0 <= value <= 2**60, "must be at most 1073741824GiB, not {value}."
+    ),
     "operations.backlog_threshold": _limit,
     "plugins.folders": _named,
     "plugins.names": _rule(

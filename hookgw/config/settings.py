@@ -187,8 +187,12 @@ class LimitsSettings(Section, frozen=True, kw_only=True):
     """Limit of pending deliveries per registration; 0 for no limit."""
     registration_bytes: Size = Size(4 * 2**30)
     """Limit of payload bytes of pending deliveries per registration; 0 for no limit."""
+    instance_reserved_deliveries: int = 1000
+    """Up to this many pending deliveries of its events, only the total limit refuses an instance."""
+    instance_reserved_bytes: Size = Size(16 * 2**20)
+    """Up to this many payload bytes of them, only the total limit refuses an instance."""
     on_full: Literal["refuse", "drop_oldest"] = "refuse"
-    """At a limit: refuse (producers get 503) or drop_oldest (the oldest become dead letters)."""
+    """At a limit: refuse (producers get 429 or 503) or drop_oldest (the oldest become dead letters)."""
 
 
 class OperationsSettings(Section, frozen=True, kw_only=True):

@@ -1,61 +1,122 @@
-"""How much is pending, per registration and in total, and the limits on it. No I/O.
+"""How much is pending, per registration, per instance and in total, and the limits on it. No I/O.
 
 The counts are exact. Appended deliveries are counted before they are written, so that callers at once cannot
 exceed a limit together, and the count is corrected if the write fails. Every other change is counted when its
 commit is reported. Nothing is ever counted again, so that the cost of an event does not grow with the
 backlog.
+
+Sharing
+-------
+
+Every delivery counts towards the instance of its event, whatever registration it goes to. Instances share the
+total limits by a dynamic threshold (Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
+packet switches", 1998): after a request, an instance may hold at most :data:`SHARE` times what is then still
+free. So an instance that is alone may use four fifths of a limit; two that take all they can get have four
+ninths each, and a ninth stays free. The fuller the backlog, the less may those hold that fill it, and a quiet
+instance always finds room. It needs no list of instances and no time: what an instance may hold follows from
+two numbers.
+
+An instance that holds little (``limits.instance_reserved_*``) is refused by the total limits alone. What is
+pending already is never dropped because a threshold fell.
+
+The registrations of the configuration hear every instance. Their own limits are shared in the same way.
+Operational events count towards the total, and towards no instance.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
 
 from hookgw.config.settings import LimitsSettings
-from hookgw.models.errors import TooLarge, Unavailable
+from hookgw.models.errors import TooLarge, TooManyRequests, Unavailable
+from hookgw.models.instances import name_before_retirement
+from hookgw.models.registrations import GLOBAL_INSTANCE, is_global
 from hookgw.store import Append
+
+SHARE = 4
+"""How many times what is free an instance may hold."""
 
 NORMAL_PART = 0.8
 """A high backlog is normal again once it has fallen to this part of the threshold."""
 
-Need = dict[str, tuple[int, int]]
-"""How many deliveries and bytes of payload are to be appended, by registration id."""
+HIGH_PART = 0.5
+"""An instance's backlog is high above this part of what the instance may hold."""
+
+_RETRY_AFTER = 5.0
+
+Amount = tuple[int, int]
+"""Deliveries, and bytes of their payloads."""
+
+Need = dict[tuple[str, str], Amount]
+"""How much is to be appended, by registration id and instance."""
+
+_UNITS = ("deliveries", "bytes")
+_BYTES = 1
 
 
-class BacklogFull(Unavailable):
-    """A limit is reached.
+class Shortage(NamedTuple):
+    """What a request lacks.
 
     Attributes:
         limit: the key of the setting, such as ``limits.deliveries``.
-        registration: the id of the registration at its limit; ``None`` for a total limit.
-        over: by how much the request exceeds the limit, in deliveries or bytes.
-        largest: the limit's value.
+        value: of the setting.
+        is_of_bytes: whether the limit counts bytes, not deliveries.
+        excess: how much less must be pending for the request to fit, in deliveries or bytes.
+        instance: whose backlog is to shrink.
+        registration: the deliveries to this registration must be fewer; ``None`` for any registration.
     """
 
-    def __init__(self, limit: str, registration: str | None, over: int, largest: int) -> None:
-        subject = f"The backlog of registration {registration}" if registration else "The backlog"
-        super().__init__(
-            f"{subject} is full ({limit}: {largest:,}): receivers are not keeping up. "
-            "Nothing was stored; retry later."
-        )
-        self.limit = limit
-        self.registration = registration
-        self.over = over
-        self.largest = largest
+    limit: str
+    value: int
+    is_of_bytes: bool
+    excess: int
+    instance: str
+    registration: str | None
 
-    @property
-    def is_of_bytes(self) -> bool:
-        """Whether the limit counts bytes, not deliveries."""
-        return self.limit.endswith("bytes")
+
+class BacklogFull(Unavailable):
+    """A total limit is reached."""
+
+    def __init__(self, shortage: Shortage) -> None:
+        super().__init__(
+            f"The backlog is full ({shortage.limit}: {shortage.value:,}): receivers are not keeping up. "
+            "Nothing was stored; retry later.",
+            retry_after=_RETRY_AFTER,
+        )
+        self.shortage = shortage
+
+
+class ShareFull(TooManyRequests):
+    """An instance or a registration holds as much as it may; others have room.
+
+    Args:
+        subject: whose backlog is full.
+        has: what an instance holds of what instances share; ``None`` for the limit of a registration.
+        shortage: what the request lacks.
+    """
+
+    def __init__(self, subject: str, has: int | None, shortage: Shortage) -> None:
+        limit = f"{shortage.limit}: {shortage.value:,}"
+        if has is not None:
+            held = f"{has:,} {_UNITS[shortage.is_of_bytes]} are pending"
+            limit = f"{held}, and an instance may hold {SHARE} times what is free of {limit}"
+        super().__init__(
+            f"The backlog {subject} is full ({limit}): receivers are not keeping up. Nothing was stored; "
+            "retry later.",
+            retry_after=_RETRY_AFTER,
+        )
+        self.shortage = shortage
 
 
 class Tally:
-    """What is pending for one registration.
+    """What is pending for a registration or an instance.
 
     Attributes:
         count: the number of deliveries.
         size: bytes of their payloads.
-        is_high: BACKLOG_HIGH was raised, and BACKLOG_NORMAL not since.
+        is_high: the high backlog was reported, and its end was not.
     """
 
     __slots__ = ("count", "is_high", "size")
@@ -66,8 +127,34 @@ class Tally:
         self.is_high = False
 
 
-Crossed = Callable[[str, Tally], None]
-"""Called when a registration's backlog becomes high, or normal again."""
+class InstanceTally(Tally):
+    """What is pending of one instance's events.
+
+    Attributes:
+        parts: the same by registration id.
+    """
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: dict[str, Tally] = {}
+
+
+class BacklogObserver(Protocol):
+    """Hears of high backlogs and their ends."""
+
+    def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
+        """The backlog of a registration has become high, or normal again."""
+
+    def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
+        """The backlog of an instance has become high, or normal again.
+
+        Args:
+            instance: its name.
+            tally: what it holds.
+            allowed: the most deliveries and bytes that it may hold now; infinite without a limit.
+        """
 
 
 class Backlog:
@@ -76,114 +163,247 @@ class Backlog:
     Args:
         limits: the limits; 0 means no limit.
         threshold: a registration with more pending deliveries has a high backlog; 0 disables this.
-        on_crossed: called when a high backlog begins or ends.
+        observer: hears when a high backlog begins or ends.
     """
 
-    def __init__(self, limits: LimitsSettings, threshold: int, on_crossed: Crossed) -> None:
+    def __init__(self, limits: LimitsSettings, threshold: int, observer: BacklogObserver) -> None:
         # Infinity for "no limit", so that the checks for every event need no special case.
-        self._most = limits.deliveries or math.inf
-        self._most_bytes = limits.bytes or math.inf
-        self._most_of_one = limits.registration_deliveries or math.inf
-        self._most_bytes_of_one = limits.registration_bytes or math.inf
+        self._most = (limits.deliveries or math.inf, limits.bytes or math.inf)
+        self._most_of_one = (
+            limits.registration_deliveries or math.inf,
+            limits.registration_bytes or math.inf,
+        )
+        self._reserved = (limits.instance_reserved_deliveries, limits.instance_reserved_bytes)
+        # As long as four fifths of a limit are not full, nobody can hold more than four times what is free.
+        self._calm, self._calm_bytes = map(_four_fifths, self._most)
+        self._calm_of_one, self._calm_bytes_of_one = map(_four_fifths, self._most_of_one)
+        # No instance is high below this, whatever is free.
+        self._quiet, self._quiet_bytes = (HIGH_PART * reserved for reserved in self._reserved)
         self._high = threshold or math.inf
         self._normal = threshold * NORMAL_PART
-        self._on_crossed = on_crossed
-        self._tallies: dict[str, Tally] = {}
+        self._observer = observer
+        self._registrations: dict[str, Tally] = {}
+        self._instances: dict[str, InstanceTally] = {}
         self.count = 0
         self.size = 0
 
-    def of(self, registration: str) -> tuple[int, int]:
+    def of(self, registration: str) -> Amount:
         """Return the number and the payload bytes of a registration's pending deliveries."""
-        tally = self._tallies.get(registration)
-        return (tally.count, tally.size) if tally else (0, 0)
+        return _amount(self._registrations.get(registration))
 
-    def largest(self, *, by_bytes: bool) -> str | None:
-        """Return the id of the registration with the largest backlog; ``None`` if nothing is pending."""
-        weight: Callable[[str], int] = (
-            (lambda name: self._tallies[name].size) if by_bytes else (lambda name: self._tallies[name].count)
-        )
-        return max(self._tallies, key=weight, default=None)
+    def of_instance(self, instance: str) -> Amount:
+        """Return the number and the payload bytes of the pending deliveries of an instance's events.
+
+        Deliveries of a deleted instance count towards a later one of its name.
+        """
+        return _amount(self._instances.get(instance))
+
+    def instances(self) -> Iterable[tuple[str, Amount]]:
+        """Return the instances with pending deliveries, and how much each has."""
+        return ((name, (tally.count, tally.size)) for name, tally in self._instances.items())
+
+    def largest(self, instance: str, *, by_bytes: bool) -> str | None:
+        """Return the id of the registration with the most pending of an instance; ``None`` if it has none."""
+        tally = self._instances.get(instance)
+        if tally is None:
+            return None
+        parts = tally.parts
+        return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count)
 
     def check(self, need: Need) -> None:
         """Return if there is room for so much more.
 
         Raises:
             TooLarge: the need exceeds a limit on its own, so that there will never be room.
-            BacklogFull: there is no room now.
+            ShareFull: an instance, or a registration, has no room now.
+            BacklogFull: nobody has room now.
         """
         count = size = 0
-        for registration, (more, bytes_more) in need.items():
+        for (registration, _), (more, more_bytes) in need.items():
             count += more
-            size += bytes_more
-            tally = self._tallies.get(registration)
+            size += more_bytes
+            tally = self._registrations.get(registration)
             has, has_bytes = (tally.count, tally.size) if tally else (0, 0)
-            if has + more > self._most_of_one:
-                _refuse("limits.registration_deliveries", registration, has, more, self._most_of_one)
-            if has_bytes + bytes_more > self._most_bytes_of_one:
-                _refuse(
-                    "limits.registration_bytes", registration, has_bytes, bytes_more, self._most_bytes_of_one
+            # With all that was counted so far: a registration may be there for several instances.
+            if has + count > self._calm_of_one or has_bytes + size > self._calm_bytes_of_one:
+                break
+        else:
+            if self.count + count <= self._calm and self.size + size <= self._calm_bytes:
+                return
+        if need:  # events that nobody wants take no room
+            for unit in range(len(_UNITS)):
+                self._check_unit(need, unit)
+
+    def _check_unit(self, need: Need, unit: int) -> None:  # noqa: C901 -- a list of limits
+        by_registration: dict[str, int] = {}
+        by_instance: dict[str, int] = {}
+        total = 0
+        for (registration, instance), amount in need.items():
+            by_registration[registration] = by_registration.get(registration, 0) + amount[unit]
+            by_instance[instance] = by_instance.get(instance, 0) + amount[unit]
+            total += amount[unit]
+        limit, most = f"limits.{_UNITS[unit]}", self._most[unit]
+        limit_of_one, most_of_one = f"limits.registration_{_UNITS[unit]}", self._most_of_one[unit]
+        reserved = self._reserved[unit]
+        share, share_of_one = (max(reserved, _four_fifths(of_all)) for of_all in (most, most_of_one))
+
+        # First what will never fit: those who wait for room would wait for ever.
+        _check_alone(max(by_registration.values()), most_of_one, f"{limit_of_one} ({most_of_one:,.0f})")
+        _check_alone(total, most, f"{limit} ({most:,.0f})")
+        for (registration, _), amount in need.items():
+            if is_global(registration):
+                limited = f"four fifths of {limit_of_one} ({most_of_one:,.0f})"
+                _check_alone(amount[unit], share_of_one, limited)
+        _check_alone(max(by_instance.values()), share, f"four fifths of {limit} ({most:,.0f})")
+
+        def shortage(excess: float, instance: str, registration: str | None) -> Shortage:
+            name, value = (limit_of_one, most_of_one) if registration else (limit, most)
+            return Shortage(name, int(value), unit == _BYTES, int(excess), instance, registration)
+
+        for (registration, instance), amount in need.items():
+            free = most_of_one - self.of(registration)[unit] - by_registration[registration]
+            if is_global(registration):
+                tally = self._instances.get(instance)
+                has = _amount(tally.parts.get(registration) if tally else None)[unit]
+                excess = _excess(has, amount[unit], free, reserved)
+                if excess:
+                    subject = f"of instance {instance!r} for registration {registration}"
+                    raise ShareFull(subject, has, shortage(excess, instance, registration))
+            if free < 0:
+                raise ShareFull(
+                    f"of registration {registration}", None, shortage(-free, instance, registration)
                 )
-        if self.count + count > self._most:
-            _refuse("limits.deliveries", None, self.count, count, self._most)
-        if self.size + size > self._most_bytes:
-            _refuse("limits.bytes", None, self.size, size, self._most_bytes)
+        free = most - (self.count, self.size)[unit] - total
+        for instance, more in by_instance.items():
+            has = self.of_instance(instance)[unit]
+            excess = _excess(has, more, free, reserved)
+            if excess:
+                raise ShareFull(f"of instance {instance!r}", has, shortage(excess, instance, None))
+        if free < 0:
+            largest = max(by_instance, key=lambda name: self.of_instance(name)[unit])
+            raise BacklogFull(shortage(-free, largest, None))
 
     def add(self, need: Need) -> None:
         """Count deliveries that are about to be appended; call :meth:`watch` once they are."""
-        for registration, (count, size) in need.items():
-            self._adjust(registration, count, size)
+        for (registration, instance), (count, size) in need.items():
+            self._adjust(registration, instance, count, size)
 
     def take(self, need: Need) -> None:
         """Take back the count of deliveries that were not appended."""
-        for registration, (count, size) in need.items():
-            self._adjust(registration, -count, -size)
+        for (registration, instance), (count, size) in need.items():
+            self._adjust(registration, instance, -count, -size)
 
-    def changed(self, change: Mapping[str, tuple[int, int]]) -> None:
+    def changed(self, change: Mapping[tuple[str, str], Amount]) -> None:
         """Count a commit that changed what is pending by other means than appending."""
-        for registration, (count, size) in change.items():
-            self._adjust(registration, count, size)
-        self.watch(change)
+        # By the name that the instance had when its events were appended, whenever it is deleted: what was
+        # added under a name is taken off the same name.
+        changed = []
+        for (registration, stored), (count, size) in change.items():
+            instance = name_before_retirement(stored)
+            self._adjust(registration, instance, count, size)
+            changed.append((registration, instance))
+        self.watch(changed)
 
-    def _adjust(self, registration: str, count: int, size: int) -> None:
-        tally = self._tallies.get(registration)
-        if tally is None:
-            tally = self._tallies[registration] = Tally()
-        tally.count += count
-        tally.size += size
+    def _adjust(self, registration: str, instance: str, count: int, size: int) -> None:
         self.count += count
         self.size += size
+        tally = self._registrations.get(registration)
+        if tally is None:
+            tally = self._registrations[registration] = Tally()
+        tally.count += count
+        tally.size += size
         # Down here, up in `watch`: an append that fails must not report a backlog that never was.
         if tally.is_high and tally.count <= self._normal:
-            self._cross(registration, tally)
+            tally.is_high = False
+            self._observer.backlog_crossed(registration, tally)
         if not tally.count:  # or registrations that come and go would add up
-            del self._tallies[registration]
+            del self._registrations[registration]
+        if instance == GLOBAL_INSTANCE:
+            return
+        holder = self._instances.get(instance)
+        if holder is None:
+            holder = self._instances[instance] = InstanceTally()
+        holder.count += count
+        holder.size += size
+        part = holder.parts.get(registration)
+        if part is None:
+            part = holder.parts[registration] = Tally()
+        part.count += count
+        part.size += size
+        if not part.count:
+            del holder.parts[registration]
+        if holder.is_high and not self._is_high(holder, HIGH_PART * NORMAL_PART):
+            holder.is_high = False
+            self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
+        if not holder.count:
+            del self._instances[instance]
 
-    def watch(self, registrations: Iterable[str]) -> None:
-        """Report registrations whose backlog has become high."""
-        for registration in registrations:
-            tally = self._tallies.get(registration)
+    def watch(self, need: Iterable[tuple[str, str]]) -> None:
+        """Report registrations and instances whose backlog has become high."""
+        for registration, instance in need:
+            tally = self._registrations.get(registration)
             if tally is not None and tally.count > self._high and not tally.is_high:
-                self._cross(registration, tally)
+                tally.is_high = True
+                self._observer.backlog_crossed(registration, tally)
+            holder = self._instances.get(instance)
+            if holder is None or (holder.count <= self._quiet and holder.size <= self._quiet_bytes):
+                continue
+            if not holder.is_high and self._is_high(holder, HIGH_PART):
+                holder.is_high = True
+                self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
 
-    def _cross(self, registration: str, tally: Tally) -> None:
-        tally.is_high = not tally.is_high
-        self._on_crossed(registration, tally)
+    def _is_high(self, holder: Tally, part: float) -> bool:
+        """Return whether an instance has more than this part of what it may hold."""
+        allowed, allowed_bytes = self._allowed(holder)
+        return holder.count > part * allowed or holder.size > part * allowed_bytes
+
+    def _allowed(self, holder: Tally) -> tuple[float, float]:
+        """Return how many deliveries and bytes an instance may hold, if the others stay as they are."""
+        most, most_bytes = self._most
+        reserved, reserved_bytes = self._reserved
+        return (
+            max(reserved, _four_fifths(most - self.count + holder.count)),
+            max(reserved_bytes, _four_fifths(most_bytes - self.size + holder.size)),
+        )
 
 
 def need_of(appends: Iterable[Append]) -> Need:
     """Return the room that appending needs."""
     need: Need = {}
     for append in appends:
-        size = len(append.event.data_json)
+        size, instance = len(append.event.data_json), append.event.instance
         for registration, _ in append.targets:
-            has = need.get(registration)
-            need[registration] = (1, size) if has is None else (has[0] + 1, has[1] + size)
+            key = registration, instance
+            has = need.get(key)
+            need[key] = (1, size) if has is None else (has[0] + 1, has[1] + size)
     return need
 
 
-def _refuse(limit: str, registration: str | None, has: int, more: int, largest: float) -> None:
-    if more > largest:
-        raise TooLarge(
-            f"This request exceeds {limit} ({largest:,.0f}) on its own. Split it into smaller batches."
-        )
-    raise BacklogFull(limit, registration, int(has + more - largest), int(largest))
+def _amount(tally: Tally | None) -> Amount:
+    return (tally.count, tally.size) if tally else (0, 0)
+
+
+def _four_fifths(limit: float) -> float:
+    # In whole numbers: the edge is exact however large the limit is.
+    return limit if limit == math.inf else int(limit) * SHARE // (SHARE + 1)
+
+
+def _excess(has: int, more: int, free: float, reserved: int) -> int:
+    """Return how much less an instance must hold for more to fit; 0 if it fits now.
+
+    Args:
+        has: what the instance holds.
+        more: what it asks for.
+        free: what is free once it has got that.
+        reserved: what every instance may hold.
+    """
+    held = has + more
+    if held <= reserved or held <= SHARE * free:
+        return 0
+    # What it gives up is free then, so the threshold rises to meet it.
+    return int(min(held - reserved, -((SHARE * free - held) // (SHARE + 1))))
+
+
+def _check_alone(more: int, most: float, limit: str) -> None:
+    if more > most:
+        raise TooLarge(f"This request exceeds {limit} on its own. Split it into smaller batches.")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import trio
 
 from hookgw.config.settings import LimitsSettings
-from hookgw.gateway.backlog import Backlog, BacklogFull, Need, need_of
+from hookgw.gateway.backlog import Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
 from hookgw.store import Append, Store
-
-_SLACK = 100
-"""Room is made for a hundredth of the limit more, so that not every event at the limit has to make room."""
 
 
 class DropOldest(Protocol):
     """Makes room; see :meth:`hookgw.gateway.pending.PendingDeliveries.drop_oldest`."""
 
-    async def __call__(self, registration: str, reason: str, /, *, count: int, size: int) -> int:
+    async def __call__(
+        self, registration: str, instance: str, reason: str, /, *, count: int, size: int
+    ) -> int:
         """Turn the oldest pending deliveries into dead letters; return how many."""
 
 
@@ -39,21 +39,24 @@ class LimitedOutbox:
         self._backlog = backlog
         self._drops = settings.on_full == "drop_oldest"
         self._drop_oldest = drop_oldest
-        self._making_room = trio.Lock()
+        # By instance. A lock exists only while it is held or awaited.
+        self._making_room: dict[str, trio.Lock] = {}
 
     async def append(self, address: Callable[[], Sequence[Append]]) -> list[bool]:
         """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
 
         At a limit everything is refused, also deliveries to registrations that have room, so that an accepted
         event reaches everybody who wants it. With ``limits.on_full: drop_oldest``, the oldest deliveries of
-        the registration at its limit make room, or of the one with the largest backlog.
+        the same instance make room: those to the registration at its limit, or else to the registration with
+        the most of them. Only as many are dropped as the events need.
 
         Args:
             address: returns the events with their targets. It is called again after each wait for room,
                 because registrations may have changed meanwhile.
 
         Raises:
-            BacklogFull: a limit is reached, and nothing can make room.
+            ShareFull: the instance or a registration is at its limit, and nothing can make room.
+            BacklogFull: a total limit is reached, and nothing can make room.
             TooLarge: the events exceed a limit on their own.
             StorageUnavailable: the disk refuses. In each of these cases nothing was stored.
             Exception: what ``address`` raised.
@@ -62,11 +65,11 @@ class LimitedOutbox:
         need = need_of(appends)
         try:
             self._backlog.check(need)
-        except BacklogFull:  # TooLarge passes through: no room can be made for it
+        except (BacklogFull, ShareFull) as full:  # TooLarge passes through: no room can be made for it
             if not self._drops:
                 raise
             # One caller at a time, or each would drop room for all.
-            async with self._making_room:
+            async with self._turn(full.shortage.instance):
                 appends, need = await self._make_room(address)
                 self._backlog.add(need)
         else:
@@ -103,15 +106,29 @@ class LimitedOutbox:
             need = need_of(appends)
             try:
                 self._backlog.check(need)
-            except BacklogFull as full:
-                limit = full
+            except (BacklogFull, ShareFull) as full:
+                refusal, shortage = full, full.shortage
             else:
                 return appends, need
-            registration = limit.registration or self._backlog.largest(by_bytes=limit.is_of_bytes)
-            if registration is None:
-                raise limit
-            wanted = limit.over + limit.largest // _SLACK
-            count, size = (0, wanted) if limit.is_of_bytes else (wanted, 0)
-            reason = f"Dropped as the oldest: the backlog had reached {limit.limit} ({limit.largest:,})."
-            if not await self._drop_oldest(registration, reason, count=count, size=size):
-                raise limit
+            if not await self._drop(shortage):
+                raise refusal
+
+    async def _drop(self, shortage: Shortage) -> int:
+        instance, by_bytes = shortage.instance, shortage.is_of_bytes
+        registration = shortage.registration or self._backlog.largest(instance, by_bytes=by_bytes)
+        if registration is None:
+            return 0
+        count, size = (0, shortage.excess) if by_bytes else (shortage.excess, 0)
+        reason = f"Dropped as the oldest: the backlog had reached {shortage.limit} ({shortage.value:,})."
+        return await self._drop_oldest(registration, instance, reason, count=count, size=size)
+
+    @asynccontextmanager
+    async def _turn(self, instance: str) -> AsyncIterator[None]:
+        """Hold a lock for an instance: the others make room for themselves meanwhile."""
+        lock = self._making_room.setdefault(instance, trio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and self._making_room.get(instance) is lock:
+                del self._making_room[instance]

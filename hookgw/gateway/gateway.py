@@ -11,6 +11,7 @@ from hookgw.config.settings import Settings
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
+from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.keys import KeyService
@@ -41,6 +42,7 @@ class Gateway:
         http: the client for plugins' requests; every connection passes the address guard. The gateway
             closes it.
         dispatcher: owns the lanes.
+        backlog: counts what is pending.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -55,6 +57,7 @@ class Gateway:
     outbound: OutboundHttp
     http: httpx.AsyncClient
     dispatcher: Dispatcher
+    backlog: Backlog
     settings: Settings
     catalog: Catalog
     hooks: Hooks

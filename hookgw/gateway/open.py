@@ -107,7 +107,6 @@ async def open_gateway(
             on_failure=metrics.plugin_failed,
         )
     hooks.configure(settings.plugins.options)
-    # The connectors are checked here, too: nothing is stored if a plugin stops the start.
     catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
     server_url = settings.server.public_url
 
@@ -150,7 +149,7 @@ async def open_gateway(
 
         # The incoming side: keys, limits, and what callers can do.
         authenticator = Authenticator(keyring, settings.auth, clock.steady, metrics.limited)
-        backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational.backlog_crossed)
+        backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational)
         outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest)
         states = ConnectionStates()
         events = EventIntake(
@@ -166,7 +165,7 @@ async def open_gateway(
         replays = Replays(registry, store, history)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
-        backlog.changed(await store.pending_by_registration())
+        backlog.changed(await store.pending_counts())
         waiting = await store.pending_lanes()
         # A registration with a lane of a former generation starts none of its lanes: what is in the newest
         # lanes comes after what is yet to be moved there. The re-partition starts them at its end.
@@ -191,6 +190,7 @@ async def open_gateway(
             outbound=outbound,
             http=outbound.http,
             dispatcher=dispatcher,
+            backlog=backlog,
             settings=settings,
             catalog=catalog,
             hooks=hooks,

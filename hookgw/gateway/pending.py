@@ -136,11 +136,14 @@ class PendingDeliveries:
         self._report_dead(registration.id, registration, reason, count)
         return count
 
-    async def drop_oldest(self, registration_id: str, reason: str, *, count: int, size: int) -> int:
-        """Turn the oldest deliveries of a registration into dead letters, in one small commit.
+    async def drop_oldest(
+        self, registration_id: str, instance: str, reason: str, *, count: int, size: int
+    ) -> int:
+        """Turn the oldest deliveries of an instance's events into dead letters, in one small commit.
 
         Args:
-            registration_id: of the registration.
+            registration_id: of the registration; deliveries to others stay.
+            instance: the instance's name.
             reason: a sentence.
             count, size: so many deliveries, and as many as have so many bytes of payload together.
 
@@ -157,7 +160,7 @@ class PendingDeliveries:
         with self._dispatcher.paused(registration_id):
             spared = self._in_flight(registration_id)
             dropped = await self._store.drop_oldest(
-                registration_id, reason, count=count, size=size, spared=spared
+                lane_rule(registration), instance, reason, count=count, size=size, spared=spared
             )
         self._report_dead(registration_id, registration, reason, dropped)
         return dropped

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from hookgw.models.errors import NotFound
-from hookgw.models.instances import Instance
+from hookgw.models.instances import Instance, retired_name
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import Store
 
@@ -74,9 +74,7 @@ class Registry:
         # Removed from memory first, so that no event is accepted for it during the write.
         del self._instances[instance.name]
         try:
-            # A space cannot be in an instance's name, and the id makes it unique for good.
-            retired_as = f"{instance.name} {instance.id}"
-            await _complete(self._store.remove_instance(instance.name, retired_as=retired_as))
+            await _complete(self._store.remove_instance(instance.name, retired_as=retired_name(instance)))
         except BaseException:  # the disk refused: the instance still exists
             self._instances[instance.name] = instance
             raise

@@ -37,6 +37,17 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = repr_without("options")
 
 
+def retired_name(instance: Instance) -> str:
+    """Return the name under which the events of a deleted instance are kept."""
+    # A space cannot be in an instance's name, and the id makes it unique for good.
+    return f"{instance.name} {instance.id}"
+
+
+def name_before_retirement(name: str) -> str:
+    """Return the name that an instance had before it was deleted; any other name unchanged."""
+    return name.partition(" ")[0]
+
+
 # Not "." or "..", which clients and proxies remove from a path (RFC 3986, section 5.2.4).
 INSTANCE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}", re.ASCII)
 

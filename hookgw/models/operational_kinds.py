@@ -15,6 +15,8 @@ LANE_FAILING = "LANE_FAILING"
 LANE_RECOVERED = "LANE_RECOVERED"
 BACKLOG_HIGH = "BACKLOG_HIGH"
 BACKLOG_NORMAL = "BACKLOG_NORMAL"
+INSTANCE_BACKLOG_HIGH = "INSTANCE_BACKLOG_HIGH"
+INSTANCE_BACKLOG_NORMAL = "INSTANCE_BACKLOG_NORMAL"
 DELIVERY_DEAD = "DELIVERY_DEAD"
 
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -33,6 +35,18 @@ _ABOUT_EXAMPLE = {
     "label": "default",
     "url": "https://crm.example/hook",
 }
+# Events about an instance have the fields, too, so that a receiver of alerts reads all kinds alike.
+_NO_REGISTRATION = {"registration": None, "label": None, "url": None}
+_COUNT_OR_NULL: dict[str, Any] = {"type": ["integer", "null"], "minimum": 0}
+_INSTANCE_BACKLOG: dict[str, Any] = {
+    "registration": _TEXT_OR_NULL,
+    "deliveries": _COUNT,
+    "bytes": _COUNT,
+    # What it may hold now; null without a limit.
+    "allowedDeliveries": _COUNT_OR_NULL,
+    "allowedBytes": _COUNT_OR_NULL,
+}
+_ALLOWED_EXAMPLE = {"allowedDeliveries": 4_000_000, "allowedBytes": 8_589_934_592}
 
 
 def _kind(name: str, meaning: str, example: dict[str, Any], **properties: Any) -> EventKind:
@@ -102,6 +116,18 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         deliveries=_COUNT,
         bytes=_COUNT,
         threshold=_COUNT,
+    ),
+    _kind(
+        INSTANCE_BACKLOG_HIGH,
+        "The pending deliveries of an instance's events exceed half of what the instance may hold.",
+        {**_NO_REGISTRATION, "deliveries": 2_000_001, "bytes": 1_040_000_520, **_ALLOWED_EXAMPLE},
+        **_INSTANCE_BACKLOG,
+    ),
+    _kind(
+        INSTANCE_BACKLOG_NORMAL,
+        "The pending deliveries of an instance's events fell to 40 % of what the instance may hold.",
+        {**_NO_REGISTRATION, "deliveries": 1_600_000, "bytes": 832_000_000, **_ALLOWED_EXAMPLE},
+        **_INSTANCE_BACKLOG,
     ),
     _kind(
         DELIVERY_DEAD,

@@ -63,7 +63,10 @@ class StoreListener(Protocol):
         """Deliveries were appended, in the order of their positions, each once."""
 
     def changed(self, change: PendingChange) -> None:
-        """What is pending changed by other means than appending: deliveries and bytes by registration."""
+        """What is pending changed by other means than appending.
+
+        Deliveries of a retired instance are reported under the name that it has in the storage by then.
+        """
 
 
 class Outbox(Protocol):
@@ -111,8 +114,8 @@ class Outbox(Protocol):
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
         """Return the lanes with pending deliveries, and how many each has: of one registration, or all."""
 
-    async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
-        """Return the count and payload bytes of pending deliveries, by registration id."""
+    async def pending_counts(self) -> PendingChange:
+        """Return the count and payload bytes of pending deliveries, by registration id and instance."""
 
     async def count_pending(self, lane: str) -> int:
         """Return how many deliveries are pending in a lane."""
@@ -137,19 +140,29 @@ class PendingChanges(Protocol):
         """
 
     async def drop_oldest(
-        self, registration: str, reason: str, *, count: int, size: int, spared: Collection[int] = ()
+        self,
+        rule: LaneRule,
+        instance: str,
+        reason: str,
+        *,
+        count: int,
+        size: int,
+        spared: Collection[int] = (),
     ) -> int:
-        """Turn the oldest pending deliveries of a registration into dead letters, in one bounded commit.
+        """Turn the oldest pending deliveries of one instance to one registration into dead letters.
+
+        It is one bounded commit.
 
         Args:
-            registration: the registration's id.
+            rule: of the registration. Its deliveries of other instances stay.
+            instance: the instance's name.
             reason: a sentence.
             count, size: so many deliveries, and as many as hold so many payload bytes; at most as many as fit
                 in one commit.
             spared: as for :meth:`park`.
 
         Returns:
-            How many there were.
+            How many there were. In a lane that instances share, the search is bounded, too.
         """
 
     async def resend(self, instance: str, seq: int, rule: LaneRule) -> str | None:

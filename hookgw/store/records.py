@@ -161,8 +161,11 @@ class ReplayStep(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
-PendingChange = Mapping[str, tuple[int, int]]
-"""How many more (or fewer) deliveries, and bytes of payload, are pending, by registration id."""
+PendingChange = Mapping[tuple[str, str], tuple[int, int]]
+"""How many more (or fewer) deliveries, and bytes of payload, are pending.
+
+The key is a registration's id and the instance of the event.
+"""
 
 
 class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):

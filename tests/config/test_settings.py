@@ -57,6 +57,7 @@ def test_every_time_is_a_duration_and_every_amount_of_bytes_a_size() -> None:
         "delivery.lane_buffer",
         "limits.deliveries",
         "limits.registration_deliveries",
+        "limits.instance_reserved_deliveries",
         "operations.backlog_threshold",
     }
     united = {type(key.default) for key in known_keys()}

@@ -31,7 +31,7 @@ from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.events import Event
 from hookgw.models.lanes import registration_of
 from hookgw.models.registrations import Registration
-from hookgw.store import Append, LaneBacklog
+from hookgw.store import Append, LaneBacklog, PendingChange
 from hookgw.store.protocol import StoreListener
 
 URL = "http://127.0.0.1:9/hook"
@@ -167,9 +167,9 @@ class FakeOutbox:
         counts = Counter(d.lane for d in self.pending.values() if registration in (None, d.registration))
         return [LaneBacklog(lane, count, BEGAN) for lane, count in counts.items()]
 
-    async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
-        counts = Counter(d.registration for d in self.pending.values())
-        return {registration: (count, 2 * count) for registration, count in counts.items()}
+    async def pending_counts(self) -> PendingChange:
+        counts = Counter((d.registration, d.event.instance) for d in self.pending.values())
+        return {holder: (count, 2 * count) for holder, count in counts.items()}
 
     async def count_pending(self, lane: str) -> int:
         self._refuse()

@@ -185,7 +185,7 @@ async def test_order_and_one_attempt_at_a_time_however_often_registrations_chang
                     await trio.testing.wait_all_tasks_blocked(0.01)
                     continue
                 await driver.calm()
-                while await driver.kit.gateway.store.pending_by_registration():
+                while await driver.kit.gateway.store.pending_counts():
                     await driver.wait()
                 await driver.kit.settled()
                 found = await reports(driver.kit)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.config.settings import LimitsSettings
-from hookgw.gateway.backlog import Backlog, BacklogFull, Need, Tally, need_of
+from hookgw.gateway.backlog import Backlog, BacklogFull, Need, ShareFull, Tally, need_of
 from hookgw.models.errors import TooLarge
 from hookgw.models.events import Event
 from hookgw.models.units import Size
@@ -20,127 +20,389 @@ NO_LIMITS: dict[str, Any] = {
     "bytes": Size(0),
     "registration_deliveries": 0,
     "registration_bytes": Size(0),
+    "instance_reserved_deliveries": 0,
+    "instance_reserved_bytes": Size(0),
 }
+LIMITS = list(NO_LIMITS)[:4]
 
 
-def backlog(threshold: int = 0, **limits: int) -> tuple[Backlog, list[tuple[str, bool, int]]]:
+class Observer:
+    """Remembers what it hears of."""
+
+    def __init__(self) -> None:
+        self.registrations: list[tuple[str, bool, int]] = []
+        self.instances: list[tuple[str, bool, int]] = []
+        self.allowed: tuple[float, float] = (0, 0)
+
+    def backlog_crossed(self, registration_id: str, tally: Tally) -> None:
+        self.registrations.append((registration_id, tally.is_high, tally.count))
+
+    def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
+        self.instances.append((instance, tally.is_high, tally.count))
+        self.allowed = allowed
+
+
+def backlog(threshold: int = 0, **limits: int) -> tuple[Backlog, Observer]:
     """A backlog with these limits alone, and what it tells of."""
-    told: list[tuple[str, bool, int]] = []
-
-    def crossed(registration: str, tally: Tally) -> None:
-        told.append((registration, tally.is_high, tally.count))
-
-    return Backlog(LimitsSettings(**{**NO_LIMITS, **limits}), threshold, crossed), told
+    observer = Observer()
+    return Backlog(LimitsSettings(**{**NO_LIMITS, **limits}), threshold, observer), observer
 
 
-def append(data: bytes, *registrations: str) -> Append:
-    event = Event(id="e", kind="CALL", instance="shop", data_json=data, time=0.0)
+def of(need: dict[str, tuple[int, int]], instance: str = "shop") -> Need:
+    """A need of one instance, by registration."""
+    return {(registration, instance): amount for registration, amount in need.items()}
+
+
+def append(data: bytes, *registrations: str, instance: str = "shop") -> Append:
+    event = Event(id="e", kind="CALL", instance=instance, data_json=data, time=0.0)
     return Append(event, tuple((registration, "lane") for registration in registrations))
 
 
 def test_what_appending_takes() -> None:
-    appends = [append(b"{}", "a", "b"), append(b"[1]", "a"), append(b"{}")]
-    assert need_of(appends) == {"a": (2, 5), "b": (1, 2)}
+    appends = [
+        append(b"{}", "a", "b"),
+        append(b"[1]", "a"),
+        append(b"{}"),
+        append(b"1", "a", instance="mall"),
+    ]
+    assert need_of(appends) == {("a", "shop"): (2, 5), ("b", "shop"): (1, 2), ("a", "mall"): (1, 1)}
 
 
-@pytest.mark.parametrize(
-    ("limit", "registration"),
-    [
-        ("deliveries", None),
-        ("bytes", None),
-        ("registration_deliveries", "a"),
-        ("registration_bytes", "a"),
-    ],
-)
-def test_a_limit_can_be_reached_and_not_passed(limit: str, registration: str | None) -> None:
-    pending, _ = backlog(**{limit: 10})
-    pending.add({"a": (8, 8)})
-    pending.check({"a": (2, 2)})
-    with pytest.raises(BacklogFull, match=f"limits.{limit}: 10") as caught:
-        pending.check({"a": (3, 3)})
-    assert (caught.value.registration, caught.value.over, caught.value.largest) == (registration, 1, 10)
-    assert caught.value.is_of_bytes == ("bytes" in limit)
+@pytest.mark.parametrize("unit", ["deliveries", "bytes"])
+def test_the_limit_of_a_registration_can_be_reached_and_not_passed(unit: str) -> None:
+    pending, _ = backlog(**{f"registration_{unit}": 10})
+    pending.add(of({"a": (8, 8)}))
+    pending.check(of({"a": (2, 2)}))
+    with pytest.raises(
+        ShareFull, match=rf"of registration a is full \(limits\.registration_{unit}: 10\)"
+    ) as caught:
+        pending.check(of({"a": (3, 3)}))
+    assert caught.value.shortage == (f"limits.registration_{unit}", 10, unit == "bytes", 1, "shop", "a")
+    assert caught.value.status == 429
     assert caught.value.retry_after > 0
-    assert ("registration a" in str(caught.value)) == (registration is not None)
 
 
-def test_a_limit_in_all_counts_all_registrations() -> None:
-    pending, _ = backlog(deliveries=10, registration_deliveries=6)
-    pending.add({"a": (5, 0), "b": (5, 0)})
-    with pytest.raises(BacklogFull, match=r"^The backlog is full \(limits\.deliveries"):
-        pending.check({"c": (1, 1)})
+@pytest.mark.parametrize("unit", ["deliveries", "bytes"])
+def test_a_total_limit_can_be_reached_and_not_passed(unit: str) -> None:
+    pending, _ = backlog(**{unit: 10, f"instance_reserved_{unit}": 10})
+    pending.add(of({"a": (8, 8)}, "mall"))
+    pending.check(of({"a": (2, 2)}))
+    with pytest.raises(BacklogFull, match=rf"^The backlog is full \(limits\.{unit}: 10\)") as caught:
+        pending.check(of({"a": (3, 3)}))
+    assert caught.value.shortage == (f"limits.{unit}", 10, unit == "bytes", 1, "shop", None)
+    assert caught.value.status == 503
+    assert caught.value.retry_after > 0
 
 
 def test_a_limit_of_one_registration_is_not_anothers() -> None:
     pending, _ = backlog(registration_deliveries=5)
-    pending.add({"a": (5, 0)})
-    pending.check({"b": (5, 0)})
-    with pytest.raises(BacklogFull):
-        pending.check({"b": (1, 0), "a": (1, 0)})
+    pending.add(of({"a": (5, 0)}))
+    pending.check(of({"b": (5, 0)}))
+    with pytest.raises(ShareFull):
+        pending.check(of({"b": (1, 0), "a": (1, 0)}))
 
 
-@pytest.mark.parametrize("limit", list(NO_LIMITS))
+def test_events_of_several_instances_to_one_registration_count_together() -> None:
+    pending, _ = backlog(registration_deliveries=10)
+    pending.check({("a", "shop"): (5, 0), ("a", "mall"): (5, 0)})
+    pending.add(of({"a": (1, 0)}))
+    with pytest.raises(ShareFull):
+        pending.check({("a", "shop"): (5, 0), ("a", "mall"): (5, 0)})
+
+
+@pytest.mark.parametrize("limit", LIMITS)
 def test_what_alone_is_over_a_limit_will_never_pass(limit: str) -> None:
-    pending, _ = backlog(**{limit: 10})
-    pending.check({"a": (10, 10)})
+    pending, _ = backlog(**{limit: 10, "instance_reserved_deliveries": 10, "instance_reserved_bytes": 10})
+    pending.check(of({"a": (10, 10)}))
     with pytest.raises(TooLarge, match=f"limits.{limit} "):
-        pending.check({"a": (11, 11)})
+        pending.check(of({"a": (11, 11)}))
+
+
+def test_what_alone_is_over_the_share_of_an_instance_will_never_pass() -> None:
+    pending, _ = backlog(deliveries=100)
+    pending.check(of({"a": (80, 0)}))
+    with pytest.raises(TooLarge, match=r"exceeds four fifths of limits.deliveries \(100\) on its own"):
+        pending.check(of({"a": (81, 0)}))
+    pending.check({("a", "shop"): (44, 0), ("b", "mall"): (44, 0)})
 
 
 def test_without_limits_everything_passes() -> None:
-    pending, _ = backlog()
-    pending.add({"a": (10**9, 10**15)})
-    pending.check({"a": (10**9, 10**15)})
+    pending, observer = backlog()
+    pending.add(of({"a": (10**9, 10**15)}))
+    pending.check(of({"a": (10**9, 10**15)}))
+    pending.watch(of({"a": (0, 0)}))
+    assert observer.instances == []
 
 
-def test_the_largest() -> None:
+# What instances share
+
+
+def fill(pending: Backlog, instance: str, *, registration: str = "", by: int = 1) -> int:
+    """Append until the instance is refused; return how many it has then."""
+    need = {(registration or f"of {instance}", instance): (by, by)}
+    while True:
+        try:
+            pending.check(need)
+        except ShareFull:
+            return pending.of_instance(instance)[0]
+        pending.add(need)
+
+
+@pytest.mark.parametrize("unit", ["deliveries", "bytes"])
+@pytest.mark.parametrize("by", [1, 3])
+def test_a_lone_instance_may_use_four_fifths(unit: str, by: int) -> None:
+    pending, _ = backlog(**{unit: 1000})
+    assert fill(pending, "shop", by=by) == 800 // by * by
+
+
+def test_two_that_take_all_they_can_get_leave_a_ninth() -> None:
+    pending, _ = backlog(deliveries=900)
+    turns = ["shop", "mall"]
+    for number in range(2000):
+        need = {("a", turns[number % 2]): (1, 1)}
+        try:
+            pending.check(need)
+        except ShareFull:
+            continue
+        pending.add(need)
+    assert [pending.of_instance(name)[0] for name in turns] == [400, 400]
+    assert fill(pending, "third") > 50
+
+
+def test_an_instance_that_was_first_keeps_what_it_has_and_gets_no_more() -> None:
+    pending, _ = backlog(deliveries=1000)
+    fill(pending, "shop")
+    # What is pending stays, though the threshold has fallen: the others get most of what is left.
+    assert fill(pending, "mall") == 160
+    assert pending.of_instance("shop")[0] == 800
+    assert fill(pending, "third") == 32
+
+
+def test_what_is_reserved_is_refused_by_the_total_limit_alone() -> None:
+    pending, _ = backlog(deliveries=1000, instance_reserved_deliveries=100)
+    fill(pending, "shop")
+    fill(pending, "mall")
+    for number in range(900, 1000):
+        pending.check(of({"a": (1000 - pending.count, 0)}, f"late {number}"))
+        pending.add(of({"a": (1, 0)}, f"late {number}"))
+        if pending.count == 1000:
+            break
+    with pytest.raises(BacklogFull):
+        pending.check(of({"a": (1, 0)}, "quiet"))
+    with pytest.raises(ShareFull):
+        pending.check(of({"a": (1, 0)}))
+
+
+def test_the_bytes_of_an_instance_say_nothing_about_its_deliveries() -> None:
+    pending, _ = backlog(deliveries=1000, bytes=1000, instance_reserved_bytes=100)
+    pending.add(of({"a": (500, 900)}))
+    pending.check(of({"a": (100, 100)}, "mall"))
+    with pytest.raises(ShareFull, match=r"limits\.bytes"):
+        pending.check(of({"a": (1, 101)}, "mall"))
+    with pytest.raises(ShareFull, match=r"limits\.bytes"):
+        pending.check(of({"a": (1, 1)}))
+
+
+def test_the_limit_of_a_global_webhook_is_shared_like_the_total() -> None:
+    pending, _ = backlog(registration_deliveries=1000, instance_reserved_deliveries=10)
+    assert fill(pending, "shop", registration="global_x") == 800
+    assert fill(pending, "mall", registration="global_x") == 160
+    assert fill(pending, "mall", registration="global_y") > 160
+    with pytest.raises(ShareFull) as caught:
+        pending.check({("global_x", "mall"): (1, 0)})
+    assert "of instance 'mall' for registration global_x" in str(caught.value)
+    assert caught.value.shortage.registration == "global_x"
+    with pytest.raises(TooLarge, match=r"four fifths of limits.registration_deliveries"):
+        pending.check({("global_x", "third"): (801, 0)})
+    # The registration of an instance is its own: it may use all of it.
+    assert fill(pending, "own", registration="reg_x") == 1000
+
+
+def test_a_deleted_instance_counts_under_the_name_that_it_had() -> None:
     pending, _ = backlog()
-    assert pending.largest(by_bytes=False) is None
-    pending.add({"many": (10, 10), "heavy": (1, 1000)})
-    assert pending.largest(by_bytes=False) == "many"
-    assert pending.largest(by_bytes=True) == "heavy"
+    pending.add(of({"global_x": (3, 30)}))
+    pending.changed({("global_x", "shop 0b0c"): (-1, -10)})
+    assert pending.of_instance("shop") == (2, 20)
+    pending.add(of({"global_x": (1, 1)}))
+    pending.changed({("global_x", "shop 0b0c"): (-2, -20), ("global_x", "shop"): (-1, -1)})
+    assert list(pending.instances()) == []
+    pending.changed({("global_x", "shop 0b0c"): (2, 2), ("global_x", "shop"): (1, 1)})
+    assert pending.of_instance("shop") == (3, 3)
+
+
+def test_an_event_that_nobody_wants_always_has_room() -> None:
+    pending, _ = backlog(deliveries=10)
+    pending.add(of({"a": (10, 10)}))
+    pending.check({})
+
+
+def test_operational_events_count_towards_no_instance() -> None:
+    pending, _ = backlog(deliveries=10)
+    pending.add(of({"operations": (9, 9)}, "*"))
+    assert (pending.of("operations"), pending.count) == ((9, 9), 9)
+    assert list(pending.instances()) == []
+
+
+AMOUNTS = st.integers(0, 400)
+
+
+@given(
+    has=AMOUNTS,
+    others=AMOUNTS,
+    more=st.integers(1, 400),
+    reserved=st.integers(0, 300),
+    limit=st.integers(1, 800),
+)
+def test_the_excess_is_what_must_go_and_no_more(
+    has: int, others: int, more: int, reserved: int, limit: int
+) -> None:
+    def refusal(has: int) -> int:
+        pending, _ = backlog(deliveries=limit, instance_reserved_deliveries=reserved)
+        pending.add({("a", "shop"): (has, 0), ("a", "others"): (others, 0)})
+        try:
+            pending.check(of({"a": (more, 0)}))
+        except (ShareFull, BacklogFull) as error:
+            return error.shortage.excess
+        except TooLarge:
+            assert more > max(min(reserved, limit), limit * 4 // 5)
+            return 0
+        free = limit - has - others - more
+        assert free >= 0
+        assert has + more <= max(reserved, 4 * free)
+        return 0
+
+    excess = refusal(has)
+    if 0 < excess <= has:
+        assert refusal(has - excess + 1) == 1
+        # The total limit may be the next to refuse, if the instance has little.
+        assert refusal(has - excess) == 0 or has - excess + more <= reserved
+
+
+@given(
+    attack=st.lists(
+        st.tuples(
+            st.integers(0, 4), st.sampled_from(["a", "global_g"]), st.integers(1, 300), st.integers(0, 99)
+        ),
+        max_size=60,
+    ),
+    quiet=st.integers(1, 10),
+)
+def test_a_quiet_instance_is_never_refused_whatever_the_others_do(
+    attack: list[tuple[int, str, int, int]], quiet: int
+) -> None:
+    limits = {"deliveries": 1000, "bytes": 2000, "registration_deliveries": 900, "registration_bytes": 1800}
+    reserved = {"instance_reserved_deliveries": 30, "instance_reserved_bytes": 60}
+    pending, _ = backlog(**limits, **reserved)
+    for attacker, registration, count, size in attack:
+        own = f"reg_{attacker}" if registration == "a" else registration
+        need = {(own, f"attacker {attacker}".replace(" ", "")): (count, size)}
+        try:
+            pending.check(need)
+        except (ShareFull, BacklogFull, TooLarge):
+            pass
+        else:
+            pending.add(need)
+        # Whatever it wants, as long as it holds little.
+        pending.check({("global_g", "quiet"): (quiet, quiet)})
+
+
+def test_the_largest_of_an_instance() -> None:
+    pending, _ = backlog()
+    assert pending.largest("shop", by_bytes=False) is None
+    pending.add(of({"many": (10, 10), "heavy": (1, 1000)}))
+    pending.add(of({"others": (100, 10000)}, "mall"))
+    assert pending.largest("shop", by_bytes=False) == "many"
+    assert pending.largest("shop", by_bytes=True) == "heavy"
+
+
+# High backlogs
+
+
+def change(pending: Backlog, count: int, size: int | None = None, instance: str = "shop") -> None:
+    pending.changed({("a", instance): (count, count if size is None else size)})
 
 
 def test_high_and_normal_are_told_of_once_each_with_room_between_them() -> None:
-    pending, told = backlog(threshold=10)
-    pending.changed({"a": (10, 10)})
+    pending, observer = backlog(threshold=10)
+    told = observer.registrations
+    change(pending, 10)
     assert told == []
-    pending.changed({"a": (1, 1)})
-    pending.changed({"a": (5, 5)})
+    change(pending, 1)
+    change(pending, 5)
     assert told == [("a", True, 11)]
-    pending.changed({"a": (-7, -7)})
+    change(pending, -7)
     assert len(told) == 1
-    pending.changed({"a": (-1, -1)})
+    change(pending, -1)
     assert told[1:] == [("a", False, 8)]
-    pending.changed({"a": (3, 3)})
+    change(pending, 3)
     assert told[2:] == [("a", True, 11)]
-    pending.changed({"a": (-11, -11)})
+    change(pending, -11)
     assert told[3:] == [("a", False, 0)]
 
 
+@pytest.mark.parametrize("unit", ["deliveries", "bytes"])
+def test_an_instance_is_high_above_half_of_what_it_may_hold(unit: str) -> None:
+    pending, observer = backlog(**{unit: 1000})
+    change(pending, 400)
+    assert observer.instances == []
+    change(pending, 1)
+    change(pending, 100)
+    assert observer.instances == [("shop", True, 401)]
+    assert observer.allowed[unit == "bytes"] == 800
+    change(pending, -180)
+    assert len(observer.instances) == 1
+    change(pending, -1)
+    assert observer.instances[1:] == [("shop", False, 320)]
+    change(pending, 500, instance="mall")
+    assert observer.instances[2:] == [("mall", True, 500)]
+    # The others have less room now.
+    change(pending, 1)
+    assert observer.instances[3:] == [("shop", True, 321)]
+    assert observer.allowed[unit == "bytes"] == 400
+    change(pending, -321)
+    assert observer.instances[4:] == [("shop", False, 0)]
+
+
+def test_an_instance_that_has_little_is_never_high() -> None:
+    pending, observer = backlog(deliveries=1000, instance_reserved_deliveries=400)
+    change(pending, 900, instance="mall")
+    change(pending, 200)
+    assert observer.instances == [("mall", True, 900)]
+    change(pending, 1)
+    assert observer.instances[1:] == [("shop", True, 201)]
+
+
 def test_what_was_not_kept_is_not_told_of() -> None:
-    pending, told = backlog(threshold=10)
-    pending.add({"a": (11, 11)})
-    pending.take({"a": (11, 11)})
-    pending.watch({"a": (11, 11)})
-    assert told == []
-    assert (pending.of("a"), pending.count, pending.size) == ((0, 0), 0, 0)
+    pending, observer = backlog(threshold=10, deliveries=10)
+    pending.add(of({"a": (11, 11)}))
+    pending.take(of({"a": (11, 11)}))
+    pending.watch(of({"a": (11, 11)}))
+    assert (observer.registrations, observer.instances) == ([], [])
+    assert (pending.of("a"), pending.of_instance("shop"), pending.count, pending.size) == (
+        (0, 0),
+        (0, 0),
+        0,
+        0,
+    )
 
 
 def test_a_threshold_of_0_is_none() -> None:
-    pending, told = backlog(threshold=0)
-    pending.changed({"a": (10**9, 0)})
-    pending.changed({"a": (-(10**9), 0)})
-    assert told == []
+    pending, observer = backlog(threshold=0)
+    change(pending, 10**9)
+    change(pending, -(10**9))
+    assert observer.registrations == []
 
 
-NEEDS = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(1, 5), st.integers(0, 9)))
+# The counts
+
+HOLDERS = st.tuples(st.sampled_from(["a", "b", "global_c"]), st.sampled_from(["shop", "mall", "*"]))
+NEEDS = st.dictionaries(HOLDERS, st.tuples(st.integers(1, 5), st.integers(0, 9)))
 
 
 @given(steps=st.lists(st.tuples(st.sampled_from(["keep", "refuse", "settle"]), NEEDS), max_size=40))
 def test_the_figures_are_what_counting_anew_gives(steps: list[tuple[str, Need]]) -> None:
-    pending, told = backlog(threshold=8)
-    truth: dict[str, tuple[int, int]] = {}
+    pending, observer = backlog(threshold=8)
+    truth: dict[tuple[str, str], tuple[int, int]] = {}
     for what, need in steps:
         if what == "settle":
             gone = {name: truth.get(name, (0, 0)) for name in need}
@@ -155,10 +417,17 @@ def test_the_figures_are_what_counting_anew_gives(steps: list[tuple[str, Need]])
         for name, (count, size) in need.items():
             has = truth.get(name, (0, 0))
             truth[name] = (has[0] + count, has[1] + size)
-    for name in "abc":
-        assert pending.of(name) == truth.get(name, (0, 0))
-    assert pending.count == sum(count for count, _ in truth.values())
-    assert pending.size == sum(size for _, size in truth.values())
-    high = {name for name, is_high in {name: is_high for name, is_high, _ in told}.items() if is_high}
-    assert {name for name in "abc" if pending.of(name)[0] > 8} <= high
-    assert not {name for name in "abc" if pending.of(name)[0] <= 6} & high
+
+    def total(place: int | None = None, name: str = "") -> tuple[int, int]:
+        found = [amount for key, amount in truth.items() if place is None or key[place] == name]
+        return sum(count for count, _ in found), sum(size for _, size in found)
+
+    names = ["a", "b", "global_c"]
+    assert [pending.of(name) for name in names] == [total(0, name) for name in names]
+    assert dict(pending.instances()) == {
+        name: total(1, name) for name in ("shop", "mall") if total(1, name) != (0, 0)
+    }
+    assert (pending.count, pending.size) == total()
+    high = {name for name, is_high in {name: on for name, on, _ in observer.registrations}.items() if is_high}
+    assert {name for name in names if pending.of(name)[0] > 8} <= high
+    assert not {name for name in names if pending.of(name)[0] <= 6} & high

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import trio
 import trio.testing
 from trio.testing import MockClock
 
-from hookgw.gateway.backlog import BacklogFull
+from hookgw.gateway.backlog import Backlog, BacklogFull, ShareFull
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState
@@ -43,25 +44,35 @@ async def pending(kit: GatewayKit) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("limits", "named"),
+    ("limits", "named", "status"),
     [
-        ({"registration_deliveries": 3}, "limits.registration_deliveries: 3"),
-        ({"deliveries": 3}, "limits.deliveries: 3"),
+        ({"registration_deliveries": 3}, "limits.registration_deliveries: 3", 429),
+        ({"deliveries": 3}, "limits.deliveries: 3", 503),
+        (
+            {"deliveries": 4, "instance_reserved_deliveries": 0},
+            "an instance may hold 4 times what is free of limits.deliveries: 4)",
+            429,
+        ),
     ],
 )
 async def test_at_a_limit_producers_are_refused_until_there_is_room(
-    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, limits: dict[str, int], named: str
+    tmp_path: Path,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    limits: dict[str, int],
+    named: str,
+    status: int,
 ) -> None:
     hookgw_receiver.will(answer(503))
     async with open_kit(tmp_path, settings={"limits": limits}) as kit:
         registration = await kit.register(hookgw_receiver.url)
         for _ in range(3):
             await kit.emit(KIND, {})
-        with pytest.raises(BacklogFull) as refused:
+        with pytest.raises((BacklogFull, ShareFull)) as refused:
             await kit.emit(KIND, {})
         assert named in str(refused.value)
         assert (registration.id in str(refused.value)) == ("registration" in named)
-        assert refused.value.status == 503
+        assert refused.value.status == status
         assert len(await pending(kit)) == 3
         await kit.advance(2)
         await kit.emit(KIND, {})
@@ -95,7 +106,7 @@ async def test_an_event_is_refused_for_all_where_one_is_at_its_limit(
         await kit.register(hookgw_receiver.url)
         await kit.register(hookgw_receiver.url, instance="bar")
         ids = [(await kit.emit(KIND, {})).id for _ in range(2)]
-        with pytest.raises(BacklogFull):
+        with pytest.raises(ShareFull):
             await kit.emit(KIND, {})
         await kit.emit(KIND, {}, instance="bar", event_id="others")
         await hookgw_receiver.wait_for(3)
@@ -110,10 +121,58 @@ async def test_bytes_are_limited_too(
     async with open_kit(tmp_path, settings=settings) as kit:
         await kit.register(hookgw_receiver.url)
         await kit.emit(KIND, "x" * 1022)
-        with pytest.raises(BacklogFull, match="registration_bytes"):
+        with pytest.raises(ShareFull, match="registration_bytes"):
             await kit.emit(KIND, "x" * 1023)
         await kit.emit(KIND, "x" * 1022)
         assert b"hookgw_backlog_bytes 2048.0" in kit.gateway.metrics.render()[0]
+
+
+SHARED = {"deliveries": 100, "instance_reserved_deliveries": 5}
+
+
+async def fill(kit: GatewayKit, instance: str) -> int:
+    """Emit until the instance is refused; return how many events it has pending then."""
+    while True:
+        try:
+            await kit.gateway.events.accept([event(instance=instance)])
+        except ShareFull:
+            return kit.gateway.backlog.of_instance(instance)[0]
+
+
+async def test_one_instance_cannot_fill_the_outbox_for_another(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    webhooks = [{"url": hookgw_receiver.url, "events": [KIND], "label": "all"}]
+    settings = {"limits": SHARED, "global_webhooks": webhooks}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        for name in ("loud", "quiet", "other"):
+            await kit.register(hookgw_receiver.url, instance=name, events=(KIND,))
+        # Each event counts twice: what goes to the global webhook counts towards the event's instance, too.
+        assert await fill(kit, "loud") == 80
+        assert await fill(kit, "other") == 16
+        for _ in range(2):
+            await kit.emit(KIND, {}, instance="quiet")
+
+
+async def test_what_is_pending_stays_when_the_share_becomes_smaller(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {"limits": {**SHARED, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.register(hookgw_receiver.url, instance="other")
+        first = [event(n) for n in range(80)]
+        await kit.gateway.events.accept(first)
+        await kit.gateway.events.accept([event(n, instance="other") for n in range(16)])
+        await kit.settled()
+        assert await pending(kit) == [one.id for one in first]
+        # From now on, more than it emits: it holds far more than its share. No more than this either.
+        await kit.gateway.events.accept([event(event_id="late")])
+        left = await pending(kit)
+        assert left == [*(one.id for one in first[len(first) + 1 - len(left) :]), "late"]
+        assert len(left) == 67
 
 
 async def test_a_batch_that_alone_is_over_a_limit_never_passes(
@@ -237,10 +296,10 @@ async def test_bytes_make_room_too(
         ids = [(await kit.emit(KIND, "x" * 1022)).id for _ in range(4)]
         await kit.settled()
         await kit.emit(KIND, "x" * 2046, event_id="large")
-        assert await pending(kit) == [ids[3], "large"]
+        assert await pending(kit) == [*ids[2:], "large"]
 
 
-async def test_for_a_limit_in_all_the_largest_backlog_makes_room(
+async def test_no_instance_makes_room_for_another(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
     hookgw_receiver.default = answer(503)
@@ -249,13 +308,37 @@ async def test_for_a_limit_in_all_the_largest_backlog_makes_room(
         dead.default = answer(503)
         await kit.register(dead.url, instance="large")
         await kit.register(hookgw_receiver.url)
-        await kit.gateway.events.accept([event()])
+        first = event()
+        await kit.gateway.events.accept([first])
         await kit.gateway.events.accept([event(n, instance="large") for n in range(4)])
         await kit.settled()
-        await kit.gateway.events.accept([event()])
-        assert len(await pending(kit)) == 2
+        second = event()
+        await kit.gateway.events.accept([second])
+        assert await pending(kit) == [second.id]
         found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance="large"))
-        assert [one.state for one in reversed(found.deliveries)] == ["dead", "pending", "pending", "pending"]
+        assert [one.state for one in found.deliveries] == ["pending"] * 4
+        await kit.register(hookgw_receiver.url, instance="quiet")
+        with pytest.raises(BacklogFull):
+            await kit.emit(KIND, {}, instance="quiet")
+
+
+async def test_the_largest_registration_of_the_instance_makes_room_and_no_more_than_is_needed(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(503)
+    limits = {"deliveries": 500, "instance_reserved_deliveries": 0, "on_full": "drop_oldest"}
+    async with open_kit(tmp_path, settings={"limits": limits}) as kit:
+        few = await kit.register(hookgw_receiver.url, label="few", events=("PRESENCE_UPDATE",))
+        many = await kit.register(hookgw_receiver.url, label="many", events=(KIND,))
+        await kit.emit("PRESENCE_UPDATE", {})
+        await kit.gateway.events.accept([event(n) for n in range(399)])
+        await kit.settled()
+        for left in (398, 397):
+            await kit.gateway.events.accept([event(), event()])
+            backlog = kit.gateway.events._outbox._backlog
+            assert backlog.of(few.id)[0] == 1
+            assert backlog.of(many.id)[0] == 399
+            assert len(await deliveries(kit, DeliveryState.DEAD)) == 2 * (399 - left)
 
 
 async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
@@ -267,7 +350,7 @@ async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
         await kit.register(hookgw_receiver.url)
         first = await kit.emit(KIND, {})
         await hookgw_receiver.wait_for(1)
-        with pytest.raises(BacklogFull):
+        with pytest.raises(ShareFull):
             await kit.emit(KIND, {})
         assert await pending(kit) == [first.id]
         hookgw_receiver.default = answer(503)
@@ -361,8 +444,46 @@ async def test_deliveries_that_are_replayed_count_and_are_not_refused(
             await kit.settled()
         hookgw_receiver.default = answer(503)
         assert await kit.gateway.deliveries.replay("shop", Replay(since=0.0)) == 6
-        with pytest.raises(BacklogFull):
+        with pytest.raises(ShareFull):
             await kit.emit(KIND, {})
+
+
+def figures(backlog: Backlog) -> dict[str, dict[str, tuple[int, int]]]:
+    """All counts that the backlog has, by what they are for."""
+    return {
+        "total": {"": (backlog.count, backlog.size)},
+        "registrations": {name: (one.count, one.size) for name, one in backlog._registrations.items()},
+        "instances": dict(backlog.instances()),
+        "parts": {
+            f"{registration} {instance}": (part.count, part.size)
+            for instance, one in backlog._instances.items()
+            for registration, part in one.parts.items()
+        },
+    }
+
+
+async def on_disk(kit: GatewayKit) -> dict[str, dict[str, tuple[int, int]]]:
+    """The same, counted in the outbox."""
+    found: dict[str, Counter[str]] = {}
+    sizes: dict[str, Counter[str]] = {}
+    for (registration, stored), (count, size) in (await kit.gateway.store.pending_counts()).items():
+        instance = stored.partition(" ")[0]
+        counted = [("total", ""), ("registrations", registration)]
+        if instance != "*":
+            counted += [("instances", instance), ("parts", f"{registration} {instance}")]
+        for kind, name in counted:
+            found.setdefault(kind, Counter())[name] += count
+            sizes.setdefault(kind, Counter())[name] += size
+    empty: dict[str, dict[str, tuple[int, int]]] = {
+        "total": {"": (0, 0)},
+        "registrations": {},
+        "instances": {},
+        "parts": {},
+    }
+    return empty | {
+        kind: {name: (count, sizes[kind][name]) for name, count in counts.items()}
+        for kind, counts in found.items()
+    }
 
 
 class Script:
@@ -440,8 +561,5 @@ async def test_the_figures_are_those_of_the_disk_after_anything(
             await kit.settled()
             await kit.gateway.operational._to_url.wait_empty()  # what is on its way to the disk
             await kit.settled()
-            on_disk = await kit.gateway.store.pending_by_registration()
             backlog = kit.gateway.events._outbox._backlog
-            assert {name: backlog.of(name) for name in on_disk} == on_disk
-            assert backlog.count == sum(count for count, _ in on_disk.values())
-            assert backlog.size == sum(size for _, size in on_disk.values())
+            assert figures(backlog) == await on_disk(kit)

@@ -11,7 +11,7 @@ import trio
 
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
-from hookgw.models.errors import Conflict, Unavailable
+from hookgw.models.errors import Conflict, TooManyRequests, Unavailable
 from hookgw.models.events import Event, new_event_id
 from hookgw.models.instances import Instance
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -84,7 +84,7 @@ class ConnectorSession:
             # The same event with the same id: if it was stored after all, the repeat is a duplicate.
             try:
                 await self._accept([event])
-            except Unavailable as error:
+            except (Unavailable, TooManyRequests) as error:
                 logger.warning("connector held back", instance=self.instance, reason=str(error))
                 await trio.sleep(error.retry_after)
             else:

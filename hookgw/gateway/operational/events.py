@@ -8,6 +8,7 @@ because each would raise the next; the log reports them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -155,6 +156,20 @@ class OperationalEvents:
             threshold=self._threshold,
         )
 
+    def instance_backlog_crossed(self, instance: str, tally: Tally, allowed: tuple[float, float]) -> None:
+        """Report that an instance holds more than half of what it may, or no longer does."""
+        deliveries, size = (None if amount == math.inf else int(amount) for amount in allowed)
+        self._raise(
+            kinds.INSTANCE_BACKLOG_HIGH if tally.is_high else kinds.INSTANCE_BACKLOG_NORMAL,
+            None,
+            None,
+            instance=instance,
+            deliveries=tally.count,
+            bytes=tally.size,
+            allowedDeliveries=deliveries,
+            allowedBytes=size,
+        )
+
     def dead(
         self,
         registration_id: str,
@@ -197,7 +212,7 @@ class OperationalEvents:
         )
 
     def _raise(
-        self, event_kind: str, registration_id: str, registration: Registration | None, /, **more: Any
+        self, event_kind: str, registration_id: str | None, registration: Registration | None, /, **more: Any
     ) -> None:
         # Logged in any case: an operator without plugins and without a URL reads it there.
         logger.info("operational event", event_kind=event_kind, registration=registration_id, **more)

@@ -8,22 +8,29 @@ from heapq import merge
 
 import msgspec
 
-from hookgw.store.records import micros, storable
+from hookgw.models.lanes import LaneRule, partition_of
+from hookgw.models.registrations import Ordering
+from hookgw.store.records import PendingChange, micros, storable
+from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.outbox import PendingLane, lanes_of
+from hookgw.store.sqlite.settle import weight
 
 # In any order: all of them go. The spared ones are few, at most one attempt in flight for each lane.
 _PENDING = """
-SELECT json_group_array(seq), coalesce(sum(size), 0), count(*) FROM (
-    SELECT seq, size FROM deliveries INDEXED BY outbox
+SELECT json_group_array(seq) FROM (
+    SELECT seq FROM deliveries INDEXED BY outbox
     WHERE state = 'pending' AND registration = (SELECT number FROM names WHERE name = :registration)
         AND seq NOT IN (SELECT value FROM json_each(:spared))
     LIMIT :limit)"""
 _NEXT = """
-SELECT json_group_array(json_array(position, seq, size)) FROM (
-    SELECT position, seq, size FROM deliveries INDEXED BY outbox
+SELECT json_group_array(json_array(position, seq, size)) FILTER (WHERE instance = :instance),
+    max(position), count(*)
+FROM (
+    SELECT position, seq, size, instance FROM deliveries INDEXED BY outbox
     WHERE state = 'pending' AND registration = (SELECT number FROM names WHERE name = :registration)
         AND lane = :lane AND position > :after
     ORDER BY position LIMIT :limit)"""
+_NUMBER = "SELECT number FROM names WHERE name = ?"
 _BURY = """UPDATE deliveries NOT INDEXED SET state = 'dead', reason = :reason, finished_at = :at
     WHERE seq IN (SELECT value FROM json_each(:seqs))"""
 
@@ -31,6 +38,10 @@ _BURY = """UPDATE deliveries NOT INDEXED SET state = 'dead', reason = :reason, f
 # cost a wait for Python's lock each time, and all rows at once would be too many for many lanes.
 _FIRST_ROWS = 16
 
+# The most rows of a lane that are searched for those of one instance: others wait for the commit meanwhile.
+MOST_SEARCHED = 50_000
+
+_numbers_of = msgspec.json.Decoder(list[int]).decode
 _places_of = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
@@ -42,22 +53,22 @@ def park(
     *,
     limit: int,
     spared: Collection[int],
-) -> tuple[int, int]:
+) -> PendingChange:
     """Turn pending deliveries of a registration into dead letters, at most ``limit`` of them.
 
     Returns:
-        How many there were, and their bytes of payload. Fewer than ``limit``: no more are left.
+        How many there were. Fewer than ``limit``: no more are left.
     """
     given = {"registration": registration, "spared": _json(spared), "limit": limit}
     # Each step starts at the beginning of the index: the deliveries of the former steps have left it.
-    seqs, size, count = connection.execute(_PENDING, given).fetchone()
-    connection.execute(_BURY, {"seqs": seqs, "reason": storable(reason), "at": micros(at)})
-    return count, size
+    seqs = _numbers_of(connection.execute(_PENDING, given).fetchone()[0])
+    return _bury(connection, seqs, reason, at)
 
 
 def drop_oldest(
     connection: sqlite3.Connection,
-    registration: str,
+    rule: LaneRule,
+    instance: str,
     reason: str,
     at: float,
     *,
@@ -65,41 +76,60 @@ def drop_oldest(
     size: int,
     limit: int,
     spared: Collection[int],
-) -> tuple[int, int]:
-    """Turn the oldest pending deliveries of a registration into dead letters, at most ``limit`` of them.
+) -> PendingChange:
+    """Turn the oldest pending deliveries of one instance to one registration into dead letters.
 
     Returns:
-        How many there were, and their bytes of payload.
+        How many there were, at most ``limit``.
     """
-    lanes = [_in_order(connection, registration, lane, limit) for lane in lanes_of(connection, registration)]
+    found = connection.execute(_NUMBER, (of_instance(instance),)).fetchone()
+    if found is None:
+        return {}
+    lanes = lanes_of(connection, rule.registration)
+    if rule.ordering is Ordering.INSTANCE:  # thousands of lanes, and one of them is the instance's
+        lanes = [
+            lane for lane in lanes if not rule.is_current(lane.key) or partition_of(lane.key) == instance
+        ]
+    places = [_in_order(connection, rule.registration, lane, found[0], limit) for lane in lanes]
     spared = set(spared)
     chosen: list[int] = []
     total = 0
-    for _, seq, bytes_of in merge(*lanes):
+    for _, seq, bytes_of in merge(*places):
         if len(chosen) == limit or (len(chosen) >= count and total >= size):
             break
         if seq and seq not in spared:
             chosen.append(seq)
             total += bytes_of
-    connection.execute(_BURY, {"seqs": _json(chosen), "reason": storable(reason), "at": micros(at)})
-    return len(chosen), total
+    return _bury(connection, chosen, reason, at)
 
 
 def _in_order(
-    connection: sqlite3.Connection, registration: str, lane: PendingLane, limit: int
+    connection: sqlite3.Connection, registration: str, lane: PendingLane, instance: int, limit: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield position, number and size of a lane's deliveries, in order."""
+    """Yield position, number and size of an instance's deliveries in a lane, in order."""
     # The head's position is known. Yielding it first, with the number 0, keeps merge() from reading lanes
     # that begin behind what is dropped: a registration may have as many lanes as instances.
     yield lane.head, 0, 0
-    after, rows = lane.head - 1, _FIRST_ROWS
-    while True:
-        given = {"registration": registration, "lane": lane.number, "after": after, "limit": rows}
-        places = _places_of(connection.execute(_NEXT, given).fetchone()[0])
-        yield from places
-        if len(places) < rows:
+    after, rows, searched = lane.head - 1, _FIRST_ROWS, 0
+    while searched < MOST_SEARCHED:
+        given = {
+            "registration": registration,
+            "lane": lane.number,
+            "instance": instance,
+            "after": after,
+            "limit": rows,
+        }
+        places, after, count = connection.execute(_NEXT, given).fetchone()
+        yield from _places_of(places)
+        if count < rows:
             return
-        after, rows = places[-1][0], min(2 * rows, limit)
+        searched += count
+        rows = min(2 * rows, limit)
+
+
+def _bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
+    connection.execute(_BURY, {"seqs": _json(seqs), "reason": storable(reason), "at": micros(at)})
+    return weight(connection, seqs)
 
 
 def _json(seqs: Collection[int]) -> str:

@@ -13,7 +13,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
 from hookgw.models.lanes import registration_of
-from hookgw.store.records import Append, LaneBacklog, seconds
+from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
 from hookgw.store.sqlite.append import NewEvent
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
@@ -22,6 +22,9 @@ from hookgw.store.sqlite.jobs import AppendJob
 # A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
 # must not fill the memory.
 PAGE_BYTES = 4 * 2**20
+
+# How many rows of a lane with several instances are counted at a time.
+COUNTED_ROWS = 50_000
 
 # The page comes as one row: its records as JSON, its payloads and bodies end to end as bytes. It is cut to
 # size with the index alone, before a payload is read. It asks for one delivery more than wanted, to know
@@ -73,13 +76,31 @@ CROSS JOIN names n ON n.number = waiting.lane
 """
 _ALL_BACKLOGS = _BACKLOGS.format(only="")
 _BACKLOGS_OF_ONE = _BACKLOGS.format(only="AND registration = (SELECT number FROM names WHERE name = ?)")
-_BY_REGISTRATION = """
-SELECT json_group_array(json_array(n.name, waiting.count, waiting.bytes))
+# By lane, not by instance: the index has the rows in this order, and millions need not be sorted. Nearly
+# every lane has the events of one instance.
+_COUNTS = """
+SELECT json_group_array(json_array(r.name, substr(i.name, 2), waiting.registration, waiting.lane,
+    waiting.instance, waiting.last_instance, waiting.count, waiting.bytes))
 FROM (
-    SELECT registration, count(*) AS count, sum(size) AS bytes
-    FROM deliveries INDEXED BY outbox WHERE state = 'pending' GROUP BY registration
+    SELECT registration, lane, min(instance) AS instance, max(instance) AS last_instance,
+        count(*) AS count, sum(size) AS bytes
+    FROM deliveries INDEXED BY outbox WHERE state = 'pending' GROUP BY registration, lane
 ) waiting
-CROSS JOIN names n ON n.number = waiting.registration
+CROSS JOIN names r ON r.number = waiting.registration
+CROSS JOIN names i ON i.number = waiting.instance
+"""
+# A part of a lane at a time, for the same reason: only the part is sorted.
+_COUNTS_OF_LANE = """
+SELECT json_group_array(json_array(substr(i.name, 2), part.count, part.bytes)),
+    max(part.last), sum(part.count)
+FROM (
+    SELECT instance, count(*) AS count, sum(size) AS bytes, max(position) AS last FROM (
+        SELECT position, instance, size FROM deliveries INDEXED BY outbox
+        WHERE state = 'pending' AND registration = :registration AND lane = :lane AND position > :after
+        ORDER BY position LIMIT :limit
+    ) GROUP BY instance
+) part
+CROSS JOIN names i ON i.number = part.instance
 """
 _COUNT = "SELECT count(*) FROM deliveries INDEXED BY outbox WHERE state = 'pending'"
 _COUNT_LANE = f"""{_COUNT} AND registration = (SELECT number FROM names WHERE name = ?)
@@ -131,6 +152,7 @@ class _Row(msgspec.Struct, array_like=True):
 
 _rows_of = msgspec.json.Decoder(list[_Row]).decode
 _counts_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
+_lane_counts_of = msgspec.json.Decoder(list[tuple[str, str, int, int, int, int, int, int]]).decode
 _lanes_of = msgspec.json.Decoder(list[PendingLane]).decode
 
 
@@ -229,8 +251,8 @@ class SqliteOutbox:
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
         return await self._background.run(partial(pending_lanes, registration=registration))
 
-    async def pending_by_registration(self) -> dict[str, tuple[int, int]]:
-        return await self._background.run(pending_by_registration)
+    async def pending_counts(self) -> PendingChange:
+        return await self._background.run(pending_counts)
 
     async def count_pending(self, lane: str) -> int:
         return await self._background.run(partial(count_pending, lane=lane))
@@ -291,10 +313,30 @@ def pending_lanes(connection: sqlite3.Connection, registration: str | None = Non
     return [LaneBacklog(lane, count, seconds(queued_at)) for lane, count, queued_at in found]
 
 
-def pending_by_registration(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """Return the count and bytes of pending deliveries, by registration id."""
-    found = _counts_of(connection.execute(_BY_REGISTRATION).fetchone()[0])
-    return {registration: (count, size) for registration, count, size in found}
+def pending_counts(connection: sqlite3.Connection) -> PendingChange:
+    """Return the count and bytes of pending deliveries: one walk through the index of the outbox.
+
+    Only lanes with the events of several instances are walked a second time.
+    """
+    total: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def add(registration: str, instance: str, count: int, size: int) -> None:
+        has, has_bytes = total.get((registration, instance), (0, 0))
+        total[registration, instance] = (has + count, has_bytes + size)
+
+    for registration, instance, number, lane, first, last, count, size in _lane_counts_of(
+        connection.execute(_COUNTS).fetchone()[0]
+    ):
+        if first == last:
+            add(registration, instance, count, size)
+            continue
+        after, counted = -1, COUNTED_ROWS
+        while counted == COUNTED_ROWS:
+            given = {"registration": number, "lane": lane, "after": after, "limit": COUNTED_ROWS}
+            rows, after, counted = connection.execute(_COUNTS_OF_LANE, given).fetchone()
+            for name, part, part_bytes in _counts_of(rows):
+                add(registration, name, part, part_bytes)
+    return total
 
 
 def count_pending(connection: sqlite3.Connection, lane: str | None = None) -> int:

@@ -8,7 +8,7 @@ from functools import partial
 from hookgw.models.clock import Clock
 from hookgw.models.errors import Invalid
 from hookgw.models.lanes import LaneRule
-from hookgw.store.records import ReplayQuery, ReplayStep
+from hookgw.store.records import PendingChange, ReplayQuery, ReplayStep
 from hookgw.store.sqlite import dead_letters
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
@@ -47,12 +47,10 @@ class SqlitePendingChanges:
         at = self._clock.steady()
 
         def park(transaction: Transaction) -> int:
-            count, size = dead_letters.park(
+            gone = dead_letters.park(
                 transaction.connection, registration, reason, at, limit=STEP, spared=spared
             )
-            transaction.count_finished({registration: (count, size)})
-            transaction.count_rows(count)
-            return count
+            return _count_dead(transaction, gone)
 
         total = 0
         while True:
@@ -62,14 +60,22 @@ class SqlitePendingChanges:
                 return total
 
     async def drop_oldest(
-        self, registration: str, reason: str, *, count: int, size: int, spared: Collection[int] = ()
+        self,
+        rule: LaneRule,
+        instance: str,
+        reason: str,
+        *,
+        count: int,
+        size: int,
+        spared: Collection[int] = (),
     ) -> int:
         at = self._clock.steady()
 
         def drop(transaction: Transaction) -> int:
-            dropped, dropped_bytes = dead_letters.drop_oldest(
+            gone = dead_letters.drop_oldest(
                 transaction.connection,
-                registration,
+                rule,
+                instance,
                 reason,
                 at,
                 count=count,
@@ -77,9 +83,7 @@ class SqlitePendingChanges:
                 limit=STEP,
                 spared=spared,
             )
-            transaction.count_finished({registration: (dropped, dropped_bytes)})
-            transaction.count_rows(dropped)
-            return dropped
+            return _count_dead(transaction, gone)
 
         return await self._commits.call(drop)
 
@@ -133,6 +137,14 @@ class SqlitePendingChanges:
             return more
 
         return await self._commits.call(step)
+
+
+def _count_dead(transaction: Transaction, gone: PendingChange) -> int:
+    """Count dead letters; return how many there were."""
+    count = sum(count for count, _ in gone.values())
+    transaction.count_finished(gone)
+    transaction.count_rows(count)
+    return count
 
 
 def _read_cursor(cursor: str) -> tuple[int, int]:

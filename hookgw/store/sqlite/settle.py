@@ -31,12 +31,13 @@ _ADD_ATTEMPTS = Bulk(
 )
 _STORE_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
 _WEIGHT = """
-SELECT json_group_array(json_array(n.name, total.count, total.bytes))
+SELECT json_group_array(json_array(r.name, substr(i.name, 2), total.count, total.bytes))
 FROM (
-    SELECT registration, count(*) AS count, sum(size) AS bytes FROM deliveries NOT INDEXED
-    WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY registration
+    SELECT registration, instance, count(*) AS count, sum(size) AS bytes FROM deliveries NOT INDEXED
+    WHERE seq IN (SELECT value FROM json_each(?)) GROUP BY registration, instance
 ) total
-CROSS JOIN names n ON n.number = total.registration
+CROSS JOIN names r ON r.number = total.registration
+CROSS JOIN names i ON i.number = total.instance
 """
 _EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
     WHERE seq IN (SELECT value FROM json_each(?))"""
@@ -53,7 +54,7 @@ _MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
     WHERE state = 'pending' AND next_at > 0 AND registration = (SELECT number FROM names WHERE name = ?)"""
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
-_weights_of = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
+_weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 
 def settle(
@@ -67,7 +68,7 @@ def settle(
         keep_history: whether to keep attempts and finished deliveries.
 
     Returns:
-        The deliveries and bytes that are no longer pending, by registration id.
+        The deliveries and bytes that are no longer pending.
     """
     if not settlements:
         return {}
@@ -132,12 +133,12 @@ def settle(
 
 
 def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChange:
-    """Return how many deliveries and bytes of payload these are, by registration id."""
+    """Return how many deliveries and bytes of payload these are, by registration id and instance."""
     if not seqs:
         return {}
     asked = msgspec.json.encode(list(seqs)).decode()
     found = _weights_of(connection.execute(_WEIGHT, (asked,)).fetchone()[0])
-    return {registration: (count, size) for registration, count, size in found}
+    return {(registration, instance): (count, size) for registration, instance, count, size in found}
 
 
 def remove(connection: sqlite3.Connection, seqs: str, events: str) -> None:

@@ -50,7 +50,7 @@ class SqliteStore:
         self.wait_settle_capacity = outbox.wait_settle_capacity
         self.flush = outbox.flush
         self.pending_lanes = outbox.pending_lanes
-        self.pending_by_registration = outbox.pending_by_registration
+        self.pending_counts = outbox.pending_counts
         self.count_pending = outbox.count_pending
         self.subscribe = outbox.subscribe
 

@@ -69,10 +69,10 @@ class Transaction:
         # A new dictionary each time: the old one belongs to the value that a failed job returns to.
         total = dict(self.changes.change)
         pending = self.changes.pending
-        for registration, (count, size) in change.items():
+        for holder, (count, size) in change.items():
             if not count:
                 continue
-            has, has_bytes = total.get(registration, (0, 0))
-            total[registration] = (has + sign * count, has_bytes + sign * size)
+            has, has_bytes = total.get(holder, (0, 0))
+            total[holder] = (has + sign * count, has_bytes + sign * size)
             pending += sign * count
         self.changes = replace(self.changes, pending=pending, change=total)

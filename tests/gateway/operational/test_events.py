@@ -356,7 +356,7 @@ async def test_without_the_url_what_is_pending_is_given_up(
     async with open_kit(tmp_path, plugins={"observer": observer}) as kit:
         await kit.advance(2)
         assert len(ops.requests) == 1
-        assert await kit.gateway.store.pending_by_registration() == {}
+        assert await kit.gateway.store.pending_counts() == {}
         assert observer.heard == []
 
 
@@ -443,7 +443,7 @@ async def test_they_wait_while_the_disk_refuses(
     monkeypatch.setattr(kit.gateway.store, "append", refuse_operations)
     await kit.emit(KIND, {})
     await refused.wait()
-    assert (await kit.gateway.store.pending_by_registration()).get("operations") is None
+    assert (await kit.gateway.store.pending_counts()).get(("operations", "*")) is None
     monkeypatch.undo()
     hookgw_clock.jump(5)
     await ops.wait_for(1)
@@ -494,7 +494,7 @@ async def test_what_is_too_much_for_the_url_is_lost_and_logged(
         await hookgw_receiver.wait_for(2)
         await kit.settled()
     assert "operational events lost: too many are pending" in [entry["event"] for entry in logs]
-    assert await kit.gateway.store.pending_by_registration() == {"operations": (1, ANY)}
+    assert await kit.gateway.store.pending_counts() == {("operations", "*"): (1, ANY)}
     assert observer.kinds == ["DELIVERY_DEAD"] * 2
 
 

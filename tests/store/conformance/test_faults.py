@@ -32,7 +32,7 @@ HOOK = Registration(id="reg_1", instance="shop", url="http://a.test")
 WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
     "append": lambda store: store.append(to("e9")),
     "park": lambda store: store.park("reg_1", "off"),
-    "drop_oldest": lambda store: store.drop_oldest("reg_1", "full", count=1, size=0),
+    "drop_oldest": lambda store: store.drop_oldest(RULE, "shop", "full", count=1, size=0),
     "resend": lambda store: store.resend("shop", 1, RULE),
     "replay_step": lambda store: store.replay_step(ReplayQuery(instance="shop"), {"reg_1": RULE}, None),
     "repartition_step": lambda store: store.repartition_step(LaneRule("reg_1", 1, Ordering.URL, 1)),
@@ -56,7 +56,7 @@ async def fill(store: Store) -> None:
 async def state(store: Store) -> object:
     return (
         await store.pending_lanes(),
-        await store.pending_by_registration(),
+        await store.pending_counts(),
         await ids_of(store),
         await store.load_instances(),
         await store.load_registrations(),

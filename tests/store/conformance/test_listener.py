@@ -26,6 +26,7 @@ from tests.store.support import (
 )
 
 OTHER = LaneRule("reg_1", 0, Ordering.NONE, 2)
+SECOND = LaneRule("reg_2", 0, Ordering.URL, 1)
 
 
 async def test_the_calls_for_one_commit(engine: Engine, store: Store) -> None:
@@ -54,7 +55,7 @@ async def test_the_calls_for_one_commit(engine: Engine, store: Store) -> None:
     assert listener.calls[1:4] == [
         ("requeued", {LANE: 1, OTHER.lane(event("e2")): 1}),
         ("appended", ["before", "after"]),
-        ("changed", {"reg_1": (2, 4)}),
+        ("changed", {("reg_1", "shop"): (2, 4)}),
     ]
     assert sorted(listener.calls[4:]) == [("woken", first), ("woken", second)]
     assert await ids_of(store) == ["e3", "before", "e1", "after"]
@@ -69,14 +70,17 @@ async def test_every_change_is_reported_once(store: Store) -> None:
     [fourth] = await seqs_of(store, "reg_2:0")
     await settle(store, failed(first), delivered(second))
     await settle(store, delivered(second))
-    assert listener.take() == [("changed", {"reg_1": (-1, -2)})]
+    assert listener.take() == [("changed", {("reg_1", "shop"): (-1, -2)})]
     assert await store.park("reg_1", "off", spared=[third]) == 1
-    assert await store.drop_oldest("reg_2", "full", count=1, size=0) == 1
-    assert listener.take() == [("changed", {"reg_1": (-1, -2)}), ("changed", {"reg_2": (-1, -2)})]
-    assert await store.resend("shop", fourth, LaneRule("reg_2", 0, Ordering.URL, 1)) == "reg_2:0"
-    assert listener.take() == [("requeued", {"reg_2:0": 1}), ("changed", {"reg_2": (1, 2)})]
+    assert await store.drop_oldest(SECOND, "shop", "full", count=1, size=0) == 1
+    assert listener.take() == [
+        ("changed", {("reg_1", "shop"): (-1, -2)}),
+        ("changed", {("reg_2", "shop"): (-1, -2)}),
+    ]
+    assert await store.resend("shop", fourth, SECOND) == "reg_2:0"
+    assert listener.take() == [("requeued", {"reg_2:0": 1}), ("changed", {("reg_2", "shop"): (1, 2)})]
     assert await replay(store) == [1]
-    assert listener.take() == [("requeued", {LANE: 1}), ("changed", {"reg_1": (1, 2)})]
+    assert listener.take() == [("requeued", {LANE: 1}), ("changed", {("reg_1", "shop"): (1, 2)})]
     await store.repartition_step(LaneRule("reg_1", 1, Ordering.URL, 1))
     await store.make_due("reg_1")
     await store.put_value("key", 1)
@@ -84,7 +88,22 @@ async def test_every_change_is_reported_once(store: Store) -> None:
     assert await store.park("nobody", "off") == 0
     assert await store.resend("shop", 999, RULE) is None
     assert listener.take() == []
-    assert await store.pending_by_registration() == {"reg_1": (2, 4), "reg_2": (1, 2)}
+    assert await store.pending_counts() == {("reg_1", "shop"): (2, 4), ("reg_2", "shop"): (1, 2)}
+
+
+async def test_changes_are_reported_by_the_instance_of_the_event(store: Store) -> None:
+    listener = Listener()
+    store.subscribe(listener)
+    await store.append([*to("a", "b", "c", "d"), *to("a", "b", "c", "d", instance="mall")])
+    shop, mall = (await seqs_of(store))[:4], (await seqs_of(store))[4:]
+    listener.take()
+    await settle(store, delivered(shop[0]), delivered(mall[0]), delivered(mall[1]))
+    assert listener.take() == [("changed", {("reg_1", "shop"): (-1, -2), ("reg_1", "mall"): (-2, -4)})]
+    assert await store.drop_oldest(RULE, "mall", "full", count=1, size=0) == 1
+    assert listener.take() == [("changed", {("reg_1", "mall"): (-1, -2)})]
+    await store.remove_instance("mall", retired_as="mall 1")
+    assert await store.park("reg_1", "off") == 4
+    assert listener.take() == [("changed", {("reg_1", "shop"): (-3, -6), ("reg_1", "mall 1"): (-1, -2)})]
 
 
 async def test_without_a_history_the_end_of_a_delivery_is_reported_too(engine: Engine) -> None:
@@ -93,7 +112,7 @@ async def test_without_a_history_the_end_of_a_delivery_is_reported_too(engine: E
         listener = Listener()
         store.subscribe(listener)
         await settle(store, delivered((await seqs_of(store))[0]))
-        assert listener.calls == [("changed", {"reg_1": (-1, -2)})]
+        assert listener.calls == [("changed", {("reg_1", "shop"): (-1, -2)})]
 
 
 async def test_there_is_one_listener(store: Store) -> None:

@@ -20,6 +20,7 @@ from tests.store.conformance.engines import ENGINES, Engine
 from tests.store.support import AT, attempt, event, pending
 
 REGISTRATIONS = st.sampled_from(["reg_1", "reg_2"])
+INSTANCES = st.sampled_from(["shop", "mall"])
 # What is there before the first step, so that most steps find something to change.
 FIRST = ("append", [(number, ["reg_1", "reg_2"][: 1 + number % 2]) for number in range(8)])
 NUMBERS = st.integers(0, 30)
@@ -44,7 +45,12 @@ STEPS = st.one_of(
     ),
     st.tuples(st.just("park"), REGISTRATIONS, st.lists(NUMBERS, max_size=3)),
     st.tuples(
-        st.just("drop"), REGISTRATIONS, st.integers(0, 3), st.integers(0, 6), st.lists(NUMBERS, max_size=3)
+        st.just("drop"),
+        REGISTRATIONS,
+        INSTANCES,
+        st.integers(0, 3),
+        st.integers(0, 6),
+        st.lists(NUMBERS, max_size=3),
     ),
     st.tuples(st.just("resend"), NUMBERS),
     st.tuples(st.just("replay")),
@@ -65,7 +71,7 @@ class Model:
         self.finished: dict[int, Delivery] = {}
         self.order: list[int] = []
         self.seen: list[int] = []
-        self.heard: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        self.heard: dict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
 
     # The listener, which counts along
 
@@ -74,16 +80,17 @@ class Model:
 
     def appended(self, deliveries: Any) -> None:
         for delivery in deliveries:
-            self.changed({delivery.registration: (1, len(delivery.event.data_json))})
+            holder = delivery.registration, delivery.event.instance
+            self.changed({holder: (1, len(delivery.event.data_json))})
             self.seen.append(delivery.seq)
             self.order.append(delivery.seq)
             self.pending[delivery.seq] = delivery
             self.events[delivery.event.id].add(delivery.seq)
 
     def changed(self, change: Any) -> None:
-        for registration, (count, size) in change.items():
-            has, has_bytes = self.heard[registration]
-            self.heard[registration] = (has + count, has_bytes + size)
+        for holder, (count, size) in change.items():
+            has, has_bytes = self.heard[holder]
+            self.heard[holder] = (has + count, has_bytes + size)
 
     def pick(self, number: int) -> int:
         return self.seen[number % len(self.seen)] if self.seen else 999
@@ -110,7 +117,9 @@ class Model:
     async def append(self, store: Store, batch: list[tuple[int, list[str]]]) -> None:
         appends, fresh = [], []
         for number, targets in batch:
-            one = event(f"e{number}", data=f'{{"remoteJid": "{number % 3}"}}')
+            # Events of two instances, in the same lanes.
+            instance = "shop" if number % 3 else "mall"
+            one = event(f"e{number}", instance=instance, data=f'{{"remoteJid": "{number % 3}"}}')
             appends.append(Append(one, tuple((name, self.rules[name].lane(one)) for name in targets)))
             fresh.append(one.id not in self.events)
             self.events.setdefault(one.id, set())
@@ -146,15 +155,21 @@ class Model:
         for seq in parked:
             self.finish(seq)
 
-    async def drop(self, store: Store, registration: str, count: int, size: int, spared: list[int]) -> None:
+    async def drop(
+        self, store: Store, registration: str, instance: str, count: int, size: int, spared: list[int]
+    ) -> None:
         kept = {self.pick(number) for number in spared}
         chosen: list[int] = []
         total = 0
         for seq in self.mine(registration):
+            if self.pending[seq].event.instance != instance:
+                continue
             if seq not in kept and (len(chosen) < count or total < size) and len(chosen) < 4:
                 chosen.append(seq)
                 total += len(self.pending[seq].event.data_json)
-        dropped = await store.drop_oldest(registration, "full", count=count, size=size, spared=kept)
+        dropped = await store.drop_oldest(
+            self.rules[registration], instance, "full", count=count, size=size, spared=kept
+        )
         assert dropped == len(chosen)
         for seq in chosen:
             self.finish(seq)
@@ -163,7 +178,7 @@ class Model:
         seq = self.pick(number)
         delivery = self.finished.get(seq)
         rule = self.rules[delivery.registration if delivery else "reg_1"]
-        lane = await store.resend("shop", seq, rule)
+        lane = await store.resend(delivery.event.instance if delivery else "shop", seq, rule)
         if delivery is None:
             assert lane is None
         else:
@@ -171,17 +186,20 @@ class Model:
             self.requeue(seq)
 
     async def replay(self, store: Store) -> None:
-        cursor, count = None, 0
-        while True:
-            step = await store.replay_step(ReplayQuery(instance="shop", state="all"), self.rules, cursor)
-            count += step.count
-            cursor = step.cursor
-            if cursor is None:
-                break
-        again = sorted(self.finished)
-        assert count == len(again)
-        for seq in again:
-            self.requeue(seq)
+        for instance in ("shop", "mall"):
+            cursor, count = None, 0
+            while True:
+                step = await store.replay_step(
+                    ReplayQuery(instance=instance, state="all"), self.rules, cursor
+                )
+                count += step.count
+                cursor = step.cursor
+                if cursor is None:
+                    break
+            again = sorted(seq for seq, one in self.finished.items() if one.event.instance == instance)
+            assert count == len(again)
+            for seq in again:
+                self.requeue(seq)
 
     async def repartition(
         self, store: Store, registration: str, ordering: Ordering, concurrency: int
@@ -224,7 +242,7 @@ class Model:
             assert await store.count_pending(lane) == len(deliveries)
         assert store.statistics().pending == len(self.pending)
         counted = {name: counts for name, counts in self.heard.items() if counts != (0, 0)}
-        assert await store.pending_by_registration() == counted
+        assert await store.pending_counts() == counted
 
 
 def show(delivery: Delivery) -> object:

@@ -198,7 +198,7 @@ async def test_bodies_belong_to_their_deliveries(store: Store) -> None:
 
 async def test_counts_of_what_is_pending(store: Store) -> None:
     assert await store.pending_lanes() == []
-    assert await store.pending_by_registration() == {}
+    assert await store.pending_counts() == {}
     await store.append(to("e1", "e2", "e3", lane="reg_1:0:1", data='"four"'))
     await store.append([*to("e4", lane="reg_1:0:2"), *to("e5", "e6", registration="reg_2")])
     await store.append(to("e7", registration="reg_3"))
@@ -215,9 +215,26 @@ async def test_counts_of_what_is_pending(store: Store) -> None:
     assert await store.pending_lanes("reg_2") == [LaneBacklog("reg_2:0", 2, other.queued_at)]
     assert len(await store.pending_lanes("reg_1")) == 2
     assert await store.pending_lanes("reg_3") == []
-    assert await store.pending_by_registration() == {"reg_1": (2, 8), "reg_2": (2, 4)}
+    assert await store.pending_counts() == {
+        ("reg_1", "shop"): (2, 8),
+        ("reg_2", "shop"): (2, 4),
+    }
     assert [await store.count_pending(f"reg_{n}:0") for n in (1, 2, 3)] == [0, 2, 0]
     assert store.statistics().pending == 4
+
+
+async def test_counts_are_by_the_instance_of_the_event(store: Store) -> None:
+    shared = [f"{number}" for number in range(7)]
+    for number, name in enumerate(shared):
+        await store.append(to(name, instance=["shop", "mall"][number % 2], data=f'"{number}"'))
+    await store.append(to("alone", instance="mall", lane="reg_1:0:1"))
+    await store.append(to("other", instance="shop", registration="reg_2"))
+    counts = {("reg_1", "shop"): (4, 12), ("reg_1", "mall"): (4, 11), ("reg_2", "shop"): (1, 2)}
+    assert await store.pending_counts() == counts
+    # Events of a deleted instance keep an instance of their own.
+    await store.remove_instance("mall", retired_as="mall 1")
+    counts["reg_1", "mall 1"] = counts.pop(("reg_1", "mall"))
+    assert await store.pending_counts() == counts
 
 
 async def test_numbers_and_positions_are_not_given_twice(engine: Engine) -> None:

@@ -126,7 +126,7 @@ async def test_the_oldest_over_all_lanes_are_dropped_until_there_are_enough(
     store: Store, count: int, size: int, dropped: int
 ) -> None:
     await fill(store)
-    assert await store.drop_oldest("reg_1", "full", count=count, size=size) == dropped
+    assert await store.drop_oldest(RULE, "shop", "full", count=count, size=size) == dropped
     assert await left(store) == [f"e{number}" for number in range(dropped, 9)]
     assert await store.count_pending("reg_2:0") == 2
 
@@ -134,13 +134,13 @@ async def test_the_oldest_over_all_lanes_are_dropped_until_there_are_enough(
 async def test_dropping_spares_deliveries_in_flight(store: Store) -> None:
     await fill(store)
     spared = [(await seqs_of(store, lane))[0] for lane in (LANES[0], LANES[2])]  # e0 and e2
-    assert await store.drop_oldest("reg_1", "full", count=2, size=0, spared=spared) == 2
+    assert await store.drop_oldest(RULE, "shop", "full", count=2, size=0, spared=spared) == 2
     assert await left(store) == ["e0", "e2", *(f"e{number}" for number in range(4, 9))]
 
 
 async def test_dropped_deliveries_are_dead_letters_with_the_reason(store: Store) -> None:
     await fill(store)
-    await store.drop_oldest("reg_1", "The backlog is full.", count=1, size=0)
+    await store.drop_oldest(RULE, "shop", "The backlog is full.", count=1, size=0)
     found = await report(store, "e0")
     assert (found.summary.state, found.summary.reason) == (DeliveryState.DEAD, "The backlog is full.")
     assert found.summary.finished_at is not None
@@ -149,7 +149,7 @@ async def test_dropped_deliveries_are_dead_letters_with_the_reason(store: Store)
 async def test_dropping_is_bounded(engine: Engine, store: Store) -> None:
     engine.set_step(4)
     await fill(store)
-    assert await store.drop_oldest("reg_1", "full", count=9, size=0) == 4
+    assert await store.drop_oldest(RULE, "shop", "full", count=9, size=0) == 4
     assert await left(store) == ["e4", "e5", "e6", "e7", "e8"]
 
 
@@ -158,8 +158,22 @@ async def test_lanes_of_very_different_age_and_length(store: Store) -> None:
     for number in range(0, 150, 3):
         await store.append(to(*names[number : number + 2], lane=LANES[0]))
         await store.append(to(names[number + 2], lane=LANES[1 + (number > 75)]))
-    assert await store.drop_oldest("reg_1", "full", count=101, size=0) == 101
+    assert await store.drop_oldest(RULE, "shop", "full", count=101, size=0) == 101
     assert await left(store) == names[101:]
+
+
+@pytest.mark.parametrize("ordering", [Ordering.URL, Ordering.INSTANCE, Ordering.CHAT])
+async def test_only_deliveries_of_the_instance_are_dropped(store: Store, ordering: Ordering) -> None:
+    rule = LaneRule("reg_1", 0, ordering, 3)
+    # Instances may have the names of partitions.
+    for number in range(12):
+        one = event(f"e{number:02}", instance=f"{number % 3}", data=f'{{"remoteJid": "{number % 4}"}}')
+        await store.append([Append(one, (("reg_1", rule.lane(one)),))])
+    assert await store.drop_oldest(rule, "1", "full", count=2, size=0) == 2
+    assert await store.drop_oldest(rule, "9", "full", count=2, size=0) == 0
+    found = [one.event.id for lane in await store.pending_lanes() for one in await pending(store, lane.lane)]
+    assert sorted(found) == [f"e{number:02}" for number in range(12) if number not in (1, 4)]
+    assert await store.drop_oldest(rule, "1", "full", count=9, size=0) == 2
 
 
 # Resending

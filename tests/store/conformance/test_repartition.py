@@ -75,9 +75,12 @@ async def test_from_each_ordering_to_each(
         for delivery in await pending(store, lane.lane):
             was = before[delivery.seq]
             assert (delivery.position, delivery.event) == (was.position, was.event)
-    assert await store.pending_by_registration() == {
-        "reg_1": (24, sum(len(one.data_json) for one in batch)),
-        "reg_2": (1, 2),
+    assert await store.pending_counts() == {
+        **{
+            ("reg_1", name): (8, sum(len(one.data_json) for one in batch if one.instance == name))
+            for name in ("shop0", "shop1", "shop2")
+        },
+        ("reg_2", "shop"): (1, 2),
     }
 
 

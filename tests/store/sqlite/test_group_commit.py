@@ -314,7 +314,7 @@ async def test_a_function_that_fails_fails_alone(path: Path, store: Store) -> No
 
     def bad(transaction: Transaction) -> None:
         transaction.connection.execute("UPDATE deliveries SET state = 'dead'")
-        transaction.count_finished({"reg_1": (1, 2)})
+        transaction.count_finished({("reg_1", "shop"): (1, 2)})
         transaction.names.ids(["never"])
         raise LookupError("no such thing")
 
