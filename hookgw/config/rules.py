@@ -248,6 +248,7 @@ _RULES: dict[str, Rule] = {
     "storage.master_key": lambda value: None if value == CLEAR else _old_master_key(value),
     "storage.old_master_keys": _old_master_key,
     "events.max_data": _some_bytes,
+    "events.max_values": _between(1000, 10_000_000),
     "delivery.allow_networks": _network,
     "delivery.refused_ports": _between(1, 65535),
     "delivery.proxy": _parsed_by(parse_proxy),

@@ -123,6 +123,8 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     """Payloads that violate their kind's schema: off, warn (log a line) or strict (answer 400)."""
     max_data: Size = Size(2**20)
     """The largest payload (data) of an event."""
+    max_values: int = 100_000
+    """The most JSON values (objects, lists, texts, numbers and the like) in an event."""
 
 
 class DeliverySettings(Section, frozen=True, kw_only=True):

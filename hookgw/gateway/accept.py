@@ -28,6 +28,7 @@ from hookgw.models.errors import Invalid
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.models.lanes import lane_rule
 from hookgw.models.payload_schemas import SchemaBook
+from hookgw.parsing.json_text import check_values
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append
 
@@ -117,9 +118,8 @@ class EventIntake:
             problem = self._problem(event)
             if problem is not None:
                 problems.append(problem if single else f"events[{index}]: {problem}")
-            elif self._settings.validate != "off":
-                place = "" if single else f"events[{index}]."
-                warnings += (f"{place}{found}" for found in self._schemas.problems(event))
+            elif self._settings.validate != "off" and (problem := self._schemas.problem(event)):
+                warnings.append(problem if single else f"events[{index}].{problem}")
         if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
             problems += warnings
         if problems:
@@ -138,6 +138,10 @@ class EventIntake:
             return "id must be 1 to 255 characters of A-Z a-z 0-9 _ -."
         if len(event.data_json) > self._settings.max_data:
             return f"data has {len(event.data_json):,} bytes; the limit is {self._settings.max_data}."
+        try:
+            check_values(event.data_json, self._settings.max_values)
+        except ValueError as error:
+            return f"data {error}."
         if not 0 <= event.time < _YEAR_10000:
             return "time must be seconds since the epoch, before the year 10000."
         self._registry.instance(event.instance)

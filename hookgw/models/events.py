@@ -18,6 +18,7 @@ import msgspec
 
 from hookgw.models.clock import rfc3339
 from hookgw.models.errors import Invalid
+from hookgw.models.json_decoding import decode_json
 
 # No ".": Standard Webhooks signs "<id>.<timestamp>.<body>", and a dot in the id would let two different
 # deliveries have the same signature.
@@ -53,7 +54,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def data(self) -> Any:
         """The decoded payload. Treat it as read-only; use :meth:`replace` to change it."""
-        return msgspec.json.decode(self.data_json)
+        return decode_json(self.data_json)
 
     @property
     def date_time(self) -> str:

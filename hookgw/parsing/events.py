@@ -6,9 +6,8 @@ The payload keeps the bytes that arrived.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from io import BytesIO
-from itertools import islice
+import re
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import msgspec
@@ -16,13 +15,16 @@ import msgspec
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.events import EVENT_ID, Catalog, Event, new_event_id
+from hookgw.models.json_decoding import LARGE, no_collection
 from hookgw.models.units import Size
 from hookgw.parsing.fields import kind_of, show_name, unknown_field
-from hookgw.parsing.json_text import decode_strict, has_more_items
+from hookgw.parsing.json_text import MAX_VALUES, decode_strict
 
-# Finding the nearest kind takes 0.3 ms and more: suggestions for a batch of 10,000 bad names would block the
-# event loop for seconds. Further bad events are named by their index only.
 MAX_REASONS = 100
+"""Bad events of a batch for which a reason is given. Further ones are named by their index only."""
+# Finding the nearest kind takes 0.3 ms and more: suggestions for a batch of 10,000 bad names would take
+# seconds.
+_MAX_HINTS = 10
 
 _KNOWN = frozenset({"event", "data", "id", "date_time", "sender", "server_url"})
 # Fields of other gateways' envelopes that mean nothing here, and that every client of theirs sends.
@@ -30,17 +32,55 @@ _IGNORED = frozenset({"destination", "apikey"})
 # The first moment that RFC 3339 cannot express, in seconds since the epoch.
 _YEAR_10000 = 253402300800.0
 _MAX_WARNINGS = 20
+# What an event of a batch may have beside its data.
+_ENVELOPE = 64 * 1024
 
-_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+# Bytes of a list up to which its items are found in one pass.
+_SHORT_LIST = 128 * 1024
+# Bytes of a longer list in which several items are found in one pass, if they all begin with as many bytes
+# alike.
+_PART = 64 * 1024
+_ALIKE = 8
+# Bytes in which the end of one item is sought at first; then in twice as many, and so on.
+_WINDOW = 4096
+_SPACE = b" \t\r\n"
+_BLANK = re.compile(rb"[ \t\r\n]*")
+_BLANK_AT_ONCE = 64 * 1024
+# How msgspec's message about a text begins that has something after its first value, and how it names the
+# place, counted from 1.
+_ENDS = "JSON is malformed: trailing characters"
+_PLACE = re.compile(r"\(byte ([0-9]+)\)")
+_LONGEST_WORD = 8
+
+
+class _Payload(msgspec.Struct):
+    data: msgspec.Raw
+
+
+_payload_of = msgspec.json.Decoder(_Payload).decode
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_check_syntax = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class EmitLimits(msgspec.Struct, frozen=True):
-    """The limits of one request: bytes of ``data``, bytes of a single event, number of events."""
+    """The limits of one request.
+
+    Attributes:
+        max_data: bytes of ``data``.
+        max_single: bytes of a single event.
+        max_events: events of a batch.
+        max_values: JSON values of an event; see :func:`hookgw.parsing.json_text.check_values`.
+    """
 
     max_data: int = 2**20
     max_single: int = 2**20
     max_events: int = 10_000
+    max_values: int = MAX_VALUES
+
+    @property
+    def max_item(self) -> int:
+        """Bytes of an event of a batch."""
+        return max(self.max_single, self.max_data + _ENVELOPE)
 
 
 class Batch(msgspec.Struct):
@@ -54,7 +94,7 @@ class Batch(msgspec.Struct):
     is_single: bool = False
 
 
-def parse_events(  # noqa: C901 -- reads once from top to bottom
+def parse_events(
     body: bytes,
     instance: str,
     catalog: Catalog,
@@ -64,7 +104,29 @@ def parse_events(  # noqa: C901 -- reads once from top to bottom
     key: str | None = None,
     limits: EmitLimits = EmitLimits(),  # noqa: B008 -- frozen
 ) -> Batch:
-    """Read the events in a body.
+    """Read the events in a body without a pause; see :func:`read_events`."""
+    steps = read_events(body, instance, catalog, now=now, lines=lines, key=key, limits=limits)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            batch: Batch = end.value
+            return batch
+
+
+def read_events(
+    body: bytes,
+    instance: str,
+    catalog: Catalog,
+    *,
+    now: float,
+    lines: bool,
+    key: str | None,
+    limits: EmitLimits,
+) -> Generator[None, None, Batch]:
+    """Read the events in a body, and pause after each one.
+
+    A batch of 16 MiB takes a second and more. The caller decides at each pause whether other work is next.
 
     Args:
         body: JSON, or with ``lines`` one JSON object per line.
@@ -84,29 +146,39 @@ def parse_events(  # noqa: C901 -- reads once from top to bottom
         key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
         if not EVENT_ID.fullmatch(key):
             raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
-    reader = _Reader(instance, catalog, now, key, limits.max_data)
-    items = _split(body, lines, limits.max_events)
-    if items is None:
+    reader = _Reader(instance, catalog, now, key, limits)
+    # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
+    if not lines and body[:1] != b"[" and body.lstrip(_SPACE)[:1] != b"[":
         # Only a batch may use the larger limit of the request body.
         if len(body) > limits.max_single:
             raise TooLarge(f"The body of a single event may have at most {Size(limits.max_single)}.")
         return Batch([reader.event(body, "")], list(reader.ignored), is_single=True)
-    if len(items) > limits.max_events:
-        raise _too_many(limits.max_events)
-    if key is not None and len(items) != 1:
-        raise Invalid(f"Idempotency-Key is the id of a single event, but the batch has {len(items):,}.")
     events: list[Event] = []
     problems: list[str] = []
     unexplained: list[str] = []
-    for index, item in enumerate(items):
+    index = 0
+    for item in _lines(body) if lines else _items(body, limits.max_item):
+        if item is None:
+            yield
+            continue
+        if len(item) > limits.max_item:
+            raise _too_long(index, limits.max_item)
+        if index >= limits.max_events:
+            raise Invalid(f"The batch has too many events: at most {limits.max_events:,} are allowed.")
+        if key is not None and index:
+            raise Invalid("Idempotency-Key is the id of a single event, but the batch has several.")
         try:
-            events.append(reader.event(bytes(item), f"events[{index}]"))
+            events.append(reader.event(item, f"events[{index}]"))
         except Invalid as error:
-            reader.hints = len(problems) < MAX_REASONS
-            if reader.hints:
+            reader.hints = len(problems) < _MAX_HINTS
+            if len(problems) < MAX_REASONS:
                 problems.extend(error.messages)
             else:
                 unexplained.append(f"events[{index}]")
+        index += 1
+        yield
+    if key is not None and not index:
+        raise Invalid("Idempotency-Key is the id of a single event, but the batch is empty.")
     if unexplained:
         problems.append(f"These events are invalid too, for reasons not listed: {', '.join(unexplained)}.")
     if problems:
@@ -114,49 +186,156 @@ def parse_events(  # noqa: C901 -- reads once from top to bottom
     return Batch(events, list(reader.ignored))
 
 
-def _split(body: bytes, lines: bool, most: int) -> Sequence[bytes | msgspec.Raw] | None:
-    """Return the events of a batch, or a few more than ``most``; ``None`` for a single event."""
-    if lines:
-        # One line more than allowed is enough to refuse the batch; a million short ones are never split.
-        return list(islice((line for line in BytesIO(body) if line.strip()), most + 1))
-    # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
-    if body[:1] != b"[" and body.lstrip(b" \t\r\n")[:1] != b"[":
-        return None
-    if has_more_items(body, most):
-        raise _too_many(most)
-    try:
-        return _raw_items(body)
-    except RecursionError:
-        raise Invalid("The body is nested too deeply.") from None
-    except msgspec.DecodeError as error:
-        raise Invalid(f"The body is not JSON: {error}.") from None
+def _lines(body: bytes) -> Iterator[bytes | None]:
+    """Yield the lines that are not blank; ``None`` is a pause."""
+    at = yield from _skip_blank(body, 0)
+    while at < len(body):
+        end = body.find(b"\n", at)
+        end = len(body) if end < 0 else end
+        yield body[at:end]
+        at = yield from _skip_blank(body, end)
 
 
-def _too_many(most: int) -> Invalid:
-    return Invalid(f"The batch has too many events: at most {most:,} are allowed.")
+def _items(body: bytes, longest: int) -> Iterator[bytes | None]:
+    """Yield the items of a JSON list; ``None`` is a pause.
+
+    The time between two items does not grow with the list: only ``longest`` limits it.
+
+    Raises:
+        Invalid: the list is malformed, or an item has more than so many bytes.
+    """
+    if len(body) <= _SHORT_LIST:
+        try:
+            yield from map(bytes, _raw_items(body))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _malformed(error, 0) from None
+        return
+    view, count, size = memoryview(body), 0, 0
+    at = yield from _skip_blank(body, body.index(b"[") + 1)
+    # Items usually begin alike. Where one seems to begin, a part of the list ends: if it is well-formed
+    # on its own, all of its items are found at once.
+    mark = b"," + body[at : at + _ALIKE]
+    if not body.startswith(b"]", at):
+        while True:
+            cut = body.rfind(mark, at, at + _PART) if mark else -1
+            if cut > at:
+                try:
+                    items = _raw_items(b"[%b]" % body[at:cut])
+                except (msgspec.DecodeError, RecursionError):
+                    mark = b""
+                else:
+                    yield from map(bytes, items)
+                    count, at = count + len(items), cut + 1
+                    continue
+            end = _end_of_value(view, at, max(_WINDOW, 2 * size), longest)
+            if end is None:
+                raise _too_long(count, longest)
+            if end - at > _PART:
+                yield None
+            yield body[at:end]
+            count, size = count + 1, end - at
+            at = yield from _skip_blank(body, end)
+            if not body.startswith(b",", at):
+                break
+            at = yield from _skip_blank(body, at + 1)
+    if not body.startswith(b"]", at):
+        raise Invalid(f"The body is not JSON: expected ',' or ']' (byte {at + 1}).")
+    at = yield from _skip_blank(body, at + 1)
+    if at < len(body):
+        raise Invalid(f"The body is not JSON: trailing characters (byte {at + 1}).")
+
+
+def _skip_blank(body: bytes, at: int) -> Generator[None, None, int]:
+    """Return the position of the next character that is not white space."""
+    while True:
+        blank = _BLANK.match(body, at, at + _BLANK_AT_ONCE)
+        end = blank.end() if blank else at
+        if end - at < _BLANK_AT_ONCE:
+            return end
+        at = end
+        yield
+
+
+def _end_of_value(view: memoryview, at: int, size: int, longest: int) -> int | None:
+    """Return the position after a JSON value and the white space behind it.
+
+    Args:
+        view: the text.
+        at: where the value begins.
+        size: the bytes to look at first.
+        longest: the most bytes of a value.
+
+    Returns:
+        ``None`` if the value is longer.
+
+    Raises:
+        Invalid: there is no value.
+    """
+    while True:
+        window = view[at : at + size]
+        try:
+            _check_syntax(window)
+        except msgspec.DecodeError as error:
+            found = _PLACE.search(str(error))
+            place = int(found[1]) - 1 if found else size
+            if found and found.string.startswith(_ENDS):
+                return at + place if place <= longest else None
+            # A number or a word that the window cuts is reported at its end.
+            if at + size >= len(view) or place + _LONGEST_WORD < size:
+                raise _malformed(error, at) from None
+        except RecursionError as error:
+            raise _malformed(error, at) from None
+        else:
+            # All of the window is one value, or the beginning of a longer number.
+            if at + size >= len(view):
+                return len(view)
+        if size > longest:
+            return None
+        size = min(2 * size, longest + 1)
+
+
+def _too_long(index: int, longest: int) -> Invalid:
+    return Invalid(f"events[{index}] has more than {longest:,} bytes, the maximum for an event of a batch.")
+
+
+def _malformed(error: Exception, at: int) -> Invalid:
+    """Return the error for a body, of which msgspec has seen the part from a position on."""
+    if isinstance(error, RecursionError):
+        return Invalid("The body is nested too deeply.")
+    reason = _PLACE.sub(lambda found: f"(byte {at + int(found[1])})", str(error))
+    return Invalid(f"The body is not JSON: {reason}.")
 
 
 class _Reader:
     """Reads events one by one; ``hints`` turns the suggestions for unknown kinds on."""
 
-    def __init__(self, instance: str, catalog: Catalog, now: float, key: str | None, max_data: int) -> None:
+    def __init__(
+        self, instance: str, catalog: Catalog, now: float, key: str | None, limits: EmitLimits
+    ) -> None:
         self._instance = instance
         self._catalog = catalog
         self._now = now
         self._key = key
-        self._max_data = max_data
+        self._max_data = limits.max_data
+        self._max_values = limits.max_values
         # Ordered, and each warning once, however many events of a batch have the field.
         self.ignored: dict[str, None] = {}
         self.hints = True
 
-    def event(self, text: bytes, where: str) -> Event:  # noqa: C901 -- one check after the other, on the hot path
+    def event(self, text: bytes, where: str) -> Event:
         """Read one event.
 
         Raises:
             Invalid: with the first mistake, prefixed with ``where``.
         """
+        if len(text) < LARGE:
+            return self._event(text, where)
+        with no_collection():  # until the decoded payload is gone, which is only needed for the checks
+            return self._event(text, where)
+
+    def _event(self, text: bytes, where: str) -> Event:  # noqa: C901 -- one check after the other, on the hot path
         try:
-            envelope = decode_strict(text)
+            envelope = decode_strict(text, self._max_values)
         except ValueError as error:
             raise Invalid(f"{where or 'The body'} {error}.") from None
         if not isinstance(envelope, dict):
@@ -185,7 +364,7 @@ class _Reader:
         if "data" not in envelope:
             raise Invalid(f"{_at(where, 'data')} is missing: it is the payload.")
         # The bytes of the payload, so that the order of keys and the digits of numbers survive.
-        data = bytes(_raw_fields(text)["data"])
+        data = bytes(_payload_of(text).data)
         if len(data) > self._max_data:
             limit = Size(self._max_data)
             raise Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
@@ -211,9 +390,11 @@ class _Reader:
         )
 
     def _warn_of_ignored(self, envelope: dict[str, Any]) -> None:
-        for name in envelope.keys() - _KNOWN - _IGNORED:
+        for name in envelope:
             if len(self.ignored) >= _MAX_WARNINGS:
                 return
+            if name in _KNOWN or name in _IGNORED:
+                continue
             if name != "instance":
                 self.ignored[unknown_field(show_name(name))] = None
             # The body must not choose the instance: the key was checked against the one in the path.

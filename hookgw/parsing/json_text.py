@@ -1,38 +1,67 @@
 """Strict JSON: RFC 8259, without texts that two readers understand differently. No I/O.
 
 msgspec decodes it. This module refuses what msgspec accepts: duplicate names in an object (one reader would
-use the first value, another one the last), and nesting so deep that some later reader fails.
+use the first value, another one the last), nesting so deep that some later reader fails, and so many values
+that decoding them would block other requests.
+
+Every check is a few passes of C code over the text, so that its time is limited, whatever a client sends.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
+from hookgw.models.json_decoding import LARGE, decode_json, no_collection
+
 # Objects and lists inside each other. Every CPython can decode this depth, from any depth of calls.
 MAX_DEPTH = 200
+MAX_VALUES = 100_000
+"""The default of ``events.max_values``. It also applies to the bodies of all other requests."""
 
-_decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TOO_DEEP = f"is nested too deeply: at most {MAX_DEPTH} levels are allowed"
+# Python reads a number with an exponent ten times slower than other values.
+_EXPONENT_WEIGHT = 10
+# Bytes of a text up to which the slow search for the name of a duplicate is allowed.
+_SEARCHED = 64 * 1024
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+_ZERO_DIGITS = bytes(ord("0") if byte in b"123456789" else byte for byte in range(256))
+# Python writes integers in quadratic time. From this many digits, values are counted without writing them.
+_LONG_INTEGER = b"0" * 500
+_LONG_TEXT = 8 * 1024
 
 
-def decode_strict(text: bytes) -> Any:
+def decode_strict(text: bytes, max_values: int = MAX_VALUES) -> Any:
     """Decode a JSON text.
 
     Integers keep all of their digits, up to 4,300.
 
+    Args:
+        text: the JSON.
+        max_values: the most values in it; see :func:`check_values`.
+
     Raises:
         ValueError: the text is not JSON or not UTF-8, or has a duplicate name in an object, a number that no
-            double can hold, or more than :data:`MAX_DEPTH` levels. The message completes "the body …".
+            double can hold, more than :data:`MAX_DEPTH` levels, or too many values. The message completes
+            "the body …".
     """
+    check_values(text, max_values)
+    if len(text) < LARGE:
+        return _decode_checked(text, max_values)
+    with no_collection():
+        return _decode_checked(text, max_values)
+
+
+def _decode_checked(text: bytes, max_values: int) -> Any:
     try:
-        value = _decode(text)
+        value = decode_json(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     except UnicodeDecodeError:
@@ -48,25 +77,106 @@ def decode_strict(text: bytes) -> Any:
         if _SURROGATE.search(text):
             reason += ". Half of a surrogate pair (\\ud800 to \\udfff) is not a character"
         raise ValueError(reason) from None
-    # Counting is fast, and too few brackets cannot be too deep: the slow look is only for the others.
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _is_deep(value):
+    # Counting is fast, and too few brackets cannot be too deep: the exact look is only for the others.
+    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _is_deep(text, max_values):
         raise ValueError(_TOO_DEEP)
-    # Encoded again, a value has as many colons as its text, unless a duplicate name was lost (or a colon was
-    # written as \u003a). Only then is the slow, exact check necessary.
-    if b"\\u003" in text or text.count(b":") != _encode(value).count(b":"):
-        json.loads(text, object_pairs_hook=_unique, parse_int=len, parse_float=len)
+    if not _has_all_names(text, value, max_values):
+        raise ValueError(_duplicate(text))
     return value
 
 
-def _is_deep(value: Any) -> bool:
-    # Level by level, because a recursive walk would need the stack that the limit protects.
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        inner = (child for node in level for child in (node.values() if type(node) is dict else node))
-        level = [child for child in inner if type(child) is dict or type(child) is list]
-        if not level:
-            return False
-    return True
+def check_values(text: bytes, most: int) -> None:
+    """Check that a JSON text has at most so many values; a number with an exponent counts as ten.
+
+    Raises:
+        ValueError: it has more. The message completes "the body …".
+    """
+    # The shortest value that counts as ten is "1e1,": most texts are too short for too many values.
+    if len(text) * _EXPONENT_WEIGHT <= most * 4:
+        return
+    exponents = text.count(b"e") + text.count(b"E")
+    if _count(text) + exponents * (_EXPONENT_WEIGHT - 1) <= most:
+        return
+    # Much of that may be the text of strings.
+    structure = _structure(text, most)
+    if structure is not None:
+        words = structure.count(b"true") + structure.count(b"false")
+        exponents = structure.count(b"e") + structure.count(b"E") - words
+        if _count(structure) + exponents * (_EXPONENT_WEIGHT - 1) <= most:
+            return
+    raise ValueError(f"has too many JSON values: at most {most:,} are allowed")
+
+
+def _count(text: bytes) -> int:
+    # Each value is the first one, or follows a comma or the bracket of a list or object that is not empty.
+    return (
+        1
+        + text.count(b",")
+        + (text.count(b"[") - text.count(b"[]"))
+        + (text.count(b"{") - text.count(b"{}"))
+    )
+
+
+def _structure(text: bytes, most: int) -> bytes | None:
+    """Return a JSON text with ``0`` in the place of each string and without white space.
+
+    Returns:
+        ``None`` if there are so many strings that the text has more than ``most`` values.
+    """
+    if b"\\" in text:
+        # Escapes occur only in strings. Pairs of backslashes go first, so that a backslash that remains
+        # before a quote escapes it.
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # A value has two quotes if it is a string, and two more for its name.
+    if text.count(b'"') > 4 * most + 4:
+        return None
+    return b"0".join(text.split(b'"')[::2]).translate(None, b" \t\r\n")
+
+
+def _is_deep(text: bytes, max_values: int) -> bool:
+    structure = _structure(text, max_values) or b""
+    # Each opening bracket as 1 and each closing one as -1: their running total is the depth.
+    steps = memoryview(structure.translate(_STEPS, _NO_BRACKETS)).cast("b")
+    return max(accumulate(steps), default=0) > MAX_DEPTH
+
+
+def _has_all_names(text: bytes, value: Any, max_values: int) -> bool:
+    """Return whether a value has as many names in its objects as its text."""
+    if len(text) > _LONG_TEXT and _LONG_INTEGER in text.translate(_ZERO_DIGITS):
+        return _count_names(value) == _count_colons(text, max_values)
+    # Encoded again, a value has as many colons as its text, unless a duplicate name was lost (or a colon was
+    # written as \u003a).
+    encoded = _encode(value)
+    if b"\\u003" in text:
+        return _count_colons(encoded, max_values) == _count_colons(text, max_values)
+    return text.count(b":") == encoded.count(b":")
+
+
+def _count_colons(text: bytes, max_values: int) -> int:
+    """Return the number of colons outside of strings, which is that of names."""
+    structure = _structure(text, max_values)
+    return -1 if structure is None else structure.count(b":")
+
+
+def _count_names(value: Any) -> int:
+    names, nodes = 0, [value]
+    for node in nodes:  # the list grows meanwhile
+        if type(node) is dict:
+            names += len(node)
+            nodes.extend(node.values())
+        elif type(node) is list:
+            nodes.extend(node)
+    return names
+
+
+def _duplicate(text: bytes) -> str:
+    """Say that a text has a duplicate name, and which one if finding it is quick."""
+    if len(text) <= _SEARCHED:
+        try:
+            json.loads(text, object_pairs_hook=_unique, parse_int=len, parse_float=len)
+        except ValueError as error:
+            return str(error)
+    return "has the same name twice in one object"
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -76,39 +186,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"has the name {name[:64]!r} twice in one object")
         found[name] = value
     return found
-
-
-# Average bytes per comma below which splitting a list is costly: its items are then smaller than the objects
-# that Python makes of them.
-_DENSE = 16
-
-
-def has_more_items(text: bytes, most: int) -> bool:
-    """Return whether a JSON text is a list of more than ``most`` tiny items, which must not be split.
-
-    Millions of tiny items take a hundred times the memory of the text and block the event loop meanwhile.
-    Only texts with many commas are examined, and only up to the first item too many.
-
-    Returns:
-        ``False`` also for texts that are not dense or are malformed: splitting them reports the mistake.
-    """
-    commas = text.count(b",")
-    if commas <= _DENSE * most or commas * _DENSE <= len(text):
-        return False
-    try:
-        _at_most(most).decode(text)
-    except msgspec.ValidationError as error:
-        return "of at most length" in str(error)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    return False
-
-
-@lru_cache(maxsize=1)
-def _at_most(items: int) -> msgspec.json.Decoder[Any]:
-    # msgspec checks a list's maximum length only after decoding all of it. An array-like struct with that
-    # many optional fields stops at the first item too many.
-    one = (msgspec.Raw | msgspec.UnsetType, msgspec.UNSET)
-    fields = [(f"item_{number}", *one) for number in range(items)]
-    row = msgspec.defstruct("Row", fields, array_like=True, forbid_unknown_fields=True)
-    return msgspec.json.Decoder(row)

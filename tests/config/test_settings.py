@@ -53,6 +53,7 @@ def test_every_time_is_a_duration_and_every_amount_of_bytes_a_size() -> None:
         "server.max_connections",
         "server.max_connections_per_address",
         "server.max_requests",
+        "events.max_values",
         "delivery.jitter",
         "delivery.lane_buffer",
         "limits.deliveries",

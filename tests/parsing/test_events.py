@@ -11,7 +11,7 @@ import pytest
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.events import Catalog, Event, EventKind
-from hookgw.parsing.events import MAX_REASONS, EmitLimits, parse_events
+from hookgw.parsing.events import MAX_REASONS, EmitLimits, _items, parse_events, read_events
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -201,6 +201,102 @@ def test_a_batch_of_tiny_things_is_not_taken_apart(body: bytes, lines: bool) -> 
         tracemalloc.stop()
 
 
+LARGE = GOOD | {"data": {"text": "x" * 1000, "list": [{"a": [1, "]"]}, {}, "},{"]}}
+
+
+@pytest.mark.parametrize("space", ["", " \r\n\t ", " " * 70_000])
+def test_a_large_list_is_read_part_by_part(space: str) -> None:
+    # The items begin alike, and then do not; one is larger than a part.
+    items = [LARGE | {"id": f"e{number}"} for number in range(200)]
+    items += [{"id": "odd", **GOOD}, LARGE | {"id": "large", "data": "y" * 200_000}, GOOD | {"id": "last"}]
+    body = space + "[" + f"{space},{space}".join(map(json.dumps, items)) + space + "]" + space
+    events = read(body.encode(), limits=EmitLimits(max_data=2**20))
+    assert [event.id for event in events] == [item["id"] for item in items]
+    assert [event.data for event in events] == [item["data"] for item in items]
+
+
+@pytest.mark.parametrize("size", [8192, 16384, 40_000])
+@pytest.mark.parametrize("token", ["true", "-1.5e-10", "12345678901234567890", '"\\u00e9\\\\"', "{}", "null"])
+def test_no_token_is_cut_where_a_part_ends(size: int, token: str) -> None:
+    # Wherever the window in which the end of an item is sought ends, the whole item is found.
+    filler = "1," * 60_000
+    for shift in range(size - 40, size + 2):
+        data = f'["{"x" * shift}",{token},{token}]'
+        body = f'[{{"data":{data},"event":"MESSAGES_UPSERT"}},{{"event":"CALL","data":[{filler}1]}}]'
+        items = [item for item in _items(body.encode(), 2**20) if item is not None]
+        assert items[0] == f'{{"data":{data},"event":"MESSAGES_UPSERT"}}'.encode()
+        assert len(items) == 2
+
+
+def test_values_that_are_no_events_are_items_too() -> None:
+    filler = "x" * 140_000
+    body = f'[1,-2.5e3,"a",null,true,[],[[]],{{}},  12  ,"{filler}",123]'.encode()
+    items = [item.strip() for item in _items(body, 2**20) if item is not None]
+    assert items == [
+        *(b"1", b"-2.5e3", b'"a"', b"null", b"true", b"[]", b"[[]]", b"{}", b"12"),
+        f'"{filler}"'.encode(),
+        b"123",
+    ]
+    assert [item for item in _items(b"[" + b" " * 140_000 + b"]", 2**20) if item is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("end", "problem"),
+    [
+        ("", "The body is not JSON: "),
+        ("]]", "The body is not JSON: trailing characters (byte 140040)."),
+        ("] x", "The body is not JSON: trailing characters (byte 140041)."),
+        (",]", "The body is not JSON: JSON is malformed: invalid character (byte 140039)."),
+        (" 1]", "The body is not JSON: expected ',' or ']' (byte 140040)."),
+        (",{]", "The body is not JSON: JSON is malformed: "),
+        (',{"event":}]', "The body is not JSON: JSON is malformed: invalid character (byte 140048)."),
+        (",tru", "The body is not JSON: "),
+        (",-", "The body is not JSON: "),
+        ("," + "[" * 10_000, "The body is nested too deeply."),
+        (f',"{"x" * 1_200_000}"]', "events[1] has more than 1,114,112 bytes, the maximum"),
+    ],
+)
+def test_a_large_list_that_is_malformed(end: str, problem: str) -> None:
+    first = f'{{"event":"MESSAGES_UPSERT","data":"{"x" * 140_000}"}}'
+    assert problems(f"[{first}{end}".encode())[0].startswith(problem)
+
+
+def test_each_step_of_a_batch_is_short() -> None:
+    # Between two steps, the gateway serves other requests.
+    body = json.dumps([GOOD | {"id": f"e{number}"} for number in range(100)]).encode()
+    for text, lines in ((body, False), (body[1:-1].replace(b"}, {", b"}\n{"), True)):
+        steps = read_events(
+            text, "loja1", CATALOG, now=NOW, lines=lines, key=None, limits=EmitLimits(max_data=2**20)
+        )
+        assert sum(1 for _ in steps) == 100
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_white_space_is_skipped_step_by_step(lines: bool) -> None:
+    body = b"[" * (not lines) + b" \n" * 500_000 + b"]" * (not lines)
+    steps = read_events(body, "loja1", CATALOG, now=NOW, lines=lines, key=None, limits=EmitLimits())
+    assert sum(1 for _ in steps) >= len(body) // (64 * 1024)
+
+
+def test_a_line_has_the_limit_of_an_event() -> None:
+    limits = EmitLimits(max_data=1000, max_single=1000)
+    long = json.dumps(GOOD).encode() + b" " * 70_000
+    assert problems(b"{}\n" + long, lines=True, limits=limits) == (
+        "events[1] has more than 66,536 bytes, the maximum for an event of a batch.",
+    )
+
+
+def test_an_event_has_a_limit_of_values() -> None:
+    limits = EmitLimits(max_values=1000)
+    assert read([GOOD | {"data": [0] * 900}], limits=limits)
+    assert problems([GOOD, GOOD | {"data": [0] * 1000}], limits=limits) == (
+        "events[1] has too many JSON values: at most 1,000 are allowed.",
+    )
+    assert problems(GOOD | {"data": [0] * 1000}, limits=limits) == (
+        "The body has too many JSON values: at most 1,000 are allowed.",
+    )
+
+
 def test_data_has_a_limit() -> None:
     limits = EmitLimits(max_data=12)
     assert read(GOOD | {"data": "x" * 10}, limits=limits)
@@ -228,7 +324,7 @@ def test_the_idempotency_key_is_the_id_of_a_single_event(key: str) -> None:
     ("body", "key", "problem"),
     [
         (GOOD | {"id": "x"}, "y", "id differs from the Idempotency-Key header: send one of them."),
-        ([GOOD, GOOD], "y", "Idempotency-Key is the id of a single event, but the batch has 2."),
+        ([GOOD, GOOD], "y", "Idempotency-Key is the id of a single event, but the batch has several."),
         (GOOD, "a b", "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         (GOOD, '"', "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -."),
         (GOOD, "", "Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -."),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.parsing.json_text import MAX_DEPTH, decode_strict, has_more_items
+from hookgw.parsing.json_text import MAX_DEPTH, check_values, decode_strict
 
 JSON_VALUES = st.recursive(
     st.none()
@@ -47,7 +47,8 @@ def test_texts_of_the_json_module_are_read(value: object, ascii_only: bool, inde
         (rb'{"a": 1, "\u0061": 2}', "has the name 'a' twice"),
         (rb'{"a": 1, "a": "\u003a"}', "has the name 'a' twice"),
         (b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),
-        (b'{"a":' * 1_000_000 + b"1" + b"}" * 1_000_000, "nested too deeply"),
+        (b'{"a":' * 90_000 + b"1" + b"}" * 90_000, "nested too deeply"),
+        (b"[" * 1_000_000, "too many JSON values"),
     ],
     ids=repr,
 )
@@ -82,19 +83,85 @@ def test_an_integer_beyond_2_to_the_64_keeps_its_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "has"),
+    "text",
     [
-        (b"[" + b"1," * 99 + b"1]", True),
-        (b" [\n" + b"{} , " * 99 + b"{}]", True),
-        (b"[" + b"1," * 99 + b"oh no", True),
-        (b"[[" + b"1," * 99 + b"1],2,3]", False),
-        (b"[[" + b"1," * 99 + b"1],2,3,4]", True),
-        (b"[" + b'"0123456789abcdef",' * 99 + b"1]", False),
-        (b"[1,2,3,4]", False),
-        (b"[" + b"," * 99, False),
-        (b'{"a":"' + b"," * 99 + b'"}', False),
-        (b"[" * 5000 + b"," * 5000, False),
+        b"[1, 2, 3]",
+        b"[[], [ ], {}]",
+        b"[[[[]]]]",
+        b'{"a": {"b": {"c": {}}}}',
+        b'["1,2", "[[,", "{}"]',
+        rb'["\",,,,\\\"", ",", "\\"]',
+        b"[true, false, null]",
+        b'{"e": "1e5", "E": true, "": 1}',
+        b"[]",
+        b"1",
     ],
 )
-def test_a_list_of_more_items_than_may_be_is_known_before_it_is_read(text: bytes, has: bool) -> None:
-    assert has_more_items(text, 3) is has
+def test_values_are_counted_exactly_where_it_matters(text: bytes) -> None:
+    text = text + b" " * 100  # a short text is not counted at all
+    count = number_of_values(json.loads(text))
+    check_values(text, 4)
+    decode_strict(text, 4)
+    if count > 1:
+        with pytest.raises(ValueError, match=f"too many JSON values: at most {count - 1} are allowed"):
+            check_values(text, count - 1)
+
+
+def number_of_values(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(number_of_values, inner))
+
+
+@given(JSON_VALUES, st.booleans(), st.sampled_from([None, 2]))
+def test_the_count_of_values_is_that_of_the_json_module(
+    value: object, ascii_only: bool, indent: int | None
+) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()
+    exponents = text.count(b"e") + text.count(b"E")
+    count = number_of_values(value)
+    check_values(text, count + 9 * exponents)
+    with pytest.raises(ValueError, match="too many"):
+        check_values(text, count - 1)
+
+
+def test_a_number_with_an_exponent_counts_as_ten() -> None:
+    text = b"[1e5, 2E5, 3.5e-1, true]"
+    check_values(text, 32)
+    with pytest.raises(ValueError, match="too many JSON values"):
+        check_values(text, 31)
+
+
+@pytest.mark.parametrize("text", [b"[" + b"[]," * 100_000 + b"[]]", b"[" + b'"",' * 100_000 + b'""]'])
+def test_texts_with_too_many_values_are_not_decoded(text: bytes) -> None:
+    with pytest.raises(ValueError, match="at most 100,000 are allowed"):
+        decode_strict(text)
+
+
+def test_long_texts_of_strings_have_few_values() -> None:
+    text = b'{"a": "' + b",[{e" * 100_000 + b'"}'
+    assert len(decode_strict(text)["a"]) == 400_000
+
+
+def test_numbers_that_msgspec_reads_slowly_are_read_exactly() -> None:
+    texts = ["1.5e300", "1.7976931348623157e308", "5e-324", "2.2250738585072012e-308", "-1e-400", "1e22"]
+    assert decode_strict(f"[{','.join(texts)}]".encode()) == [float(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Longer texts than those above take other, faster ways to the same result.
+        b'[{"a": 1, "a": 2}' + b', {"a": 1}' * 10_000 + b"]",
+        rb'[{"a": 1, "\u0061": ":"}' + rb', {"a": "\u003a"}' * 10_000 + b"]",
+        b'[{"a": 1, "a": ' + b"9" * 4000 + b"}" + b', {"a": 1}' * 10_000 + b"]",
+    ],
+)
+def test_duplicate_names_in_large_texts(text: bytes) -> None:
+    with pytest.raises(ValueError, match="has the same name twice in one object"):
+        decode_strict(text)
+    assert len(decode_strict(text.replace(b'"a": 1, ', b'"b": 1, '))) == 10_001
+
+
+def test_depth_is_that_of_brackets_outside_of_strings() -> None:
+    flat = {"a": "[" * 500, "b": [[]] * 300, "]": '"[{\\'}
+    assert decode_strict(json.dumps(flat).encode()) == flat

@@ -36,6 +36,7 @@ class EmitEndpoint:
             max_data=gateway.settings.events.max_data,
             max_single=server.max_body,
             max_events=server.max_batch_events,
+            max_values=gateway.settings.events.max_values,
         )
         # One thread: parsing holds the interpreter lock, so more threads would only use more memory.
         self._threads = trio.CapacityLimiter(1)
