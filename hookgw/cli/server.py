@@ -17,6 +17,7 @@ from hookgw.cli.process import StoppedEarly, cancel_on_signal
 from hookgw.config.settings import Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
+from hookgw.models.tasks import TaskFailed
 from hookgw.plugins.hooks import Hooks
 
 
@@ -62,7 +63,7 @@ async def open_server(
             a task that crashed. A crash cancels the block.
     """
     stop = trio.CancelScope()
-    is_ready = False
+    is_ready = is_done = False
     tls = settings.server.tls
     # It reads files and imports cryptography, which would block the event loop.
     certificates = await trio.to_thread.run_sync(Certificates, tls) if tls.certificate else None
@@ -87,8 +88,13 @@ async def open_server(
                     await trio.lowlevel.checkpoint_if_cancelled()  # a signal may have arrived meanwhile
                     is_ready = True
                     yield Server(gateway, urls)
+                    is_done = True
                     serving.cancel_scope.cancel()  # only reached if the block ends without a signal
         nursery.cancel_scope.cancel()
+    # A nursery that a stray Cancelled ended looks like one whose work is done: without a signal, this is a
+    # crash, and must not end with exit code 0.
+    if not is_done and not stop.cancel_called:
+        raise TaskFailed("hookgw ended without a signal")
     # A generator that ends without a yield is a RuntimeError, which looked like a crash of the gateway.
     if not is_ready:
         raise StoppedEarly

@@ -1,7 +1,9 @@
 """The dispatcher: hands deliveries to lanes, starts lanes when they have something to do, and ends them.
 
-Every lane is a task in the dispatcher's nursery. An exception in a lane is a bug: it ends the dispatcher and,
-through the gateway, the process, because a server that accepts events over a dead lane would lie.
+Every lane is a task in the dispatcher's nursery. An exception in a lane is a bug. It is logged and counted,
+and the lane starts again from what is on disk, after a growing wait: a delivery that hookgw cannot handle
+must not stop all others. Anything else that ends the dispatcher ends the process, because a server that
+accepts events over a dead dispatcher would lie.
 
 A lane is in one of two places: among the running lanes, or parked. It is never in both, because no checkpoint
 lies between leaving one and entering the other.
@@ -24,6 +26,10 @@ from hookgw.dispatch.services import LaneServices
 from hookgw.models.deliveries import Delivery, LaneState, LaneStatistics
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Ordering
+from hookgw.models.tasks import TaskFailed, run_contained
+
+RESTART_WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
+"""Seconds between an exception in a lane and its restart, for consecutive ones; the last value repeats."""
 
 PARK_AFTER = 5.0
 """The longest time, in seconds, that a lane is idle before it is parked."""
@@ -49,6 +55,7 @@ class Dispatcher:
         self._pauses: Counter[str] = Counter()
         self._redirected: set[str] = set()
         self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
+        self._recovering: set[str] = set()
         self._running: tuple[LaneServices, trio.Nursery] | None = None
         self._stop, self._stopped = trio.CancelScope(), trio.Event()
 
@@ -91,6 +98,15 @@ class Dispatcher:
     def is_running(self) -> bool:
         """Whether deliveries are delivered; false from :meth:`stop` on."""
         return self._running is not None and not self._stop.cancel_called
+
+    def is_stopping(self) -> bool:
+        """Return whether :meth:`stop` was called."""
+        return self._stop.cancel_called
+
+    @property
+    def recovering(self) -> list[str]:
+        """The keys of lanes that ended by an exception, and wait for their restart."""
+        return sorted(self._recovering)
 
     # All of the following return at once. While the dispatcher does not run, they do nothing: what is on
     # disk is delivered after the next start.
@@ -253,9 +269,23 @@ class Dispatcher:
         return lane
 
     async def _run(self, services: LaneServices, lane: Lane) -> None:
-        memory = None
+        memory, waits = None, iter(RESTART_WAITS)
         try:
-            memory = await lane.run()
+            while True:
+                started = trio.current_time()
+                try:
+                    memory = await run_contained(lane.run)
+                    break
+                except TaskFailed as failure:
+                    services.monitor.lane_failed(lane.key, failure)
+                    # A lane that worked for long had another problem before.
+                    if trio.current_time() - started > RESTART_WAITS[-1]:
+                        waits = iter(RESTART_WAITS)
+                    self._recovering.add(lane.key)
+                    try:
+                        await lane.recover(failure, next(waits, RESTART_WAITS[-1]))
+                    finally:
+                        self._recovering.discard(lane.key)
         finally:
             del self._lanes[lane.key]
             if memory is None:

@@ -58,6 +58,7 @@ from hookgw.models.deliveries import (
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Registration
+from hookgw.models.tasks import TaskFailed
 
 logger = structlog.get_logger("hookgw.lane")
 
@@ -257,6 +258,25 @@ class Lane:
         finally:
             self._transport.close_nowait()
             self._state = LaneState.IDLE
+
+    async def recover(self, failure: TaskFailed, wait: float) -> None:
+        """After :meth:`run` raised: wait, so that the next :meth:`run` starts from what is on disk.
+
+        Args:
+            failure: shown as the lane's last error.
+            wait: in seconds; :meth:`stop` ends it.
+        """
+        # What the memory says may be wrong, and the plan may be what fails.
+        self._queue.discard()
+        self._plan, self._head, self._waiting_until = None, None, None
+        self._is_parked, self._must_refresh = False, True
+        self._memory.error = f"An error in hookgw ended the lane, which starts again: {failure}"
+        self._state = LaneState.PAUSED
+        with trio.move_on_after(wait):
+            while not self._must_stop:
+                self._wake = trio.Event()
+                await self._wake.wait()
+        self._wake = None
 
     async def _start_over(self) -> None:
         while self._is_paused and not self._must_stop:

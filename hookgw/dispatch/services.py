@@ -16,6 +16,7 @@ from hookgw.models.deliveries import Attempt, Delivery, LaneState, Settlement
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
+from hookgw.models.tasks import TaskFailed
 from hookgw.store import Outbox
 
 
@@ -35,6 +36,9 @@ class LaneMonitor(Protocol):
 
     async def lane_changed(self, lane: str, state: LaneState) -> None:
         """A lane began to wait, or to deliver after a wait, or ended."""
+
+    def lane_failed(self, lane: str, failure: TaskFailed) -> None:
+        """A lane ended by an exception, which is a bug; it starts again."""
 
 
 class LaneSender(Protocol):

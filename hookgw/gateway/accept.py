@@ -13,7 +13,7 @@ Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
@@ -24,7 +24,7 @@ from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
-from hookgw.models.errors import Invalid
+from hookgw.models.errors import Invalid, Unavailable
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.models.lanes import lane_rule
 from hookgw.models.payload_schemas import SchemaBook
@@ -45,6 +45,7 @@ class EventIntake:
     """Accepts events.
 
     Args:
+        is_dispatching: returns whether the lanes run.
         server_url: added to events that have none.
     """
 
@@ -58,8 +59,10 @@ class EventIntake:
         hooks: Hooks,
         metrics: Metrics,
         *,
+        is_dispatching: Callable[[], bool],
         server_url: str | None,
     ) -> None:
+        self._is_dispatching = is_dispatching
         self._settings = settings
         self._catalog = catalog
         self._schemas = SchemaBook(catalog)
@@ -85,9 +88,13 @@ class EventIntake:
         Raises:
             Invalid: an event breaks a rule; each message begins with the event's index.
             NotFound: an event's instance does not exist.
-            Unavailable: the disk refuses, or a limit of the backlog is reached.
+            Unavailable: the disk refuses, a limit of the backlog is reached, or no lanes run.
             TooLarge: the events exceed such a limit on their own.
         """
+        # What is on disk is delivered after a restart at the latest. But producers that get 202 all the time
+        # would never learn that nothing is delivered.
+        if not self._is_dispatching():
+            raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
         warnings = self._check(events, single)
         completed = [self._complete(event) for event in events]
 

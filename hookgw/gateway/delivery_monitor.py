@@ -11,6 +11,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Settlement
 from hookgw.models.lanes import partition_of, registration_of
 from hookgw.models.registrations import Registration
+from hookgw.models.tasks import TaskFailed
 from hookgw.plugins.hooks import Hooks
 
 logger = structlog.get_logger("hookgw.delivery")
@@ -93,6 +94,15 @@ class DeliveryMonitor:
             registration=registration_of(lane),
             partition=partition_of(lane),
             url=registration.address if registration else None,
+        )
+
+    def lane_failed(self, lane: str, failure: TaskFailed) -> None:
+        self._metrics.lane_failed()
+        logger.error(
+            "lane ended by an error in hookgw; it starts again",
+            lane=lane,
+            reason=str(failure),
+            exc_info=failure.__cause__,
         )
 
 

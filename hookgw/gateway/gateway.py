@@ -78,4 +78,8 @@ class Gateway:
         # A store that works over lanes that do not run would accept events that nobody delivers.
         if not self.dispatcher.is_running:
             raise Unavailable("The dispatcher is not running.")
+        if recovering := self.dispatcher.recovering:
+            raise Unavailable(
+                f"Lanes ended by an error in hookgw, and start again: {', '.join(recovering[:3])}."
+            )
         await self.store.check()

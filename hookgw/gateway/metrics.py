@@ -94,6 +94,7 @@ class Metrics:
         self._commit_rows = Histogram(COMMIT_ROWS)
         self.disk_failure: StorageUnavailable | None = None
         self._plugin_failures: Counter[tuple[str, str]] = Counter()
+        self._lane_failures = 0
         self._requests: Counter[tuple[str, str]] = Counter()
         self._limited = dict.fromkeys(REQUEST_LIMITS, 0)
         # Until the gateway is composed, there is nothing to watch.
@@ -147,6 +148,10 @@ class Metrics:
         """Count a hook that raised, or exceeded its deadline."""
         self._plugin_failures[failure.plugin, failure.hook] += 1
 
+    def lane_failed(self) -> None:
+        """Count a lane that ended by an exception, and starts again."""
+        self._lane_failures += 1
+
     def requested(self, route: str, status: int) -> None:
         """Count a response.
 
@@ -199,6 +204,11 @@ class Metrics:
             "hookgw_delivery_seconds", "From accepting an event to its delivery, in seconds."
         )
         yield from _lane_families(self._lanes(), self._now())
+        yield CounterMetricFamily(
+            "hookgw_lane_restarts",
+            "Lanes that ended by an error in hookgw, and started again.",
+            value=self._lane_failures,
+        )
         yield GaugeMetricFamily(
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
         )

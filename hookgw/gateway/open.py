@@ -44,6 +44,7 @@ from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS, OPERATIONS_ID
+from hookgw.models.tasks import run_essential
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.plugins.supervise import restart_on_failure
@@ -153,7 +154,15 @@ async def open_gateway(
         outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest)
         states = ConnectionStates()
         events = EventIntake(
-            settings.events, catalog, registry, outbox, states, hooks, metrics, server_url=server_url
+            settings.events,
+            catalog,
+            registry,
+            outbox,
+            states,
+            hooks,
+            metrics,
+            is_dispatching=lambda: dispatcher.is_running,
+            server_url=server_url,
         )
         connectors = Connectors(hooks.connectors(), states, clock, outbound.http)
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock)
@@ -201,12 +210,27 @@ async def open_gateway(
         async with trio.open_nursery() as nursery:
             # In this order: a lane needs deadlines, a re-partition needs lanes to pause, and connectors and
             # plugins raise events, which need all of it.
-            await nursery.start(outbound.run)
-            await nursery.start(dispatcher.run, lane_services, startable)
-            await nursery.start(pending.run, stale)
-            await nursery.start(operational.run, outbox.append_always, lambda: backlog.of(OPERATIONS_ID)[0])
-            await nursery.start(connectors.run, events.accept, instances.logged_out)
-            await nursery.start(replays.run)
+            essential = partial(nursery.start, run_essential)
+            await essential("The outgoing side", None, outbound.run)
+            await essential(
+                "The dispatcher", dispatcher.is_stopping, dispatcher.run, lane_services, startable
+            )
+            await essential("The task of re-partitions", pending.is_stopping, pending.run, stale)
+            await essential(
+                "The task of operational events",
+                None,
+                operational.run,
+                outbox.append_always,
+                lambda: backlog.of(OPERATIONS_ID)[0],
+            )
+            await essential(
+                "The task of connectors",
+                connectors.is_stopping,
+                connectors.run,
+                events.accept,
+                instances.logged_out,
+            )
+            await essential("The task of replays", None, replays.run)
             instances.start_connected()
             nursery.start_soon(prune_history, store, clock, settings.storage)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)

@@ -58,6 +58,7 @@ class PendingDeliveries:
         self._metrics = metrics
         self._operational = operational
         self._nursery: trio.Nursery | None = None
+        self._is_stopping = False
         # Held for each step of a re-partition, and while a registration that is being re-partitioned is
         # stored: a task that finds nothing left to move must not end over a rule that is just being replaced.
         self._repartitions: dict[str, trio.Lock] = {}
@@ -83,9 +84,14 @@ class PendingDeliveries:
 
     def stop(self) -> None:
         """Leave what has not been moved to the next start. Stop the dispatcher before."""
+        self._is_stopping = True
         nursery, self._nursery = self._nursery, None
         if nursery is not None:
             nursery.cancel_scope.cancel()
+
+    def is_stopping(self) -> bool:
+        """Return whether :meth:`stop` was called."""
+        return self._is_stopping
 
     def is_stale(self, lane: str) -> bool:
         """Return whether a lane's deliveries must be moved to other lanes before they are sent."""

@@ -31,6 +31,7 @@ from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.events import Event
 from hookgw.models.lanes import registration_of
 from hookgw.models.registrations import Registration
+from hookgw.models.tasks import TaskFailed
 from hookgw.store import Append, LaneBacklog, PendingChange
 from hookgw.store.protocol import StoreListener
 
@@ -277,6 +278,7 @@ class FakeMonitor:
         finals: event id, state and reason of each finished delivery.
         states: what ``lane_changed`` reported.
         gone_ids: registrations that answered 410.
+        failures: when which lane ended by which exception.
     """
 
     def __init__(self, registrations: dict[str, Registration]) -> None:
@@ -285,6 +287,7 @@ class FakeMonitor:
         self.finals: list[tuple[str, DeliveryState, str | None]] = []
         self.states: list[LaneState] = []
         self.gone_ids: list[str] = []
+        self.failures: list[tuple[float, str]] = []
 
     async def attempted(self, attempt: Attempt, delivery: Delivery, registration: Registration) -> None:
         self.attempts.append((attempt, registration))
@@ -300,6 +303,9 @@ class FakeMonitor:
 
     async def lane_changed(self, lane: str, state: LaneState) -> None:
         self.states.append(state)
+
+    def lane_failed(self, lane: str, failure: TaskFailed) -> None:
+        self.failures.append((trio.current_time(), f"{lane}: {failure}"))
 
 
 class FakeTransport:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 import trio
 from trio.testing import MockClock
 
 from hookgw.delivery.http.connection import IdleConnection
+from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.models.deliveries import Delivery, DeliveryState, LaneState, Outcome
 from hookgw.models.registrations import Ordering, Registration
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
 from tests.dispatch.sockets import is_closed
@@ -199,18 +203,74 @@ async def test_requeued_deliveries_wake_a_lane_or_start_it(autojump_clock: MockC
     assert sorted(world.sender.order) == sorted(["e1", "e1", *(d.event.id for d in other)])
 
 
-async def test_a_bug_in_a_lane_ends_the_dispatcher(autojump_clock: MockClock) -> None:
-    world = World()
-
-    async def finished(*_: object) -> None:
-        raise RuntimeError("a bug")
-
-    world.monitor.finished = finished  # type: ignore[method-assign,assignment]
-    with pytest.RaisesGroup(RuntimeError, flatten_subgroups=True):
-        async with world.dispatcher() as dispatcher:
-            dispatcher.dispatch(world.outbox.add(1))
+async def raise_stray_cancelled() -> None:
+    """Raise a Cancelled of a scope that has ended."""
+    kept: list[BaseException] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
             await trio.sleep_forever()
-    assert not dispatcher.is_running
+        except trio.Cancelled as cancelled:
+            kept.append(cancelled)
+    raise kept[0]
+
+
+async def raise_a_bug() -> None:
+    raise RuntimeError("a bug")
+
+
+@pytest.mark.parametrize("bug", [raise_a_bug, raise_stray_cancelled])
+async def test_a_bug_in_a_lane_stops_this_lane_alone_and_for_a_while(
+    autojump_clock: MockClock, bug: Callable[[], Awaitable[None]]
+) -> None:
+    world = World()
+    send, tries = world.sender.send, 0
+
+    async def fail_four_times(delivery: Delivery, *arguments: Any, **options: Any) -> AttemptResult:
+        nonlocal tries
+        if delivery.event.id == "e1" and tries < 4:
+            tries += 1
+            await bug()
+        return await send(delivery, *arguments, **options)
+
+    world.sender.send = fail_four_times  # type: ignore[method-assign]
+    async with world.dispatcher() as dispatcher:
+        began = trio.current_time()
+        dispatcher.dispatch(world.outbox.add(2))
+        dispatcher.dispatch(world.outbox.add(1, lane=OTHER_LANE))
+        await trio.sleep(0.5)
+        assert world.sender.order == ["e3"]
+        assert dispatcher.recovering == [LANE]
+        (lane,) = dispatcher.lanes("reg_1")
+        assert (lane.state, lane.head) == (LaneState.PAUSED, None)
+        assert "An error in hookgw ended the lane" in str(lane.last_error)
+        dispatcher.dispatch(world.outbox.add(1))  # while the lane waits
+        await trio.sleep(30)
+        assert world.sender.order == ["e3", "e1", "e2", "e4"]
+        assert dispatcher.recovering == []
+    assert [at - began for at, _ in world.monitor.failures] == [0, 1, 3, 8]
+    assert all(reason.startswith(f"{LANE}: ") for _, reason in world.monitor.failures)
+
+
+async def test_a_lane_that_waits_for_its_restart_is_paused_redirected_and_stopped(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    world.sender.send = lambda *_, **__: raise_a_bug()  # type: ignore[method-assign,assignment]
+    async with world.dispatcher() as dispatcher:
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(0.5)
+        with dispatcher.paused("reg_1"):
+            dispatcher.redirect("reg_1")
+            dispatcher.resume("reg_1")
+            await trio.sleep(10)
+            assert len(world.monitor.failures) == 1
+        await trio.sleep(1)
+        assert len(world.monitor.failures) == 2
+        dispatcher.stop()
+        with trio.fail_after(0.1):
+            await dispatcher.wait_stopped()
+    assert dispatcher.recovering == []
 
 
 # Attempts in flight, and resuming.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 import trio
@@ -29,6 +30,7 @@ from hookgw.api.server.listeners import open_listeners, url_of
 from hookgw.api.server.request_framing import RequestFilter
 from hookgw.api.server.tls_connection import TlsConnection
 from hookgw.config.settings import ServerSettings
+from hookgw.models.tasks import TaskFailed, run_contained
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -86,13 +88,17 @@ class _Server:
         self._emptied = trio.Event()
 
     async def handle(self, stream: trio.SocketStream) -> None:
-        """Serve one connection to its end. An exception is logged and ends only this connection."""
+        """Serve one connection to its end. An exception of any class ends only this connection."""
         try:
-            await self._serve(stream)
-        except* OSError:
-            pass  # the client disconnected; serve_listeners closes the stream
-        except* Exception as group:
-            logger.warning("connection failed", exc_info=group)
+            await run_contained(partial(self._serve, stream))
+        except TaskFailed as failure:
+            cause = failure.__cause__
+            # The client disconnected; serve_listeners closes the stream.
+            left = isinstance(cause, OSError) or (
+                isinstance(cause, BaseExceptionGroup) and cause.split(OSError)[1] is None
+            )
+            if not left:
+                logger.warning("connection failed", reason=str(failure), exc_info=cause)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         connection = self._connection(stream)

@@ -64,6 +64,7 @@ class Connectors:
         self._http = http
         self._sessions = states.sessions
         self._running: _Running | None = None
+        self._is_stopping = False
 
     async def run(
         self,
@@ -141,9 +142,14 @@ class Connectors:
 
     def stop_all(self) -> None:
         """End every connector without raising events: they start again with the gateway."""
+        self._is_stopping = True
         running, self._running = self._running, None
         if running is not None:
             running.nursery.cancel_scope.cancel()
+
+    def is_stopping(self) -> bool:
+        """Return whether :meth:`stop_all` was called."""
+        return self._is_stopping
 
     async def send_text(self, instance: Instance, number: str, text: str) -> dict[str, Any]:
         """Send a text through an instance's connector; see ``InstanceService.send_text``."""

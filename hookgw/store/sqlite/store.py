@@ -11,6 +11,7 @@ import trio
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
+from hookgw.models.tasks import run_essential
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.protocol import History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import SilentObserver, StoreObserver
@@ -133,11 +134,13 @@ async def open_store(
             SqliteRecords(commits, background, opened.cipher),
         )
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(commits.run)
-            nursery.start_soon(checkpoints.run)
+            is_closing = False
+            nursery.start_soon(run_essential, "The writer", lambda: is_closing, commits.run)
+            nursery.start_soon(run_essential, "The task of checkpoints", None, checkpoints.run)
             try:
                 yield store
             finally:
+                is_closing = True
                 await commits.close()  # noqa: ASYNC102 -- it shields and bounds itself
                 nursery.cancel_scope.cancel()
     finally:
