@@ -22,7 +22,7 @@ def check_config(file: Path | None) -> None:
     certificate. Exits with code 1 if the gateway would not start.
     """
     settings, base = read_settings(file)
-    load_hooks(settings, base)
+    load_hooks(settings, base).kinds()  # checks the connectors, too
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log

@@ -17,7 +17,9 @@ from hookgw.cli.output import json_option, show_json, show_table
 def plugins(config: Path | None, as_json: bool) -> None:
     """List the plugins and their hooks."""
     settings, base = read_settings(config)
-    found = load_hooks(settings, base).plugins()
+    hooks = load_hooks(settings, base)
+    hooks.kinds()  # an optional plugin whose kinds or connectors break a rule is shown with the reason
+    found = hooks.plugins()
     if as_json:
         show_json(msgspec.to_builtins(found))
         return

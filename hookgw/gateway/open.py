@@ -108,6 +108,7 @@ async def open_gateway(
             on_failure=metrics.plugin_failed,
         )
     hooks.configure(settings.plugins.options)
+    # The connectors are checked here, too: nothing is stored if a plugin stops the start.
     catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
     server_url = settings.server.public_url
 

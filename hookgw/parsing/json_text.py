@@ -85,6 +85,35 @@ def _decode_checked(text: bytes, max_values: int) -> Any:
     return value
 
 
+def encode_strict(value: Any) -> bytes:
+    """Encode a value as a JSON text that :func:`decode_strict` accepts.
+
+    Raises:
+        ValueError: JSON cannot express the value: it contains NaN, bytes or another object, a key that is not
+            a string, itself, or more than :data:`MAX_DEPTH` levels. The message completes "the example …".
+    """
+    # The standard library's encoder: msgspec turns NaN into null, and bytes, dates and records into strings.
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    except UnicodeEncodeError:
+        raise ValueError("contains half of a surrogate pair, which is not a character") from None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    decode_strict(text)
+    if not _has_text_keys(value):
+        raise ValueError("has a key that is not a string")
+    return text
+
+
+def _has_text_keys(value: Any) -> bool:
+    # Recursion is safe here: the depth was checked.
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(_has_text_keys, value.values()))
+    return not isinstance(value, (list, tuple)) or all(map(_has_text_keys, value))
+
+
 def check_values(text: bytes, most: int) -> None:
     """Check that a JSON text has at most so many values; a number with an exponent counts as ten.
 
@@ -110,10 +139,7 @@ def check_values(text: bytes, most: int) -> None:
 def _count(text: bytes) -> int:
     # Each value is the first one, or follows a comma or the bracket of a list or object that is not empty.
     return (
-        1
-        + text.count(b",")
-        + (text.count(b"[") - text.count(b"[]"))
-        + (text.count(b"{") - text.count(b"{}"))
+        1 + text.count(b",") + (text.count(b"[") - text.count(b"[]")) + (text.count(b"{") - text.count(b"{}"))
     )
 
 

@@ -16,6 +16,7 @@ neither is taken at its word:
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 import traceback
@@ -47,7 +48,7 @@ class WrongResult(Exception):
 class Boundary:
     """Calls the code of plugins.
 
-    Every failure is logged with its traceback and reported before it is raised.
+    Every failure is logged with its traceback and counted before it is raised, unless the caller does that.
 
     Args:
         on_failure: called with every failure, for counting.
@@ -62,6 +63,7 @@ class Boundary:
         *arguments: Any,
         check: Check | None = None,
         passes: tuple[type[BaseException], ...] = (),
+        reports: bool = True,
     ) -> Any:
         """Call a function that must be plain.
 
@@ -70,6 +72,7 @@ class Boundary:
             arguments: for the function.
             check: applied to the result.
             passes: the exceptions that belong to the function's contract. They are raised as they are.
+            reports: whether to report a failure, before it is raised. Otherwise the caller does.
 
         Raises:
             PluginFailed: the function or the check raised, or the function returned an awaitable.
@@ -85,7 +88,7 @@ class Boundary:
                     raise WrongResult("it returned an awaitable, but this hook cannot be async")
                 return answer if check is None else check(answer)
         except BaseException as error:
-            raise self._judged(function, error, passes)  # noqa: B904 -- it has its cause
+            raise self._judged(function, error, passes, reports)  # noqa: B904 -- it has its cause
 
     async def run(
         self,
@@ -138,16 +141,24 @@ class Boundary:
             cause: the plugin's exception, if there is one.
         """
         failure = function.failure(reason, cause)
-        fields = {"plugin": function.plugin, "hook": function.hook, "reason": reason}
-        if cause is not None:
-            fields["exception"] = _traceback_of(cause)
-        _log.warning("plugin failed", **fields)
-        if self._on_failure is not None:
-            self._on_failure(failure)
+        self.report(failure)
         return failure
 
+    def report(self, failure: PluginFailed, *, level: int = logging.WARNING) -> None:
+        """Log a failure at a level, with the traceback of its cause, and count it."""
+        fields = {"plugin": failure.plugin, "hook": failure.hook, "reason": failure.reason}
+        if failure.__cause__ is not None:
+            fields["exception"] = _traceback_of(failure.__cause__)
+        _log.log(level, "plugin failed", **fields)
+        if self._on_failure is not None:
+            self._on_failure(failure)
+
     def _judged(
-        self, function: HookImplementation, error: BaseException, passes: tuple[type[BaseException], ...]
+        self,
+        function: HookImplementation,
+        error: BaseException,
+        passes: tuple[type[BaseException], ...],
+        reports: bool = True,
     ) -> BaseException:
         """Return the exception that the caller gets for a plugin's exception."""
         if _is_ctrl_c(error):
@@ -157,8 +168,12 @@ class Boundary:
         if issubclass(type(single), passes):
             return single
         if type(error) is WrongResult:
-            return self.failed(function, message_of(error))
-        return self.failed(function, describe(error), error)
+            failure = function.failure(message_of(error))
+        else:
+            failure = function.failure(describe(error), error)
+        if reports:
+            self.report(failure)
+        return failure
 
 
 def describe(error: BaseException) -> str:

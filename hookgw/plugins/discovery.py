@@ -17,6 +17,7 @@ from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -69,7 +70,8 @@ def find_in_folder(folder: Path) -> list[Candidate]:
     """
     package = f"_hookgw_plugins_{next(_package_numbers)}"
     spec = ModuleSpec(package, None, is_package=True)
-    spec.submodule_search_locations = [str(folder)]
+    # Absolute: Python remembers what a relative path meant first, also after a change of directory.
+    spec.submodule_search_locations = [str(folder.absolute())]
     # import_module and relative imports look for the parent package here.
     sys.modules[package] = module_from_spec(spec)
     found = []
@@ -121,6 +123,9 @@ def without_repeated_files(candidates: Iterable[Candidate]) -> Iterator[Candidat
             seen.add(candidate.path)
 
 
+_traceback_of: Callable[[BaseException], TracebackType | None] = vars(BaseException)["__traceback__"].__get__
+
+
 def location_of(error: BaseException, plugin: Path | None) -> str:
     """Return the file and line where an import failed, as ``"file, line n: "``; ``""`` if unknown.
 
@@ -129,10 +134,11 @@ def location_of(error: BaseException, plugin: Path | None) -> str:
         plugin: the plugin's file or folder. Its own lines are preferred to lines of libraries that it calls.
     """
     # A syntax error has no frame in the plugin: no line of it ran.
-    if isinstance(error, SyntaxError) and error.filename:
+    # Not a class of the plugin's: it may raise when its attributes are read.
+    if type(error).__module__ == "builtins" and isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: "
     frames = []
-    for frame in traceback.extract_tb(error.__traceback__):
+    for frame in traceback.extract_tb(_traceback_of(error)):
         path = Path(frame.filename)
         # Frames of the import system and of this package mean nothing to a plugin's author.
         if not (

@@ -36,11 +36,6 @@ PLAIN_HOOKS = frozenset(
 )
 """Hooks that must be plain functions: hookgw calls them outside of Trio, or while it must not wait."""
 
-# SystemExit counts: a plugin's sys.exit() must not end the gateway. KeyboardInterrupt and trio.Cancelled do
-# not: they come from outside the plugin and must reach the code that waits for them.
-PLUGIN_ERRORS = (Exception, SystemExit)
-"""The exceptions that count as a plugin's failure."""
-
 
 class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
     """One plugin's function for one hook.
@@ -62,11 +57,6 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
         failure = PluginFailed(self.plugin, self.hook, reason)
         failure.__cause__ = cause
         return failure
-
-
-def reason_of(error: BaseException) -> str:
-    """Return an error's type and message."""
-    return f"{type(error).__name__}: {error}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -31,7 +31,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def hookgw_event_kinds() -> list[EventKind]:  # type: ignore[empty-body]
     """Return the event kinds that the plugin adds to the catalog.
 
-    Called once at start. A duplicate name stops the start; the error names both plugins.
+    Called once at start. A kind that breaks a rule (see ``docs/plugins.md``), or whose name exists already,
+    stops the start; the error names the plugin.
     """
 
 
@@ -136,7 +137,11 @@ def hookgw_operational_event(event: Event) -> None:
 
 @hookspec
 def hookgw_connectors() -> list[Connector]:  # type: ignore[empty-body]
-    """Return the connectors that the plugin provides. Called once at start."""
+    """Return the connectors that the plugin provides.
+
+    Called once at start. A connector without ``name``, ``async run(session)`` and ``async send_text(session,
+    number, text)``, or with the name of another, stops the start; the error names the plugin.
+    """
 
 
 @hookspec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import structlog
 
 from hookgw.config.file_permissions import everything_in, first_trouble
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import StartError
+from hookgw.models.errors import PluginFailed, StartError
 from hookgw.plugins import discovery
+from hookgw.plugins.boundary import Boundary, WrongResult
 from hookgw.plugins.discovery import Candidate
-from hookgw.plugins.hook_implementation import PLUGIN_ERRORS, check_plugin, new_manager, reason_of
+from hookgw.plugins.hook_implementation import HookImplementation, check_plugin, new_manager
 
 _log = structlog.get_logger("hookgw.plugins")
 _DEFAULT_FOLDERS = PluginsSettings().folders
@@ -158,19 +160,29 @@ def _load(
     info = PluginInfo(name=candidate.name, source=candidate.source, version=candidate.version)
     if candidate.name in settings.disabled:
         return msgspec.structs.replace(info, enabled=False), None
-    try:
+    load = HookImplementation(plugin=candidate.name, hook="its import", call=candidate.load)
+
+    def check(plugin: Any) -> tuple[Any, tuple[str, ...], str | None]:
+        # Here, because a look at the attributes of a plugin object may run its code.
+        version = getattr(plugin, "__version__", None)
         try:
-            plugin = candidate.load()
-        except PLUGIN_ERRORS as error:
-            location = discovery.location_of(error, candidate.path)
-            raise ValueError(f"{location}{reason_of(error)}") from error
-        hooks = check_plugin(plugin, manager)
-    except ValueError as error:
-        reason = f"Plugin {candidate.name!r} ({candidate.source}) cannot be loaded: {error}."
-        # The traceback of what the plugin raised; a wrong hook has none, its message says it all.
-        _log.warning("plugin not loaded", plugin=candidate.name, reason=reason, exc_info=error.__cause__)
+            return plugin, check_plugin(plugin, manager), version and str(version)
+        except ValueError as error:
+            raise WrongResult(str(error)) from error
+
+    boundary = Boundary()
+    try:
+        plugin, hooks, version = boundary.call(load, check=check, reports=False)
+    except PluginFailed as failure:
+        cause = failure.__cause__
+        location = "" if cause is None else discovery.location_of(cause, candidate.path)
+        reason = (
+            f"Plugin {candidate.name!r} ({candidate.source}) cannot be loaded: {location}{failure.reason}."
+        )
+        # With the traceback of what the plugin raised, unless the start ends with the reason alone.
+        is_optional = candidate.name in settings.optional
+        boundary.report(failure, level=logging.WARNING if is_optional else logging.DEBUG)
         return msgspec.structs.replace(info, enabled=False, error=reason), None
     if not hooks:
         _log.warning("plugin has no hooks", plugin=candidate.name, source=candidate.source)
-    version = info.version or getattr(plugin, "__version__", None)
-    return msgspec.structs.replace(info, hooks=hooks, version=version and str(version)), plugin
+    return msgspec.structs.replace(info, hooks=hooks, version=info.version or version), plugin

@@ -6,26 +6,37 @@ its failure is logged and counted instead, and the plugin is switched off.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
-from hookgw.models.events import EventKind
-from hookgw.models.payload_schemas import check_schema
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog, EventKind
+from hookgw.models.operational_kinds import OPERATIONAL_KINDS
 from hookgw.models.registrations import Registration
+from hookgw.parsing.fields import kind_of
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.discovery import location_of
 from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of, nearest
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
+from hookgw.plugins.provided import check_connector, check_kind, check_list
 
 if TYPE_CHECKING:
     import click
     from quart_trio import QuartTrio
 
     from hookgw.plugins.gateway_protocol import PluginGateway
+
+T = TypeVar("T")
+
+# With the implementation that returned each.
+_Kinds = list[tuple[HookImplementation, EventKind]]
+_Connectors = list[tuple[HookImplementation, ContainedConnector]]
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
 _REJECTIONS = (ValueError, Invalid)
@@ -49,6 +60,7 @@ class StartupHooks:
         self._optional = loaded.optional
         self.boundary = Boundary(on_failure)
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
+        self._provided: tuple[_Kinds, _Connectors] | None = None
 
     def implements(self, hook: str) -> bool:
         """Return whether any plugin implements the hook.
@@ -62,7 +74,7 @@ class StartupHooks:
         """Return every plugin that was found, in calling order, including disabled and failed ones."""
         return list(self._infos.values())
 
-    def configure(self, options: Mapping[str, Any]) -> None:
+    def configure(self, options: Mapping[str, Any]) -> None:  # noqa: C901 -- reads once from top to bottom
         """Give each plugin its block of ``plugins.options``, or ``{}``. Call this before any other hook.
 
         Raises:
@@ -74,23 +86,33 @@ class StartupHooks:
         configurable = {implementation.plugin for implementation in implementations}
         # All problems are collected: a configuration can be fixed in one go.
         problems = []
+
+        def refuse(name: str, sentence: str) -> None:
+            if name in self._optional:
+                self._stop_or_switch_off(PluginFailed(name, "hookgw_configure", sentence.removesuffix(".")))
+            else:
+                problems.append(f"{name}: {sentence}")
+
         for name in options:
             if name not in self._infos:
-                problems.append(f"{name}: no plugin has this name.{nearest(name, self._infos)}")
+                # An optional plugin may be missing, and its options may stay.
+                if name not in self._optional:
+                    problems.append(f"{name}: no plugin has this name.{nearest(name, self._infos)}")
             # The options of a disabled plugin may stay, so that it can be switched on again.
             elif self._infos[name].enabled and name not in configurable:
-                problems.append(f"{name}: this plugin takes no options. Remove the block.")
+                refuse(name, "this plugin takes no options. Remove the block.")
         for implementation in implementations:
             name, block = implementation.plugin, options.get(implementation.plugin)
             # An empty block in YAML is null.
             block = {} if block is None else block
             if not isinstance(block, dict):
-                problems.append(f"{name}: must be a mapping of options, got {block!r}.")
+                # Its type only: the value may be a secret.
+                refuse(name, f"must be a mapping of options, not {kind_of(block)}.")
                 continue
             try:
-                self.boundary.call(implementation, block, passes=_REJECTIONS)
+                self.boundary.call(implementation, block, passes=_REJECTIONS, reports=False)
             except _REJECTIONS as error:
-                problems.append(f"{name}: {_sentence(error)}")
+                refuse(name, _sentence(error))
             except PluginFailed as failure:
                 self._stop_or_switch_off(failure)
         if problems:
@@ -100,42 +122,58 @@ class StartupHooks:
         """Return the event kinds that plugins add, with ``plugin`` set to the plugin's name.
 
         Raises:
-            StartError: a plugin failed, returned something else, or has an invalid schema.
+            StartError: a plugin failed, or provides a kind or a connector that breaks a rule (see
+                :mod:`hookgw.plugins.provided`) or that exists already.
         """
-        kinds: list[EventKind] = []
-        for implementation, items in self._lists(
-            "hookgw_event_kinds", "EventKind", lambda item: isinstance(item, EventKind)
-        ):
-            for kind in items:
-                if problem := check_schema(kind.schema):
-                    reason = f"the schema of {kind.name} is not a valid JSON Schema: {problem}"
-                    self._stop_or_switch_off(self.boundary.failed(implementation, reason))
-                    break
-            else:
-                # Set here, so that a plugin cannot add kinds in the name of another.
-                kinds += [msgspec.structs.replace(kind, plugin=implementation.plugin) for kind in items]
-        return kinds
+        return self._provide()[0]
 
     def connectors(self) -> dict[str, ContainedConnector]:
         """Return the connectors that plugins provide, by name. Calls of them pass the boundary.
 
         Raises:
-            StartError: a plugin failed or returned something else, or two connectors have one name.
+            StartError: as for :meth:`kinds`.
         """
+        return self._provide()[1]
+
+    def _provide(self) -> tuple[list[EventKind], dict[str, ContainedConnector]]:
+        # Both together: a plugin that is switched off because of its connector must add no kinds either.
+        if self._provided is None:
+            self._provided = (
+                # The plugin's name is set here, so that a plugin cannot add kinds in the name of another.
+                [
+                    (found, msgspec.structs.replace(kind, plugin=found.plugin))
+                    for found, kind in self._lists("hookgw_event_kinds", "EventKind", check_kind)
+                ],
+                [
+                    (found, ContainedConnector(connector, found.plugin, self.boundary))
+                    for found, connector in self._lists("hookgw_connectors", "Connector", check_connector)
+                ],
+            )
+        kinds, connectors = self._provided
+        # Again after each plugin that is switched off: another plugin may be in no conflict any more.
+        while (conflict := self._find_conflict(kinds, connectors)) is not None:
+            self._stop_or_switch_off(conflict)
+        return (
+            [kind for _, kind in self._enabled(kinds)],
+            {connector.name: connector for _, connector in self._enabled(connectors)},
+        )
+
+    def _find_conflict(self, kinds: _Kinds, connectors: _Connectors) -> PluginFailed | None:
+        catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS])
+        for implementation, kind in self._enabled(kinds):
+            try:
+                catalog.add(kind)
+            except ValueError as error:
+                return implementation.failure(str(error))
         owners: dict[str, str] = {}
-        connectors: dict[str, ContainedConnector] = {}
-        for implementation, items in self._lists("hookgw_connectors", "Connector", _is_connector):
-            for connector in items:
-                owner = owners.setdefault(connector.name, implementation.plugin)
-                if connector.name in connectors:
-                    raise StartError(
-                        f"Two plugins provide a connector {connector.name!r}: {owner} and "
-                        f"{implementation.plugin}. Add one of them to plugins.disabled."
-                    )
-                connectors[connector.name] = ContainedConnector(
-                    connector, implementation.plugin, self.boundary
+        for implementation, connector in self._enabled(connectors):
+            if connector.name in owners:
+                owner = owners[connector.name]
+                return implementation.failure(
+                    f"the connector {connector.name} is already provided by {owner}"
                 )
-        return connectors
+            owners[connector.name] = implementation.plugin
+        return None
 
     def check_registration(self, registration: Registration) -> None:
         """Let each plugin check its block in the registration's ``plugins``.
@@ -194,30 +232,40 @@ class StartupHooks:
         ]
 
     def _lists(
-        self, hook: str, item_type: str, is_valid: Callable[[Any], bool]
-    ) -> Iterator[tuple[HookImplementation, list[Any]]]:
+        self, hook: str, item_type: str, check: Callable[[Any], T]
+    ) -> list[tuple[HookImplementation, T]]:
+        """Return the items of every plugin's list, with the implementation that returned them."""
+        found: list[tuple[HookImplementation, T]] = []
         for implementation in self._implementations[hook]:
-            items = self._call_at_start(implementation)
-            if items is None:
-                continue
-            if isinstance(items, list | tuple) and all(map(is_valid, items)):
-                yield implementation, list(items)
-            else:
-                reason = f"it returned {items!r}; return a list of {item_type}"
-                self._stop_or_switch_off(self.boundary.failed(implementation, reason))
+            items = self._call_at_start(
+                implementation, check=partial(check_list, item_type=item_type, check=check)
+            )
+            found += ((implementation, item) for item in items or ())
+        return found
 
-    def _call_at_start(self, implementation: HookImplementation, *arguments: Any) -> Any:
+    def _enabled(self, found: Iterable[tuple[HookImplementation, T]]) -> list[tuple[HookImplementation, T]]:
+        return [(other, item) for other, item in found if self._infos[other.plugin].enabled]
+
+    def _call_at_start(
+        self, implementation: HookImplementation, *arguments: Any, check: Callable[[Any], Any] | None = None
+    ) -> Any:
         try:
-            return self.boundary.call(implementation, *arguments)
+            return self.boundary.call(implementation, *arguments, check=check, reports=False)
         except PluginFailed as failure:
             self._stop_or_switch_off(failure)
 
     def _stop_or_switch_off(self, failure: PluginFailed) -> None:
         name = failure.plugin
         if name not in self._optional:
+            cause = failure.__cause__
+            place = "" if cause is None else location_of(cause, None).removesuffix(": ")
+            # One line, whatever the plugin's message looks like. The log has the traceback for its author.
+            sentence = " ".join(f"{failure} ({place}).".replace(" ().", ".").split())
+            self.boundary.report(failure, level=logging.DEBUG)
             raise StartError(
-                f"{failure}. Fix the plugin, or add {name} to plugins.disabled or plugins.optional."
-            ) from failure.__cause__
+                f"{sentence} Fix the plugin, or add {name} to plugins.disabled or plugins.optional."
+            ) from cause
+        self.boundary.report(failure)
         self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=str(failure))
         # All of its hooks: a plugin whose options or kinds are missing must not touch deliveries either.
         self._implementations = {
@@ -229,13 +277,3 @@ class StartupHooks:
 def _sentence(error: BaseException) -> str:
     text = message_of(error) or type(error).__name__
     return text if text.endswith(".") else f"{text}."
-
-
-def _is_connector(item: Any) -> bool:
-    # Duck-typed: a connector need not inherit from anything of hookgw's.
-    name = getattr(item, "name", None)
-    return (
-        isinstance(name, str)
-        and name != ""
-        and all(callable(getattr(item, method, None)) for method in ("run", "send_text"))
-    )

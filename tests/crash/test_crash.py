@@ -25,7 +25,7 @@ ROUNDS = int(os.environ.get("HOOKGW_CRASH_ROUNDS", "20"))
 SEED = int(os.environ.get("HOOKGW_CRASH_SEED", str(random.SystemRandom().randrange(10**6))))
 EVENTS = int(os.environ.get("HOOKGW_CRASH_EVENTS", "5000"))
 EVENTS_PER_SECOND = 200.0
-DEADLINE = 60.0 + 9.0 * ROUNDS
+DEADLINE = 180.0 + 30.0 * ROUNDS
 DELIVERY = {
     "allow_networks": ["127.0.0.0/8"],
     "schedule": ["20ms"] * 40,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.parsing.json_text import MAX_DEPTH, check_values, decode_strict
+from hookgw.parsing.json_text import MAX_DEPTH, check_values, decode_strict, encode_strict
 
 JSON_VALUES = st.recursive(
     st.none()
@@ -165,3 +165,46 @@ def test_duplicate_names_in_large_texts(text: bytes) -> None:
 def test_depth_is_that_of_brackets_outside_of_strings() -> None:
     flat = {"a": "[" * 500, "b": [[]] * 300, "]": '"[{\\'}
     assert decode_strict(json.dumps(flat).encode()) == flat
+
+
+@given(JSON_VALUES)
+def test_what_is_encoded_is_read_as_the_same_value(value: object) -> None:
+    assert decode_strict(encode_strict(value)) == value
+
+
+ITSELF: list[object] = []
+ITSELF.append(ITSELF)
+
+
+def nested(levels: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (float("nan"), "is not JSON"),
+        ([float("inf")], "is not JSON"),
+        (b"x", "is not JSON"),
+        ({1}, "is not JSON"),
+        (object(), "is not JSON"),
+        ({"a": [{1: 2}]}, "has a key that is not a string"),
+        ({("a",): 2}, "is not JSON"),
+        ("\ud800", "contains half of a surrogate pair"),
+        (10**5000, "is not JSON"),
+        (nested(MAX_DEPTH + 1), "is nested too deeply"),
+        (nested(100_000), "is nested too deeply"),
+        (ITSELF, "is not JSON"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_json_cannot_express_is_not_encoded(value: object, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        encode_strict(value)
+
+
+def test_the_deepest_value_is_encoded() -> None:
+    assert decode_strict(encode_strict(nested(MAX_DEPTH))) == nested(MAX_DEPTH)

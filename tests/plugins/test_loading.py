@@ -245,9 +245,39 @@ def test_a_failing_optional_plugin_is_listed_with_its_error(tmp_path: Path, writ
     assert not crm.enabled
     assert "ZeroDivisionError" in (crm.error or "")
     assert loaded.manager.get_plugin("crm") is None
-    assert [(entry["plugin"], isinstance(entry["exc_info"], ZeroDivisionError)) for entry in logs] == [
-        ("crm", True)
-    ]
+    ((plugin, trace),) = [(entry["plugin"], entry["exception"]) for entry in logs]
+    assert plugin == "crm"
+    assert "1 / 0" in trace
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "raise KeyboardInterrupt",
+        "raise GeneratorExit",
+        "import asyncio; raise asyncio.CancelledError",
+        "raise SystemExit(0)",
+        "raise BaseExceptionGroup('', [KeyboardInterrupt(), ValueError()])",
+        "class Odd(BaseException):\n    def __getattribute__(self, name): raise self\nraise Odd",
+    ],
+)
+def test_whatever_an_import_raises_is_the_plugins_failure(
+    tmp_path: Path, write_plugin: Write, text: str
+) -> None:
+    write_plugin("crm.py", text)
+    assert refusal(tmp_path).startswith("Plugin 'crm' (")
+    assert load(tmp_path, optional=("crm",)).plugins[0].error
+
+
+def test_an_object_with_an_attribute_that_raises_is_refused(tmp_path: Path) -> None:
+    class Odd:
+        @property
+        def hookgw_filter(self) -> None:
+            raise GeneratorExit
+
+    settings = PluginsSettings(first_party=False, folders=())
+    with pytest.raises(StartError, match=r"Plugin 'odd' .* cannot be loaded: .*GeneratorExit"):
+        load_plugins(settings, base=tmp_path, extra={"odd": Odd()})
 
 
 def test_a_file_name_with_a_second_dot_is_refused(tmp_path: Path, write_plugin: Write) -> None:

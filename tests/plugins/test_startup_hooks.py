@@ -67,7 +67,7 @@ def test_each_plugin_gets_its_options_or_an_empty_block(hooks_of: HooksOf) -> No
     [
         ({"rat": 1}, "plugins.options.mine: Object contains unknown field `rat`."),
         ({"rate": "x"}, "plugins.options.mine: Expected `float`, got `str` - at `$.rate`."),
-        ([1], "plugins.options.mine: must be a mapping of options, got [1]."),
+        ([1], "plugins.options.mine: must be a mapping of options, not a list."),
     ],
 )
 def test_the_error_for_wrong_options_has_the_path_of_the_key(
@@ -93,10 +93,24 @@ def test_all_wrong_blocks_are_named(hooks_of: HooksOf) -> None:
     )
 
 
-def test_an_invalid_schema_stops_the_start(hooks_of: HooksOf) -> None:
-    kind = EventKind(name="ORDER_PLACED", meaning="X.", schema={"type": "nonsense"})
-    with pytest.raises(StartError, match=r"'crm'.*the schema of ORDER_PLACED is not a valid JSON Schema: "):
-        hooks_of(crm=plugin(event_kinds=lambda: [kind])).kinds()
+def test_the_options_of_optional_plugins_stop_no_start(hooks_of: HooksOf) -> None:
+    hooks = hooks_of(
+        optional=("picky", "deaf", "wrong", "missing"),
+        picky=plugin(configure=raising(ValueError("rate must be positive.")), filter=lambda event: None),
+        deaf=plugin(encode=lambda event: None),
+        wrong=plugin(configure=lambda options: None),
+        good=plugin(configure=lambda options: None, transform=lambda event: None),
+    )
+    hooks.configure({"picky": {}, "deaf": {}, "wrong": [1], "missing": {}})
+    assert [(info.name, info.error) for info in hooks.plugins()] == [
+        ("picky", "Plugin 'picky' failed in hookgw_configure: rate must be positive"),
+        ("deaf", "Plugin 'deaf' failed in hookgw_configure: this plugin takes no options. Remove the block"),
+        ("wrong", "Plugin 'wrong' failed in hookgw_configure: must be a mapping of options, not a list"),
+        ("good", None),
+    ]
+    assert not hooks.implements("hookgw_filter")
+    assert not hooks.implements("hookgw_encode")
+    assert hooks.implements("hookgw_transform")
 
 
 def test_kinds_have_the_name_of_their_plugin(hooks_of: HooksOf) -> None:
@@ -104,11 +118,11 @@ def test_kinds_have_the_name_of_their_plugin(hooks_of: HooksOf) -> None:
     hooks = hooks_of(
         crm=plugin(event_kinds=lambda: [kind]),
         none=plugin(event_kinds=lambda: None),
-        two=plugin(event_kinds=lambda: (kind,)),
+        two=plugin(event_kinds=lambda: (msgspec.structs.replace(kind, name="ORDER_SENT", plugin="crm"),)),
     )
     assert [(found.name, found.plugin) for found in hooks.kinds()] == [
         ("ORDER_PAID", "crm"),
-        ("ORDER_PAID", "two"),
+        ("ORDER_SENT", "two"),
     ]
 
 
@@ -119,35 +133,6 @@ def test_connectors_are_returned_by_name(hooks_of: HooksOf) -> None:
         "one": "one",
         "two": "two",
     }
-
-
-def test_two_connectors_with_one_name_stop_the_start(hooks_of: HooksOf) -> None:
-    hooks = hooks_of(
-        a=plugin(connectors=lambda: [FakeConnector("one")]),
-        b=plugin(connectors=lambda: [FakeConnector("one")]),
-    )
-    with pytest.raises(StartError, match="Two plugins provide a connector 'one': a and b"):
-        hooks.connectors()
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        object(),
-        FakeConnector(""),
-        FakeConnector(None),
-        SimpleNamespace(name="one", run=print, send_text=None),
-    ],
-)
-def test_an_object_that_is_not_a_connector_is_refused(hooks_of: HooksOf, item: object) -> None:
-    with pytest.raises(StartError, match=r"'mine' failed in hookgw_connectors.*return a list of Connector"):
-        hooks_of(mine=plugin(connectors=lambda: [item])).connectors()
-
-
-@pytest.mark.parametrize("answer", ["ORDER_PAID", ["ORDER_PAID"], {"name": "ORDER_PAID"}])
-def test_a_result_that_is_not_a_list_of_kinds_is_refused(hooks_of: HooksOf, answer: Any) -> None:
-    with pytest.raises(StartError, match="return a list of EventKind"):
-        hooks_of(mine=plugin(event_kinds=lambda: answer)).kinds()
 
 
 CALLED_AT_START: list[tuple[str, Callable[[Hooks], object]]] = [

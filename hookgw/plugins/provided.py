@@ -1,0 +1,159 @@
+"""The rules for what plugins provide: event kinds and connectors. No I/O.
+
+Python checks none of the types that a plugin declares, and a plugin may change its objects later. So the
+rules are checked once, at start, and hookgw keeps copies that consist of plain values.
+
+The checks run inside the boundary, and raise its :class:`~hookgw.plugins.boundary.WrongResult`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hookgw.models.events import Catalog, Event, EventKind
+from hookgw.models.instances import INSTANCE_NAME
+from hookgw.models.payload_schemas import SchemaBook, check_schema
+from hookgw.parsing.instances import FOREIGN
+from hookgw.parsing.json_text import decode_strict, encode_strict
+from hookgw.plugins.boundary import WrongResult
+
+T = TypeVar("T")
+
+MAX_NAME = 64
+"""Characters of a kind's name, in each of its spellings: they appear in headers, paths and metrics."""
+
+# Not only underscores: the name is a path segment with byEvents.
+_NAME = re.compile(rf"(?=_*[A-Z0-9])[A-Z0-9_]{{1,{MAX_NAME}}}", re.ASCII)
+_SPELLING = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}", re.ASCII)
+_SPELLING_FORM = f"use 1 to {MAX_NAME} letters, digits, '.', '_' and '-', and begin with a letter or a digit"
+_CONNECTOR_METHODS = {"run": ("session",), "send_text": ("session", "number", "text")}
+_SHOWN = 80
+
+
+@dataclass
+class CheckedConnector:
+    """The parts of a connector. They are read once: an attribute of a plugin's object may be a property."""
+
+    name: str
+    run: Callable[..., Any]
+    send_text: Callable[..., Any]
+
+
+def check_list(answer: object, item_type: str, check: Callable[[Any], T]) -> list[T]:
+    """Return the checked items of a hook's list; ``None`` counts as an empty list.
+
+    Raises:
+        WrongResult: it is not a list, or ``check`` refuses an item.
+    """
+    if answer is None:
+        return []
+    if not isinstance(answer, (list, tuple)):
+        raise WrongResult(f"it returned {_type_of(answer)}; return a list of {item_type}")
+    return [check(item) for item in answer]
+
+
+def check_kind(kind: object) -> EventKind:  # noqa: C901 -- one rule after the other
+    """Return a copy of an event kind, if it follows the rules of ``docs/plugins.md``."""
+    if not isinstance(kind, EventKind):
+        raise WrongResult(f"its list contains {_type_of(kind)}; return a list of EventKind")
+    name = kind.name
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise WrongResult(
+            f"{_show(name)} is not a name for an event kind: use 1 to {MAX_NAME} capital letters, digits and "
+            "underscores"
+        )
+    name = str.__str__(name)  # a StrEnum's member, for example, becomes a plain string
+    if not isinstance(kind.meaning, str) or not kind.meaning.strip():
+        raise WrongResult(f"the meaning of {name} must be a sentence, not {_show(kind.meaning)}")
+    if not isinstance(kind.dotted, str) or not (kind.dotted == "" or _SPELLING.fullmatch(kind.dotted)):
+        raise WrongResult(f"{name} has the dotted name {_show(kind.dotted)}, but {_SPELLING_FORM}")
+    # A string is a sequence of strings, too.
+    if not isinstance(kind.aliases, (list, tuple)):
+        raise WrongResult(f"the aliases of {name} must be a tuple of names, not {_type_of(kind.aliases)}")
+    for alias in kind.aliases:
+        if not isinstance(alias, str) or not _SPELLING.fullmatch(alias):
+            raise WrongResult(f"{name} has the alias {_show(alias)}, but {_SPELLING_FORM}")
+    if kind.operational is not False:
+        raise WrongResult(f"{name} is marked as operational; only hookgw's own kinds are. Remove the mark")
+    if not isinstance(kind.schema, dict):
+        raise WrongResult(f"the schema of {name} must be a dict, not {_type_of(kind.schema)}")
+    schema = _json_copy(kind.schema, f"the schema of {name}")
+    if problem := check_schema(schema):
+        raise WrongResult(f"the schema of {name} is not a valid JSON Schema: {problem}")
+    example = _json_copy(kind.example, f"the example of {name}")
+    checked = EventKind(
+        name=name,
+        meaning=_json_copy(kind.meaning, f"the meaning of {name}"),
+        schema=schema,
+        example=example,
+        dotted=str.__str__(kind.dotted),
+        aliases=tuple(str.__str__(alias) for alias in kind.aliases),
+    )
+    sample = Event(id="example", kind=name, instance="", data_json=encode_strict(example), time=0.0)
+    if problem := SchemaBook(Catalog([checked])).problem(sample):
+        raise WrongResult(f"the example of {name} violates its schema: {problem}")
+    return checked
+
+
+def check_connector(connector: Any) -> CheckedConnector:
+    """Return the parts of a connector, if it follows the rules of ``docs/plugins.md``."""
+    if inspect.isclass(connector):
+        raise WrongResult(f"its list contains the class {connector.__name__}; return an object of it")
+    # Duck-typed: a connector need not inherit from anything of hookgw's.
+    name = getattr(connector, "name", None)
+    methods: dict[str, Any] = {method: getattr(connector, method, None) for method in _CONNECTOR_METHODS}
+    if name is None and not any(methods.values()):
+        raise WrongResult(f"its list contains {_type_of(connector)}; return a list of Connector")
+    if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
+        raise WrongResult(
+            f"{_show(name)} is not a name for a connector: use 1 to 128 letters, digits, '.', '_' and '-'"
+        )
+    name = str.__str__(name)
+    if name in FOREIGN:
+        raise WrongResult(
+            f"a connector cannot be called {name}: clients of Evolution API send this name for no connector"
+        )
+    for method, arguments in _CONNECTOR_METHODS.items():
+        function = methods[method]
+        wanted = f"async def {method}(self, {', '.join(arguments)})"
+        if not callable(function):
+            raise WrongResult(f"the connector {name} has no method {method}: write {wanted}")
+        if not _is_async(function):
+            raise WrongResult(f"{method} of the connector {name} is not async: write {wanted}")
+        try:
+            inspect.signature(function).bind(*arguments)
+        except TypeError:
+            raise WrongResult(
+                f"{method} of the connector {name} has other arguments: write {wanted}"
+            ) from None
+    return CheckedConnector(name, **methods)
+
+
+def _is_async(function: Any) -> bool:
+    # A decorator with functools.wraps returns a plain function; the function below it is what counts.
+    function = inspect.unwrap(function)
+    # An object can be an async function, too.
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _json_copy(value: object, what: str) -> Any:
+    try:
+        return decode_strict(encode_strict(value))
+    except ValueError as error:
+        raise WrongResult(f"{what} {error}") from None
+
+
+def _type_of(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _show(value: object) -> str:
+    """Return a value for a message: a string as it is, any other value by its type."""
+    if not isinstance(value, str):
+        return _type_of(value)
+    shown = repr(str.__str__(value))
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
