@@ -10,7 +10,7 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,10 @@ def _deadly_after(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
     def doomed(*arguments: Any, **more: Any) -> Any:
         nonlocal done
         result = usual(*arguments, **more)
-        count = result[0] if isinstance(result, tuple) else result
+        if isinstance(result, Mapping):  # a change of what is pending: deliveries and bytes by registration
+            count = sum(deliveries for deliveries, _ in result.values())
+        else:
+            count = result[0] if isinstance(result, tuple) else result
         if count and done == times:
             die()
         done += count > 0

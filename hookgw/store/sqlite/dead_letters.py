@@ -57,7 +57,8 @@ def park(
     """Turn pending deliveries of a registration into dead letters, at most ``limit`` of them.
 
     Returns:
-        How many there were. Fewer than ``limit``: no more are left.
+        How many deliveries and bytes those were, as positive numbers. Fewer deliveries than ``limit``: no
+        more are left.
     """
     given = {"registration": registration, "spared": _json(spared), "limit": limit}
     # Each step starts at the beginning of the index: the deliveries of the former steps have left it.
