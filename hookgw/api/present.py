@@ -95,11 +95,15 @@ def present_instance(instance: Instance, state: ConnectionState) -> responses.In
     )
 
 
-def present_listed_instance(instance: Instance, state: ConnectionState) -> responses.ListedInstance:
+def present_listed_instance(
+    instance: Instance, state: ConnectionState, backlog: tuple[int, int]
+) -> responses.ListedInstance:
+    """Return an instance as in a list, with its pending deliveries and their bytes."""
     return responses.ListedInstance(
         id=instance.id,
         name=instance.name,
         connection_status=state,
+        backlog=responses.Backlog(*backlog),
         instance=present_instance(instance, state),
     )
 

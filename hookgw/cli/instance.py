@@ -46,14 +46,23 @@ def create(
 @server_options
 @json_option
 def list_(client: Client, as_json: bool) -> None:
-    """List the instances that the key can access."""
+    """List the instances that the key can access, with the pending deliveries of their events."""
     found = client.call("GET", "instance", "fetchInstances")
     if as_json:
         show_json(found)
         return
     show_table(
-        ("name", "integration", "state"),
-        ((one["name"], one["instance"]["integration"], one["connectionStatus"]) for one in found),
+        ("name", "integration", "state", "pending", "bytes"),
+        (
+            (
+                one["name"],
+                one["instance"]["integration"],
+                one["connectionStatus"],
+                f"{one['backlog']['deliveries']:,}",
+                f"{one['backlog']['bytes']:,}",
+            )
+            for one in found
+        ),
     )
 
 

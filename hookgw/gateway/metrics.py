@@ -3,7 +3,7 @@
 Counters are plain integers, updated in the Trio thread, and become Prometheus metrics only when they are
 asked for: a Prometheus counter with labels costs more than ten times as much per event. Labels are bounded:
 kinds of the catalog, states, outcomes, plugins and their hooks, route templates, and the
-:data:`WORST_LANES` lanes with the largest backlogs.
+:data:`WORST_LANES` lanes and :data:`WORST_INSTANCES` instances with the largest backlogs.
 
 The names and labels of the metrics are part of the interface.
 """
@@ -40,6 +40,9 @@ requests of an instance use at a time, and on its reads of the disk."""
 
 WORST_LANES = 100
 """How many lanes have a metric of their own: those with the largest backlogs."""
+
+WORST_INSTANCES = 100
+"""How many instances have a metric of their own: those with the most pending."""
 
 Counts = Iterable[tuple[str | tuple[str, str], int]]
 """A count for each value of a label, or for each pair of values of two labels."""
@@ -99,6 +102,7 @@ class Metrics:
         self._limited = dict.fromkeys(REQUEST_LIMITS, 0)
         # Until the gateway is composed, there is nothing to watch.
         self._backlog_bytes: Callable[[], int] = int
+        self._instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]] = tuple
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._lanes: Callable[[], Iterable[LaneStatistics]] = tuple
         self._now: Callable[[], float] = float
@@ -181,9 +185,16 @@ class Metrics:
         are rendered."""
         self._connections = count
 
-    def watch_backlog(self, size: Callable[[], int]) -> None:
-        """Read the pending bytes of payload whenever the metrics are rendered."""
-        self._backlog_bytes = size
+    def watch_backlog(
+        self, size: Callable[[], int], instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]]
+    ) -> None:
+        """Read what is pending whenever the metrics are rendered.
+
+        Args:
+            size: returns the bytes of payload.
+            instances: returns the deliveries and bytes of each instance that has any.
+        """
+        self._backlog_bytes, self._instances = size, instances
 
     def render(self) -> tuple[bytes, str]:
         """Return the metrics in the text format of Prometheus, and its content type."""
@@ -212,6 +223,7 @@ class Metrics:
         yield GaugeMetricFamily(
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
         )
+        yield from _instance_families(self._instances())
         yield _counter(
             "hookgw_operational_events", "Operational events, by kind.", ["kind"], self._operational.items()
         )
@@ -299,6 +311,22 @@ def _lane_families(lanes: Iterable[LaneStatistics], now: float) -> Iterator[Metr
     for lane in heapq.nlargest(WORST_LANES, worst, key=lambda lane: lane.backlog):
         backlogs.add_metric([lane.registration, lane.partition or "", lane.url or ""], lane.backlog)
     yield backlogs
+
+
+def _instance_families(instances: Iterable[tuple[str, tuple[int, int]]]) -> Iterator[Metric]:
+    held = list(instances)
+    for place, unit, meaning in (
+        (0, "deliveries", "Pending deliveries of the events"),
+        (1, "bytes", "Bytes of payload of the pending deliveries"),
+    ):
+        family = GaugeMetricFamily(
+            f"hookgw_instance_backlog_{unit}",
+            f"{meaning} of the {WORST_INSTANCES} instances with the most.",
+            labels=["instance"],
+        )
+        for name, amount in heapq.nlargest(WORST_INSTANCES, held, key=lambda one: one[1][place]):
+            family.add_metric([name], amount[place])
+        yield family
 
 
 def _gauge(

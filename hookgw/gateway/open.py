@@ -185,7 +185,7 @@ async def open_gateway(
         ]
         # Before anything appends. Until the dispatcher runs, it ignores commits: pending_lanes was read.
         store.subscribe(_CommitListener(dispatcher, backlog))
-        metrics.watch_backlog(lambda: backlog.size)
+        metrics.watch_backlog(lambda: backlog.size, backlog.instances)
         metrics.watch_lanes(dispatcher.lanes, clock.steady)
 
         gateway = Gateway(

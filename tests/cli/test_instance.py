@@ -9,7 +9,13 @@ import pytest
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 
-LISTED = {"id": "u", "name": "loja1", "connectionStatus": "open", "instance": {"integration": "simulator"}}
+LISTED = {
+    "id": "u",
+    "name": "loja1",
+    "connectionStatus": "open",
+    "backlog": {"deliveries": 1200, "bytes": 34567},
+    "instance": {"integration": "simulator"},
+}
 
 
 async def test_create_prints_the_key(invoke: Invoke, server: Receiver) -> None:
@@ -48,7 +54,7 @@ async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
     server.default = says([LISTED])
     result = await invoke("instance", "list")
     assert server.requests[0].target == "/instance/fetchInstances"
-    assert result.stdout.splitlines()[-1].split() == ["loja1", "simulator", "open"]
+    assert result.stdout.splitlines()[-1].split() == ["loja1", "simulator", "open", "1,200", "34,567"]
     assert json.loads((await invoke("instance", "list", "--json")).stdout) == [LISTED]
 
 

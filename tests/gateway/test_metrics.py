@@ -12,6 +12,7 @@ from hookgw.gateway.metrics import (
     COMMIT_ROWS,
     DELIVERY_SECONDS,
     REQUEST_LIMITS,
+    WORST_INSTANCES,
     WORST_LANES,
     Histogram,
     Metrics,
@@ -212,6 +213,22 @@ def test_a_lane_is_named_by_registration_partition_and_url(
 def test_a_lane_without_a_backlog_is_not_named(metrics: Metrics) -> None:
     metrics.watch_lanes(lambda: [lane(LaneState.IDLE, 0)], lambda: 0.0)
     assert not [name for name, _ in samples(metrics) if name == "hookgw_lane_backlog_deliveries"]
+
+
+def test_the_instances_with_the_largest_backlogs_are_named(metrics: Metrics) -> None:
+    count = WORST_INSTANCES + 20
+    # Those with the most deliveries have the fewest bytes.
+    held = [(f"shop{number}", (number, count - number)) for number in range(1, count)]
+    metrics.watch_backlog(lambda: 7, lambda: held)
+    assert value(metrics, "hookgw_backlog_bytes") == 7
+    for unit, place, least in (("deliveries", 0, 20), ("bytes", 1, 20)):
+        found = {
+            dict(labels)["instance"]: figure
+            for (name, labels), figure in samples(metrics).items()
+            if name == f"hookgw_instance_backlog_{unit}"
+        }
+        assert found == {name: amount[place] for name, amount in held if amount[place] >= least}
+        assert len(found) == WORST_INSTANCES
 
 
 def test_a_label_value_cannot_break_the_text(metrics: Metrics) -> None:

@@ -5,7 +5,7 @@ converts records to these types. A field that may be absent has the type ``Unset
 present.
 """
 
-from hookgw.api.responses.common import Done, DoneMessage, Error, Health, Messages
+from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
 from hookgw.api.responses.instances import Connection, CreatedInstance, Instance, ListedInstance, NamedState
@@ -14,6 +14,7 @@ from hookgw.api.responses.registrations import PublicKey, Registration, Retry, S
 
 __all__ = [
     "Attempt",
+    "Backlog",
     "Connection",
     "CreatedInstance",
     "CreatedKey",

@@ -38,6 +38,18 @@ class Error(Struct, frozen=True):
     response: Messages
 
 
+class Backlog(Struct, frozen=True):
+    """The pending deliveries of an instance's events, to all registrations.
+
+    Attributes:
+        deliveries: their number.
+        bytes: of their payloads.
+    """
+
+    deliveries: Count
+    bytes: Count
+
+
 class DoneMessage(Struct, frozen=True):
     """The result of a call that deletes or ends something.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from hookgw.api.responses.common import Count, Time
+from hookgw.api.responses.common import Backlog, Count, Time
 
 
 class Kind(Struct, frozen=True, kw_only=True):
@@ -40,12 +40,14 @@ class Emitted(Struct, frozen=True, kw_only=True):
         accepted: the number of new events, which are on disk now.
         duplicates: the number of events whose ids were known.
         ids: the ids of all events, in the order of the request.
+        backlog: what is pending of the instance's events now.
         warnings: fields that were ignored, and payloads that violate their schema.
     """
 
     accepted: Count
     duplicates: Count
     ids: list[str]
+    backlog: Backlog
     warnings: list[str] | UnsetType = UNSET
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
-from hookgw.api.responses.common import Time
+from hookgw.api.responses.common import Backlog, Time
 from hookgw.api.responses.registrations import Registration
 from hookgw.models.connectors import ConnectionState
 
@@ -34,12 +34,14 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
         id: a UUID.
         name: its name.
         connection_status: the state of its connection.
+        backlog: what is pending of its events.
         instance: the same instance, for older clients.
     """
 
     id: str
     name: str
     connection_status: ConnectionState
+    backlog: Backlog
     instance: Instance
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.json import Encoder
 
 from hookgw.api.request_body import NDJSON, Headers, content_type, read_body
-from hookgw.api.responses import Emitted
+from hookgw.api.responses import Backlog, Emitted
 from hookgw.api.server.errors import JSON
 from hookgw.parsing import EmitLimits, parse_events
 
@@ -80,6 +80,7 @@ class EmitEndpoint:
             accepted=accepted,
             duplicates=len(receipt.fresh) - accepted,
             ids=[event.id for event in batch.events],
+            backlog=Backlog(*gateway.backlog.of_instance(instance)),
             warnings=[*batch.warnings, *receipt.warnings] or UNSET,
         )
         return _encode(emitted)

@@ -85,7 +85,11 @@ class InstanceRoutes:
         """List the instances that the key may access."""
         principal, name = current_principal(), request.args.get("instanceName")
         listed = [
-            present_listed_instance(instance, self._instances.connection_state(instance.name))
+            present_listed_instance(
+                instance,
+                self._instances.connection_state(instance.name),
+                self._gateway.backlog.of_instance(instance.name),
+            )
             for instance in self._instances.all()
             # Filtered, not refused: clients call this with an instance key to find their own instance.
             if principal.may(instance.name) and name in (None, instance.name)

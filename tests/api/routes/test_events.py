@@ -39,13 +39,15 @@ async def client(client: httpx.AsyncClient, gateway: Gateway) -> httpx.AsyncClie
 async def test_a_single_event(client: httpx.AsyncClient) -> None:
     response = await client.post(EMIT, json=one(id="a-1"))
     assert response.status_code == 202
-    assert response.json() == {"accepted": 1, "duplicates": 0, "ids": ["a-1"]}
+    nothing = {"deliveries": 0, "bytes": 0}
+    assert response.json() == {"accepted": 1, "duplicates": 0, "ids": ["a-1"], "backlog": nothing}
 
 
 async def test_duplicates_are_counted(client: httpx.AsyncClient) -> None:
     await client.post(EMIT, json=one(id="a-1"))
     response = await client.post(EMIT, json=[one(id="a-1"), one(id="a-2"), one(id="a-2")])
-    assert response.json() == {"accepted": 1, "duplicates": 2, "ids": ["a-1", "a-2", "a-2"]}
+    answer = response.json()
+    assert (answer["accepted"], answer["duplicates"], answer["ids"]) == (1, 2, ["a-1", "a-2", "a-2"])
 
 
 async def test_lines(client: httpx.AsyncClient) -> None:
@@ -57,7 +59,9 @@ async def test_lines(client: httpx.AsyncClient) -> None:
 async def test_an_idempotency_key(client: httpx.AsyncClient) -> None:
     for duplicates in (0, 1):
         response = await client.post(EMIT, json=one(), headers={"idempotency-key": "k-1"})
-        assert response.json() == {"accepted": 1 - duplicates, "duplicates": duplicates, "ids": ["k-1"]}
+        answer = response.json()
+        found = answer["accepted"], answer["duplicates"], answer["ids"]
+        assert found == (1 - duplicates, duplicates, ["k-1"])
 
 
 @pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.name)
@@ -157,8 +161,31 @@ class TestAtALimit:
         response = await client.post(EMIT, json=[one(), one(), one()])
         assert response.status_code == 413
         assert "limits.deliveries" in response.text
-        assert (await client.post(EMIT, json=[one(), one()])).status_code == 202
+        response = await client.post(EMIT, json=[one(data=1), one(data="two")])
+        assert response.json()["backlog"] == {"deliveries": 2, "bytes": 6}
+        (listed,) = (await client.get("/instance/fetchInstances")).json()
+        assert listed["backlog"] == {"deliveries": 2, "bytes": 6}
         response = await client.post(EMIT, json=one())
         assert response.status_code == 503
         assert int(response.headers["retry-after"]) > 0
         assert "limits.deliveries: 2" in response.text
+
+
+class TestAtTheShareOfAnInstance:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        limits = LimitsSettings(deliveries=5, instance_reserved_deliveries=0)
+        return msgspec.structs.replace(settings, limits=limits)
+
+    async def test_the_others_have_room(self, client: httpx.AsyncClient) -> None:
+        for name in ("loja1", "loja2"):
+            await client.post(f"/webhook/set/{name}", json={"url": "http://127.0.0.1:9/"})
+        response = await client.post(EMIT, json=[one()] * 5)
+        assert response.status_code == 413
+        assert "four fifths of limits.deliveries (5)" in response.text
+        assert (await client.post(EMIT, json=[one(), one(), one()])).status_code == 202
+        assert (await client.post("/event/emit/loja2", json=one())).status_code == 202
+        response = await client.post(EMIT, json=one())
+        assert response.status_code == 429
+        assert int(response.headers["retry-after"]) > 0
+        assert "limits.deliveries: 5" in response.text

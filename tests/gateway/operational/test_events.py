@@ -234,6 +234,32 @@ async def test_a_high_backlog_is_told_of_and_its_end(
     assert found["BACKLOG_NORMAL"]["deliveries"] <= 4
 
 
+async def test_an_instance_that_holds_more_than_half_of_its_share_is_told_of(
+    tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(503, headers={"retry-after": "1"}))
+    kinds = ["INSTANCE_BACKLOG_HIGH", "INSTANCE_BACKLOG_NORMAL"]
+    settings = {
+        "operations": {"url": ops.url, "events": kinds},
+        "limits": {"deliveries": 20, "bytes": 0, "instance_reserved_deliveries": 0},
+    }
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        for _ in range(10):
+            await kit.emit(KIND, {})
+        [request] = await ops.wait_for(1)
+        kind, data = told(request)
+        assert kind == "INSTANCE_BACKLOG_HIGH"
+        nobody = {"registration": None, "label": None, "url": None}
+        about = {"instance": "shop", "deliveries": 9, "bytes": 18}
+        assert data == {**nobody, **about, "allowedDeliveries": 16, "allowedBytes": None}
+        await kit.advance(2)
+        requests = await ops.wait_for(2)
+        kind, data = told(requests[1])
+        assert kind == "INSTANCE_BACKLOG_NORMAL"
+        assert data["deliveries"] <= 6
+
+
 async def test_a_backlog_that_is_high_at_the_start_is_told_of(
     tmp_path: Path, ops: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
