@@ -12,8 +12,8 @@ For all registrations, except those with ``{"enabled": false}``::
 
     plugins: {options: {evolution_envelope: {all: true}}}
 
-An example of ``hookgw_encode`` and ``hookgw_prepare``, and of options in the
-configuration and in registrations.
+An example of ``hookgw_encode`` and ``hookgw_prepare``, and of options in the configuration and in
+registrations, one of them a secret.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RegistrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
     Attributes:
         enabled: use this form for the registration.
-        apikey: ``apikey`` in the body; receivers that were written for Evolution API may check it.
+        apikey: ``apikey`` in the body; receivers that were written for Evolution API may check it. A secret.
     """
 
     enabled: bool = True
@@ -108,6 +108,12 @@ def hookgw_configure(options: dict[str, Any]) -> None:
 def hookgw_check_registration(options: dict[str, Any]) -> None:
     """Reject unknown options and wrong types."""
     msgspec.convert(options, RegistrationOptions)
+
+
+@hookimpl
+def hookgw_secret_options() -> list[str]:
+    """Say what is masked wherever registrations are shown."""
+    return ["apikey"]
 
 
 @hookimpl

@@ -15,6 +15,7 @@ from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.models.units import Duration
+from hookgw.plugins.secret_options import SecretOptions
 from hookgw.store import DeliveryReport, DeliverySummary
 
 
@@ -24,15 +25,20 @@ def present_done(message: str) -> responses.Done:
 
 
 def present_registration(
-    registration: Registration, instance_id: str, catalog: Catalog, warnings: list[str]
+    registration: Registration,
+    instance_id: str,
+    catalog: Catalog,
+    warnings: list[str],
+    secret_options: SecretOptions,
 ) -> responses.Registration:
-    """Return a registration as ``set`` and ``find`` do: headers and URL masked, without secrets.
+    """Return a registration as ``set`` and ``find`` do: headers, URL and options masked, without secrets.
 
     Args:
         registration: the stored registration.
         instance_id: the id of its instance.
         catalog: lists the kinds if the registration receives every kind.
         warnings: sentences about the request or the URL.
+        secret_options: masks the options of plugins.
     """
     reason = registration.disabled_reason or "It was set with enabled: false."
     retry = registration.retry
@@ -56,7 +62,7 @@ def present_registration(
             max_age=present_duration(retry.max_age),
             disable_after=present_duration(retry.disable_after),
         ),
-        plugins=registration.plugins,
+        plugins=secret_options.masked(registration.plugins),
         created_at=rfc3339(registration.created_at),
         updated_at=rfc3339(registration.updated_at),
         instance_id=instance_id,
@@ -185,7 +191,11 @@ def present_delivery(delivery: DeliverySummary, registration: Registration | Non
 
 
 def present_report(
-    report: DeliveryReport, registration: Registration | None, instance_id: str, catalog: Catalog
+    report: DeliveryReport,
+    registration: Registration | None,
+    instance_id: str,
+    catalog: Catalog,
+    secret_options: SecretOptions,
 ) -> responses.Report:
     """Return a delivery with its event, its registration, and every attempt, oldest first."""
     event = report.event
@@ -193,7 +203,9 @@ def present_report(
     fields["attempts"] = [present_attempt(attempt) for attempt in report.attempts]
     fields["registration"] = (
         # As it is now. What it was at the time of the attempts is not kept.
-        None if registration is None else present_registration(registration, instance_id, catalog, [])
+        None
+        if registration is None
+        else present_registration(registration, instance_id, catalog, [], secret_options)
     )
     fields["event"] = responses.Event(
         id=event.id,

@@ -5,6 +5,7 @@ It knows plugins, envelope, signature and transport. Queues and retries belong t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 import msgspec
@@ -48,6 +49,9 @@ class SenderHooks(Protocol):
     def implements(self, hook: str) -> bool:
         """Return whether any plugin implements the hook of that name."""
 
+    def secrets_of(self, registration: Registration) -> Collection[str]:
+        """Return the secrets in the options of plugins, which may be in what plugins encode."""
+
 
 class RequestTemplate(msgspec.Struct, kw_only=True):
     """The part that all requests of a registration share. Made by :func:`template_for`, once per lane.
@@ -58,7 +62,8 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         headers: the headers of every request, names in lower case.
         heads: rendered heads with their targets, by kind for ``byEvents``, otherwise under ``""``.
         signing: the secrets with the keys made from them, the newest first.
-        sent_secrets: what must be masked in responses, which may repeat the request.
+        sent_secrets: what must be masked in responses, which may repeat the request; ``None`` until the first
+            response.
     """
 
     registration: Registration
@@ -66,7 +71,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     headers: dict[str, str]
     heads: dict[str, tuple[Target, RequestHead]] = {}
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
-    sent_secrets: tuple[bytes, ...] = ()
+    sent_secrets: tuple[bytes, ...] | None = None
 
     __repr__ = repr_without("headers", "heads", "signing", "sent_secrets")
 
@@ -95,7 +100,6 @@ def template_for(registration: Registration) -> RequestTemplate:
     return RequestTemplate(
         registration=registration,
         target=target,
-        sent_secrets=secrets_sent(registration, target),
         headers={**_DEFAULT_HEADERS, **headers},
         signing=tuple((secret, signing_key(secret.value)) for secret in registration.secrets),
     )
@@ -203,6 +207,9 @@ class DeliverySender:
         outcome = outcome_of_status(response.status)
         error = describe_status(response.status, response.header("location"))
         answer = response.body
+        if template.sent_secrets is None:
+            options = self._hooks.secrets_of(template.registration)
+            template.sent_secrets = secrets_sent(template.registration, template.target, options)
         # Before the cut: a secret across the cut would leave its first half unmasked.
         if template.sent_secrets:
             answer = redact(answer, template.sent_secrets)

@@ -5,12 +5,18 @@ Records reach error messages, tracebacks and logs through ``repr``, most of all 
 
 from __future__ import annotations
 
+import html
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import quote
 
 MASK = "********"
 """Shown instead of a secret. A ``set`` that contains it keeps the stored value."""
+
+SHORTEST = 6
+"""Characters that a secret must have: a shorter text would be masked wherever it occurs by chance."""
 
 # The user information ends at the last "@" before the path: parse_target splits there, so nothing that it
 # would authenticate with remains. Any scheme counts: a disabled registration may have any string as its URL.
@@ -58,3 +64,35 @@ def user_of(url: str) -> str:
 def is_masked(url: str) -> bool:
     """Return whether a URL has :data:`MASK` instead of user and password."""
     return user_of(url) == MASK
+
+
+def spellings(secret: str) -> set[str]:
+    """Return the forms that a secret takes when a program quotes it: in JSON, in a URL, in HTML.
+
+    JSON has several: with or without ``\\u`` for what is not ASCII, with ``\\/`` (PHP), and with ``\\u`` for
+    characters that mean something in HTML (Go, Gson).
+    """
+    plain, ascii_only = json.dumps(secret, ensure_ascii=False)[1:-1], json.dumps(secret)[1:-1]
+    return {
+        secret,
+        plain,
+        ascii_only,
+        ascii_only.replace("/", "\\/"),
+        re.sub("[<>&]", _escaped, plain),
+        re.sub("[<>&='\u2028\u2029]", _escaped, plain),
+        quote(secret, safe=""),
+        html.escape(secret),
+    }
+
+
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return a text with a mask in place of each secret, in each of its :func:`spellings`."""
+    forms = {form for secret in secrets if len(secret) >= SHORTEST for form in spellings(secret)}
+    # Longest first: masking a part of a longer form would leave the rest of it readable.
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, MASK)
+    return text
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

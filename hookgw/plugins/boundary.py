@@ -22,6 +22,7 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import CodeType, FrameType
 from typing import Any
 
@@ -52,10 +53,17 @@ class Boundary:
 
     Args:
         on_failure: called with every failure, for counting.
+        mask: masks secrets in what a plugin raised, given the arguments of the call.
     """
 
-    def __init__(self, on_failure: Callable[[PluginFailed], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_failure: Callable[[PluginFailed], None] | None = None,
+        *,
+        mask: Callable[[str, tuple[object, ...]], str] = lambda text, _: text,
+    ) -> None:
         self._on_failure = on_failure
+        self._mask = mask
 
     def call(
         self,
@@ -88,7 +96,7 @@ class Boundary:
                     raise WrongResult("it returned an awaitable, but this hook cannot be async")
                 return answer if check is None else check(answer)
         except BaseException as error:
-            raise self._judged(function, error, passes, reports)  # noqa: B904 -- it has its cause
+            raise self._judged(function, arguments, error, passes, reports)  # noqa: B904 -- it has its cause
 
     async def run(
         self,
@@ -125,30 +133,24 @@ class Boundary:
             if trio.current_effective_deadline() == -float("inf"):
                 # A cancelled nursery raises its cancellation, and the failures of its tasks' cleanup, as one.
                 if not all(issubclass(type(leaf), trio.Cancelled) for leaf in _leaves(error)):
-                    self.failed(function, describe(error), error)
+                    self.report(self._failure(function, arguments, error), arguments)
                 # Not the plugin's own Cancelled, which may come from another scope.
                 await trio.lowlevel.checkpoint_if_cancelled()
-            raise self._judged(function, error, passes)  # noqa: B904 -- it has its cause
+            raise self._judged(function, arguments, error, passes)  # noqa: B904 -- it has its cause
 
-    def failed(
-        self, function: HookImplementation, reason: str, cause: BaseException | None = None
-    ) -> PluginFailed:
-        """Log and report a failure, and return it.
+    def report(
+        self, failure: PluginFailed, arguments: tuple[object, ...] = (), *, level: int = logging.WARNING
+    ) -> None:
+        """Log a failure at a level, with the traceback of its cause, and count it.
 
         Args:
-            function: what failed.
-            reason: a sentence.
-            cause: the plugin's exception, if there is one.
+            failure: what :meth:`call` raised.
+            arguments: of that call.
+            level: of the line in the log.
         """
-        failure = function.failure(reason, cause)
-        self.report(failure)
-        return failure
-
-    def report(self, failure: PluginFailed, *, level: int = logging.WARNING) -> None:
-        """Log a failure at a level, with the traceback of its cause, and count it."""
         fields = {"plugin": failure.plugin, "hook": failure.hook, "reason": failure.reason}
         if failure.__cause__ is not None:
-            fields["exception"] = _traceback_of(failure.__cause__)
+            fields["exception"] = _traceback_of(failure.__cause__, partial(self._masked, arguments))
         _log.log(level, "plugin failed", **fields)
         if self._on_failure is not None:
             self._on_failure(failure)
@@ -156,6 +158,7 @@ class Boundary:
     def _judged(
         self,
         function: HookImplementation,
+        arguments: tuple[object, ...],
         error: BaseException,
         passes: tuple[type[BaseException], ...],
         reports: bool = True,
@@ -167,31 +170,46 @@ class Boundary:
         single = _single(error)
         if issubclass(type(single), passes):
             return single
-        if type(error) is WrongResult:
-            failure = function.failure(message_of(error))
-        else:
-            failure = function.failure(describe(error), error)
+        failure = self._failure(function, arguments, error)
         if reports:
-            self.report(failure)
+            self.report(failure, arguments)
         return failure
 
+    def _failure(
+        self, function: HookImplementation, arguments: tuple[object, ...], error: BaseException
+    ) -> PluginFailed:
+        mask = partial(self._masked, arguments)
+        if type(error) is WrongResult:
+            return function.failure(message_of(error, mask))
+        return function.failure(describe(error, mask), error)
 
-def describe(error: BaseException) -> str:
+    def _masked(self, arguments: tuple[object, ...], text: str) -> str:
+        try:
+            return self._mask(text, arguments)
+        except BaseException:  # the plugin may have put something odd into the options
+            return "(its message cannot be shown)"
+
+
+def describe(error: BaseException, mask: Callable[[str], str] = str) -> str:
     """Return an exception's type and message, at most :data:`_LONGEST_REASON` characters of valid Unicode.
 
     Never raises, whatever the exception's class does. A group is described as the exceptions in it.
+
+    Args:
+        error: the exception.
+        mask: masks secrets in its message, before that is cut.
     """
     leaves = list(_leaves(error))
     # Where a nursery raises both, the cancellation is the consequence of the others.
     failures = [leaf for leaf in leaves if not issubclass(type(leaf), trio.Cancelled)]
-    described = ["".join((_name_of(leaf), ": ", message_of(leaf))) for leaf in (failures or leaves)[:3]]
+    described = ["".join((_name_of(leaf), ": ", message_of(leaf, mask))) for leaf in (failures or leaves)[:3]]
     return _shortened("; ".join(described))
 
 
-def message_of(error: BaseException) -> str:
+def message_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
     """Return an exception's message, as :func:`describe` does."""
     try:
-        return _shortened(str.__str__(str(error)))
+        return _shortened(mask(str.__str__(str(error))))
     except BaseException:
         return "(its message cannot be shown)"
 
@@ -310,9 +328,9 @@ def _shortened(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _traceback_of(error: BaseException) -> str:
+def _traceback_of(error: BaseException, mask: Callable[[str], str]) -> str:
     try:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        text = mask("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     except BaseException:
         return "(its traceback cannot be shown)"
     if len(text) > _LONGEST_TRACEBACK:

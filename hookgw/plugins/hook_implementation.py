@@ -29,6 +29,7 @@ PLAIN_HOOKS = frozenset(
         "hookgw_event_kinds",
         "hookgw_configure",
         "hookgw_check_registration",
+        "hookgw_secret_options",
         "hookgw_connectors",
         "hookgw_routes",
         "hookgw_commands",

@@ -40,9 +40,10 @@ def hookgw_event_kinds() -> list[EventKind]:  # type: ignore[empty-body]
 def hookgw_configure(options: dict[str, Any]) -> None:
     """Take and check the plugin's block ``plugins.options.<name>`` of the configuration.
 
-    Called once at start, before any other hook, with ``{}`` if there is no such block. To reject the
-    options, raise ``ValueError`` with a sentence that says what is wrong and what would be right: the start
-    stops with the path of the key. A block for a plugin without this hook stops the start too.
+    Called once at start, before all other hooks but ``hookgw_secret_options``, with ``{}`` if there is no
+    such block. To reject the options, raise ``ValueError`` with a sentence that says what is wrong and what
+    would be right: the start stops with the path of the key. A block for a plugin without this hook stops the
+    start too.
     """
 
 
@@ -52,6 +53,16 @@ def hookgw_check_registration(options: dict[str, Any], registration: Registratio
 
     Called only if the registration has such a block. To reject it, raise ``ValueError``: the caller gets
     400 with the sentence and ``webhook.plugins.<name>`` before it, and nothing is stored.
+    """
+
+
+@hookspec
+def hookgw_secret_options() -> list[str]:  # type: ignore[empty-body]
+    """Return the names of the plugin's options whose values are secrets.
+
+    They count in both blocks: ``plugins.options.<name>`` of the configuration and ``plugins.<name>`` of
+    registrations. Called once at start, before all other hooks. hookgw masks these values wherever it shows
+    registrations, in what it keeps of responses, and in messages and tracebacks of plugins.
     """
 
 

@@ -99,6 +99,13 @@ def check_kind(kind: object) -> EventKind:  # noqa: C901 -- one rule after the o
     return checked
 
 
+def check_option_name(name: object) -> str:
+    """Return the name of a secret option, if it is one."""
+    if not isinstance(name, str) or not name:
+        raise WrongResult(f"its list contains {_show(name)}; return a list of the names of options")
+    return str.__str__(name)
+
+
 def check_connector(connector: Any) -> CheckedConnector:
     """Return the parts of a connector, if it follows the rules of ``docs/plugins.md``."""
     if inspect.isclass(connector):

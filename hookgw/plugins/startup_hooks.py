@@ -16,6 +16,7 @@ import msgspec
 from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, EventKind
+from hookgw.models.masking import mask_secrets
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
 from hookgw.models.registrations import Registration
 from hookgw.parsing.fields import kind_of
@@ -24,7 +25,8 @@ from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.discovery import location_of
 from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of, nearest
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
-from hookgw.plugins.provided import check_connector, check_kind, check_list
+from hookgw.plugins.provided import check_connector, check_kind, check_list, check_option_name
+from hookgw.plugins.secret_options import SecretOptions
 
 if TYPE_CHECKING:
     import click
@@ -51,6 +53,7 @@ class StartupHooks:
 
     Attributes:
         boundary: calls the plugins.
+        secret_options: which options are secrets; known after :meth:`configure`.
     """
 
     def __init__(
@@ -58,8 +61,12 @@ class StartupHooks:
     ) -> None:
         self._infos = {info.name: info for info in loaded.plugins}
         self._optional = loaded.optional
-        self.boundary = Boundary(on_failure)
+        self.boundary = Boundary(on_failure, mask=self._mask)
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
+        self._options: Mapping[str, Any] = {}  # of the configuration
+        # Plugins that are loaded, without those that are switched off.
+        self._secret_names = {info.name: frozenset[str]() for info in loaded.plugins if info.enabled}
+        self.secret_options = SecretOptions(self._secret_names)
         self._provided: tuple[_Kinds, _Connectors] | None = None
 
     def implements(self, hook: str) -> bool:
@@ -82,6 +89,10 @@ class StartupHooks:
                 is rejected by its plugin. Each message begins with the path of the block's key.
             StartError: a plugin failed otherwise.
         """
+        # First: from here on, messages must not show them.
+        for implementation, name in self._lists("hookgw_secret_options", "names", check_option_name):
+            self._secret_names[implementation.plugin] |= {name}
+        self._options = options
         implementations = self._implementations["hookgw_configure"]
         configurable = {implementation.plugin for implementation in implementations}
         # All problems are collected: a configuration can be fixed in one go.
@@ -112,7 +123,7 @@ class StartupHooks:
             try:
                 self.boundary.call(implementation, block, passes=_REJECTIONS, reports=False)
             except _REJECTIONS as error:
-                refuse(name, _sentence(error))
+                refuse(name, self._sentence(error))
             except PluginFailed as failure:
                 self._stop_or_switch_off(failure)
         if problems:
@@ -195,14 +206,19 @@ class StartupHooks:
                 )
                 continue
             if not isinstance(block, dict):
-                problems.append(f"{name}: must be an object, got {block!r}.")
+                # Its type only: the value may be a secret.
+                problems.append(f"{name}: must be an object, not {kind_of(block)}.")
                 continue
             try:
                 self.boundary.call(checks[name], block, registration, passes=_REJECTIONS)
             except _REJECTIONS as error:
-                problems.append(f"{name}: {_sentence(error)}")
+                problems.append(f"{name}: {self._sentence(error, registration)}")
         if problems:
             raise Invalid(*(f"webhook.plugins.{problem}" for problem in problems))
+
+    def secrets_of(self, registration: Registration) -> set[str]:
+        """Return the values of secret options, in the registration and in the configuration."""
+        return self.secret_options.values(registration.plugins) | self.secret_options.values(self._options)
 
     def routes(self, app: QuartTrio, gateway: PluginGateway) -> None:
         """Let plugins add routes to the HTTP API, before it starts.
@@ -254,6 +270,19 @@ class StartupHooks:
         except PluginFailed as failure:
             self._stop_or_switch_off(failure)
 
+    def _mask(self, text: str, arguments: tuple[object, ...]) -> str:
+        """Mask the secret options in a text that a plugin made during a call with these arguments."""
+        secrets = self.secret_options.values(self._options)
+        for argument in arguments:
+            if isinstance(argument, Registration):
+                secrets |= self.secret_options.values(argument.plugins)
+        return mask_secrets(text, secrets)
+
+    def _sentence(self, error: BaseException, *arguments: object) -> str:
+        # Masked before it is cut: otherwise a part of a secret could remain.
+        text = message_of(error, lambda text: self._mask(text, arguments)) or type(error).__name__
+        return text if text.endswith(".") else f"{text}."
+
     def _stop_or_switch_off(self, failure: PluginFailed) -> None:
         name = failure.plugin
         if name not in self._optional:
@@ -267,13 +296,9 @@ class StartupHooks:
             ) from cause
         self.boundary.report(failure)
         self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=str(failure))
+        self._secret_names.pop(name, None)
         # All of its hooks: a plugin whose options or kinds are missing must not touch deliveries either.
         self._implementations = {
             hook: tuple(other for other in found if other.plugin != name)
             for hook, found in self._implementations.items()
         }
-
-
-def _sentence(error: BaseException) -> str:
-    text = message_of(error) or type(error).__name__
-    return text if text.endswith(".") else f"{text}."

@@ -32,6 +32,9 @@ class NoPlugins:
     def implements(self, hook: str) -> bool:
         return hook in self.implemented
 
+    def secrets_of(self, registration: Registration) -> tuple[str, ...]:
+        return ()
+
     async def filter(self, event: Event, registration: Registration) -> bool:
         return True
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hookgw.api.present import present_registration
+from hookgw.api.unmask import unmask_change
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.event_kinds import BUILT_IN_KINDS
@@ -20,13 +21,14 @@ from hookgw.parsing import (
     parse_registration,
     parse_replay,
     parse_text_message,
-    unmask_headers,
-    unmask_url,
 )
 from hookgw.parsing.json_text import decode_strict
+from hookgw.plugins.secret_options import SecretOptions
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)
+OPTIONS = SecretOptions({"open": frozenset()})
+"""Those of any other plugin are secrets."""
 NOW = 1_700_000_000.0
 _MADE = re.compile(r"^msg_[0-9a-f]{32}$")
 
@@ -43,9 +45,8 @@ def registration(data: bytes) -> None:
     """A ``set`` is refused with sentences, or what is stored of it can be sent back and changes nothing."""
     try:
         change, _ = parse_registration(_decoded(data), CATALOG)
+        change = unmask_change(change, None, OPTIONS)
         stored = change.apply(None, instance="shop", label="default", now=NOW)
-        unmask_headers(stored.headers, {})
-        unmask_url(stored.url, None)
     except Invalid as error:
         check_sentences(*error.messages)
         return
@@ -56,14 +57,12 @@ def registration(data: bytes) -> None:
 
 def _shown(stored: Registration) -> Any:
     """A registration as ``find`` shows it."""
-    return msgspec.json.decode(msgspec.json.encode(present_registration(stored, "id", CATALOG, [])))
+    return msgspec.json.decode(msgspec.json.encode(present_registration(stored, "id", CATALOG, [], OPTIONS)))
 
 
 def _sent_back(change: RegistrationChange, stored: Registration) -> Registration:
     """What is stored after a ``set`` of what was shown; that spells every kind out, which is undone here."""
-    assert change.headers is not msgspec.UNSET
-    headers = unmask_headers(change.headers, stored.headers)
-    change = msgspec.structs.replace(change, headers=headers, url=unmask_url(change.url, stored.url))
+    change = unmask_change(change, stored, OPTIONS)
     assert stored.events in ((), change.events)
     change = msgspec.structs.replace(change, events=stored.events)
     return change.apply(stored, instance="shop", label="default", now=NOW)

@@ -178,6 +178,18 @@ def test_check_registration(tmp_path: Path, registration: Registration, options:
         hooks.check_registration(with_plugins(registration, mine=options))
 
 
+async def test_secret_options(tmp_path: Path, registration: Registration) -> None:
+    hooks = hooks_with(example("hookgw_secret_options"), tmp_path)
+    hooks.configure({})
+    subject = with_plugins(registration, mine={"token": "t0ken-1"})
+    hooks.check_registration(subject)
+    assert hooks.secret_options.masked(subject.plugins) == {"mine": {"token": "********"}}
+    assert hooks.secrets_of(subject) == {"t0ken-1"}
+    request = Outgoing(url=subject.url, body=b"{}", headers={}, attempt=1)
+    await hooks.prepare(request, event_of({}), subject)
+    assert request.headers == {"x-token": "t0ken-1"}
+
+
 async def test_event_accepted(tmp_path: Path) -> None:
     module = example("hookgw_event_accepted")
     await hooks_with(module, tmp_path).notify("hookgw_event_accepted", event=event_of({}))

@@ -11,7 +11,8 @@ import trio
 
 from hookgw import hookimpl
 from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
-from hookgw.models.events import EventKind
+from hookgw.models.events import Event, EventKind
+from hookgw.models.masking import MASK
 from hookgw.models.registrations import Registration
 from hookgw.plugins.hooks import Hooks
 
@@ -212,7 +213,7 @@ def test_all_wrong_blocks_of_a_registration_are_named(hooks_of: HooksOf, registr
 
 def test_a_block_must_be_an_object(hooks_of: HooksOf, registration: Registration) -> None:
     hooks = hooks_of(mine=plugin(check_registration=lambda options: None))
-    with pytest.raises(Invalid, match=r"webhook\.plugins\.mine: must be an object, got True\."):
+    with pytest.raises(Invalid, match=r"webhook\.plugins\.mine: must be an object, not true\."):
         hooks.check_registration(with_blocks(registration, mine=True))
 
 
@@ -257,3 +258,58 @@ async def test_a_background_task_cannot_end_the_process(hooks_of: HooksOf) -> No
     ((_, run),) = hooks_of(mine=plugin(run=raising(SystemExit(3)))).background()
     with pytest.raises(PluginFailed, match="'mine' failed in hookgw_run: SystemExit: 3"):
         await run(cast("Any", "gateway"))
+
+
+SECRET = "planted-option-4711"
+
+
+def leak() -> Any:
+    raise ValueError(f"{'x' * 490} {SECRET} is wrong")
+
+
+def secretive(**functions: Any) -> SimpleNamespace:
+    return plugin(secret_options=lambda: ["token"], **functions)
+
+
+def test_messages_about_options_show_no_secret(hooks_of: HooksOf, registration: Registration) -> None:
+    hooks = hooks_of(
+        mine=secretive(configure=lambda options: leak(), check_registration=lambda options: leak())
+    )
+    with pytest.raises(ConfigError) as refused:
+        hooks.configure({"mine": {"token": SECRET}})
+    with pytest.raises(Invalid) as invalid:
+        hooks.check_registration(with_blocks(registration, mine={"token": SECRET}))
+    for error in (refused.value, invalid.value):
+        # Masked before it is cut: half of it would be shown otherwise.
+        assert "planted" not in str(error)
+        assert "***" in str(error)
+
+
+async def test_failures_and_their_tracebacks_show_no_secret(
+    hooks_of: HooksOf, registration: Registration, event: Event
+) -> None:
+    hooks = hooks_of(mine=secretive(filter=lambda event: leak(), transform=lambda registration: leak()))
+    hooks.configure({})
+    subject = with_blocks(registration, mine={"token": SECRET})
+    with structlog.testing.capture_logs() as logs:
+        for call in (hooks.filter, hooks.transform):
+            with pytest.raises(PluginFailed) as caught:
+                await call(event, subject)
+            assert "planted" not in str(caught.value)
+    assert len(logs) == 2
+    assert SECRET not in str([{**entry, "exc_info": None} for entry in logs])
+
+
+@pytest.mark.parametrize("answer", ["token", [5], [""], [None], {"token": True}])
+def test_names_of_secret_options_are_checked(hooks_of: HooksOf, answer: Any) -> None:
+    with pytest.raises(StartError, match=r"'mine' failed in hookgw_secret_options.*return a list of"):
+        hooks_of(mine=plugin(secret_options=lambda: answer)).configure({})
+
+
+def test_a_plugin_that_is_switched_off_keeps_its_secrets(hooks_of: HooksOf) -> None:
+    hooks = hooks_of(optional=("mine",), mine=secretive(connectors=lambda: [5]))
+    hooks.configure({})
+    hooks.connectors()
+    assert hooks.secret_options.masked({"mine": {"token": "a", "url": "b"}}) == {
+        "mine": {"token": MASK, "url": MASK}
+    }

@@ -50,7 +50,7 @@ global_webhooks:
   - {{label: all, url: "{all_url}", headers: {{x-all: "{all_header}"}}, secret: "{all_secret}"}}
 plugins:
   folders: ["{folder}/plugins"]
-  options: {{leaky: {{api_key: "{plugin_option}"}}}}
+  options: {{leaky: {{api_key: "{plugin_option}", pin: "{plugin_secret}"}}}}
 log: {{level: debug, format: json}}
 """
 PLUGIN = '''
@@ -71,8 +71,23 @@ class Connector:
         raise hookgw.NetworkRefused("no")
 
 @hookgw.hookimpl
+def hookgw_secret_options():
+    return ["pin"]
+
+@hookgw.hookimpl
 def hookgw_configure(options):
-    pass
+    Connector.pin = options["pin"]
+
+@hookgw.hookimpl
+def hookgw_check_registration(options):
+    if "wrong" in options:
+        raise ValueError(f"wrong options: {options}")
+    if "broken" in options:
+        raise KeyError(str(options))
+
+@hookgw.hookimpl
+def hookgw_prepare(request):
+    request.headers["x-pin"] = Connector.pin
 
 @hookgw.hookimpl
 def hookgw_connectors():
@@ -84,6 +99,8 @@ def hookgw_delivered(delivery, registration):
 
 @hookgw.hookimpl
 async def hookgw_transform(event, registration):
+    if "tell" in str(event.data):
+        raise ValueError(f"cannot transform with {registration.plugins}")
     if "fail" in str(event.data):
         raise ValueError(f"cannot transform for {registration!r}")
     return event
@@ -118,6 +135,8 @@ class World:
         self.private_key = plant("private key", make_secret(Signature.V1A))
         self.secret = whsec(self.planted, "signing secret")
         self.option = plant("connector option")
+        self.apikey = plant("secret option of a registration")
+        self.pin = plant("secret option of another plugin")
 
     def url_of(self, receiver: Receiver, path: str = "/hook") -> str:
         """A receiver's URL with user and password."""
@@ -139,6 +158,7 @@ class World:
             all_header=plant("header of a global webhook"),
             all_secret=whsec(self.planted, "secret of a global webhook"),
             plugin_option=plant("option of a plugin"),
+            plugin_secret=plant("secret option of a plugin"),
         )
         plant("password of a global webhook", "planted-all-password-41")
         path = self.folder / "config.yaml"
@@ -189,7 +209,8 @@ async def open_world(
 def bodies(world: World, receiver: Receiver) -> dict[str, list[Any]]:
     """Requests with secrets in them, good and bad, by the end of a route."""
     url, headers = world.url_of(receiver), {"authorization": f"Bearer {world.header}"}
-    good = {"url": url, "headers": headers, "secret": world.secret}
+    plugins = {"evolution_envelope": {"apikey": world.apikey}, "leaky": {"pin": {"deep": [world.pin]}}}
+    good = {"url": url, "headers": headers, "secret": world.secret, "plugins": plugins}
     return {
         "/webhook/set/<instance>": [
             good,
@@ -205,6 +226,10 @@ def bodies(world: World, receiver: Receiver) -> dict[str, list[Any]]:
             {**good, "url": url.replace("http:", "ftp:")},
             {**good, "url": url + "/" + "x" * 3000},
             {**good, "url": url.replace("http://", "http://\\")},
+            {**good, "plugins": {"leaky": {"pin": world.pin, "wrong": 1}}},
+            {**good, "plugins": {"leaky": {"pin": world.pin, "broken": 1}}},
+            {**good, "plugins": {"evolution_envelope": {"apikey": [world.apikey]}}},
+            {**good, "plugins": {"evolution_envelope": world.apikey}},
             {**good, "timeout": "soon", "plugins": {"nobody": {"password": world.header}}},
             good,
         ],
@@ -222,6 +247,7 @@ def bodies(world: World, receiver: Receiver) -> dict[str, list[Any]]:
         "/event/emit/<instance>": [
             {"event": "MESSAGES_UPSERT", "data": {"text": "hello"}},
             {"event": "MESSAGES_UPSERT", "data": {"text": "fail"}, "apikey": world.token},
+            {"event": "MESSAGES_UPSERT", "data": {"text": "tell"}},
             {"event": "NOPE", "data": {}, "apikey": world.token},
         ],
     }
@@ -231,6 +257,8 @@ JSON = {"content-type": "application/json"}
 SHOWN = {
     "/instance/create -> 201": {"instance key"},
     "GET /webhook/secret/": {"signing secret", "signing secret, raw"},
+    # Where it belongs.
+    "body sent to /hook": {"secret option of a registration"},
     "GET /operations/secret": {"secret of operations", "secret of operations, raw"},
 }
 """What is there to show a secret, and which."""
@@ -264,6 +292,7 @@ def echo(status: int, request: Received) -> Answer:
     told = [f"{name}: {value}" for name, value in request.headers if not name.startswith("webhook-")]
     if sent.startswith("Basic "):
         told.append(base64.b64decode(sent.removeprefix("Basic ")).decode())
+    told.append(request.body.decode())
     return answer(status, "\n".join(told), headers={"location": f"http://x.test/?{sent}"})
 
 

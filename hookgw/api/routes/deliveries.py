@@ -119,7 +119,10 @@ class DeliveryRoutes:
         without_global = not current_principal().is_global
         report = await self._gateway.history.find(instance, name, without_global=without_global)
         registration = self._registrations(instance).get(report.summary.registration)
-        return json_response(present_report(report, registration, instance_id, self._gateway.catalog))
+        gateway = self._gateway
+        return json_response(
+            present_report(report, registration, instance_id, gateway.catalog, gateway.hooks.secret_options)
+        )
 
     @describes(_TAG, {202: responses.Delivery}, errors=(409,))
     async def resend(self, instance: str, name: str) -> Response:

@@ -17,6 +17,7 @@ from hookgw.api.present import (
     present_registration,
 )
 from hookgw.api.request_body import json_response, read_json
+from hookgw.api.unmask import unmask_change
 from hookgw.parsing import parse_creation
 
 if TYPE_CHECKING:
@@ -63,19 +64,24 @@ class InstanceRoutes:
         """
         # No 404 here: the instance is what the call makes.
         asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
+        webhook = asked.webhook
+        if webhook is not None:
+            webhook = unmask_change(webhook, None, self._gateway.hooks.secret_options)
         instance, key, registration = await self._instances.create(
             asked.name,
             integration=asked.integration,
             token=asked.token,
             options=asked.options,
-            webhook=asked.webhook,
+            webhook=webhook,
         )
         state = self._instances.connection_state(instance.name)
         created = responses.CreatedInstance(instance=present_instance(instance, state), hash=key)
         if registration is not None:
             # Looks the host up, at most 2 s, after everything is stored.
             warnings = [*asked.warnings, *await self._gateway.registrations.warnings(registration)]
-            created.webhook = present_registration(registration, instance.id, self._gateway.catalog, warnings)
+            created.webhook = present_registration(
+                registration, instance.id, self._gateway.catalog, warnings, self._gateway.hooks.secret_options
+            )
         elif asked.warnings:
             created.warnings = asked.warnings
         return json_response(created, 201)

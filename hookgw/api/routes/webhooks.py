@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from quart import Blueprint, Response
 
 from hookgw.api import responses
@@ -18,10 +17,11 @@ from hookgw.api.present import (
     present_secret,
 )
 from hookgw.api.request_body import json_response, read_json, read_optional_json
+from hookgw.api.unmask import unmask_change
 from hookgw.models.errors import Conflict
 from hookgw.models.registrations import DEFAULT_LABEL, Registration
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.parsing import parse_grace, parse_registration, unmask_headers, unmask_url
+from hookgw.parsing import parse_grace, parse_registration
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -83,10 +83,7 @@ class WebhookRoutes:
         change, warnings = parse_registration(await read_json(self._limit), self._gateway.catalog)
         # A client may send back what it read: masked values stand for the stored ones.
         old = self._gateway.registrations.find(instance, label)
-        change = msgspec.structs.replace(change, url=unmask_url(change.url, old.url if old else None))
-        if change.headers is not msgspec.UNSET:
-            headers = unmask_headers(change.headers, old.headers if old else {})
-            change = msgspec.structs.replace(change, headers=headers)
+        change = unmask_change(change, old, self._gateway.hooks.secret_options)
         stored, more = await self._gateway.registrations.set(instance, label, change, create=creates)
         return json_response(self._present(stored, [*warnings, *more]), 201)
 
@@ -152,4 +149,7 @@ class WebhookRoutes:
 
     def _present(self, stored: Registration, warnings: list[str]) -> responses.Registration:
         instance = self._gateway.instances.get(stored.instance)
-        return present_registration(stored, instance.id, self._gateway.catalog, warnings)
+        gateway = self._gateway
+        return present_registration(
+            stored, instance.id, gateway.catalog, warnings, gateway.hooks.secret_options
+        )

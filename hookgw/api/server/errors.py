@@ -18,7 +18,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
 from hookgw.api.responses import Error, Messages
-from hookgw.models.errors import HookgwError, TooManyRequests, Unauthorized, Unavailable
+from hookgw.models.errors import HookgwError, PluginFailed, TooManyRequests, Unauthorized, Unavailable
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -93,4 +93,8 @@ async def _handle_routing_error(error: Exception) -> Response:
 
 
 def _log(error: Exception, method: str, path: str) -> None:
-    logger.error("request failed", method=method, path=path, exc_info=error)
+    if isinstance(error, PluginFailed):
+        # Its traceback was logged where the plugin was called, with the secrets in it masked.
+        logger.error("request failed", method=method, path=path, reason=str(error))
+    else:
+        logger.error("request failed", method=method, path=path, exc_info=error)

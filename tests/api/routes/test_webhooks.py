@@ -269,6 +269,54 @@ async def test_user_and_password_of_the_url_are_masked_and_can_be_sent_back(
     assert "masked" in other.json()["response"]["message"][0]
 
 
+APIKEY = "planted-api-key-7"
+
+
+async def test_secret_options_of_plugins_are_masked_and_can_be_sent_back(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    shown = {"evolution_envelope": {"enabled": True, "apikey": MASK}}
+    answer = await set_webhook(client, plugins={"evolution_envelope": {"enabled": True, "apikey": APIKEY}})
+    assert answer["plugins"] == shown
+    assert (await client.get("/webhook/find/loja1")).json()["plugins"] == shown
+    again = await set_webhook(client, **{name: answer[name] for name in ("url", "plugins", "headers")})
+    assert again["plugins"] == shown
+    stored = gateway.registrations.find("loja1")
+    assert stored is not None
+    assert stored.plugins["evolution_envelope"]["apikey"] == APIKEY
+
+
+async def test_a_masked_option_without_a_stored_value_is_refused(client: httpx.AsyncClient) -> None:
+    plugins = {"evolution_envelope": {"apikey": MASK}}
+    sentence = "plugins.evolution_envelope.apikey is masked, but no value is stored: send one."
+    for path, body in (
+        ("/webhook/set/loja1/new", {"url": URL, "plugins": plugins}),
+        ("/instance/create", {"instanceName": "new", "webhook": {"url": URL, "plugins": plugins}}),
+    ):
+        refused = await client.post(path, json=body)
+        assert (refused.status_code, refused.json()["response"]["message"]) == (400, [sentence])
+
+
+@pytest.mark.parametrize(
+    "webhook",
+    [{"url": "https://********@example.com/hook"}, {"url": URL, "headers": {"authorization": MASK}}],
+)
+async def test_a_new_instance_has_nothing_that_a_mask_could_stand_for(
+    client: httpx.AsyncClient, webhook: dict[str, Any]
+) -> None:
+    refused = await client.post("/instance/create", json={"instanceName": "new", "webhook": webhook})
+    assert refused.status_code == 400
+    assert "masked" in refused.json()["response"]["message"][0]
+
+
+async def test_an_option_of_a_disabled_plugin_is_masked(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await set_webhook(client)
+    stored = gateway.registrations.get("loja1")
+    stored.plugins.update(gone={"token": APIKEY, "empty": ""})  # set while the plugin was there
+    shown = (await client.get("/webhook/find/loja1")).json()["plugins"]
+    assert shown == {"gone": {"token": MASK, "empty": ""}}
+
+
 PRIVATE_KEY = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
 PUBLIC_KEY = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
 

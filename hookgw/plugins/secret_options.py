@@ -1,0 +1,86 @@
+"""Options of plugins whose values are secrets: masked wherever registrations are shown. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hookgw.models.errors import Invalid
+from hookgw.models.masking import MASK
+
+
+class SecretOptions:
+    """Knows which options are secrets.
+
+    Args:
+        names: the names of secret options, by plugin, for each plugin that is in use.
+    """
+
+    def __init__(self, names: Mapping[str, frozenset[str]]) -> None:
+        self._names = names
+
+    def masked(self, blocks: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of a registration, by plugin, with a mask for each secret."""
+        return {
+            plugin: {
+                # An empty one is shown, as everywhere: "no secret is set" is what people look for.
+                option: MASK if self._is_secret(plugin, option) and value not in (None, "") else value
+                for option, value in block.items()
+            }
+            for plugin, block in blocks.items()
+        }
+
+    def unmasked(
+        self, given: Mapping[str, Any], stored: Mapping[str, Any], where: str = "plugins"
+    ) -> dict[str, Any]:
+        """Replace masked secrets with the stored ones.
+
+        A client can read a registration, change it, and send all of it back.
+
+        Args:
+            given: the options that the client sends, by plugin.
+            stored: those of the stored registration.
+            where: the place of ``given`` in the request.
+
+        Raises:
+            Invalid: a masked secret is not stored.
+        """
+        problems = []
+        found: dict[str, Any] = {}
+        for plugin, block in given.items():
+            found[plugin] = dict(block)
+            for option, value in block.items():
+                if value != MASK or not self._is_secret(plugin, option):
+                    continue
+                if option in stored.get(plugin, {}):
+                    found[plugin][option] = stored[plugin][option]
+                else:
+                    place = f"{where}.{plugin}.{option}"
+                    problems.append(f"{place} is masked, but no value is stored: send one.")
+        if problems:
+            raise Invalid(*problems)
+        return found
+
+    def values(self, blocks: Mapping[str, Any]) -> set[str]:
+        """Return the secret texts in options, which may be inside of objects and lists."""
+        return {
+            text
+            for plugin, block in blocks.items()
+            # Exactly a dict: the code of a class must not run outside of the boundary around plugins.
+            if type(block) is dict
+            for option, value in block.items()
+            if self._is_secret(plugin, option)
+            for text in _texts(value)
+        }
+
+    def _is_secret(self, plugin: str, option: str) -> bool:
+        # Nobody says which options of a plugin that is gone or disabled are secrets.
+        return plugin not in self._names or option in self._names[plugin]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if type(value) is str:
+        yield value
+    elif type(value) is dict or type(value) is list:
+        for inner in value.values() if type(value) is dict else value:
+            yield from _texts(inner)
