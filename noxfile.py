@@ -176,6 +176,18 @@ def security(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def isolation(session: nox.Session) -> None:
+    """Attack a running gateway in every known way, with a victim beside the attacker: about eight minutes.
+
+    It prints the victim's latencies when quiet and under attack, and fails if an attack hurt the victim.
+    ``nox -s isolation -- --only patterns --seconds 30`` runs one attack for longer. ``--write`` updates the
+    table in docs/security.md.
+    """
+    install(session, "test")
+    session.run("python", "-m", "tests.isolation", *session.posargs)
+
+
+@nox.session(default=False)
 def properties(session: nox.Session) -> None:
     """Test the properties of the HTTP interface with 600 random examples instead of 60: some minutes.
 

@@ -50,9 +50,9 @@ class Process:
         assert line is not None, f"it ended; {self._story()}"
         return line
 
-    def line_with(self, text: str) -> str:
+    def line_with(self, text: str, patience: float = PATIENCE) -> str:
         """The next line that contains the text; lines before it are dropped."""
-        while text not in (line := self.line()):
+        while text not in (line := self.line(patience)):
             pass
         return line
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from hookgw.api.server.request_framing import POISON, RequestFilter
-from hookgw.api.server.request_head import Refused
+from hookgw.api.server.request_head import MAX_FIELDS, Refused
 
 MAX_HEAD = 1024
 GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -155,6 +155,18 @@ def test_the_longest_chunk_line() -> None:
     line = b"5;" + b"x" * 252 + b"\r\n"
     assert feed(CHUNKS + line + b"hello\r\n")[1].refusal is None
     assert feed(CHUNKS + line.replace(b"x", b"xx", 1) + b"hello\r\n")[1].refusal is not None
+
+
+def test_headers_and_trailers_are_counted() -> None:
+    """Within the bytes of a head there is room for 4,000 headers, which cost 25 ms to read."""
+    line = b"a:\r\n"
+    for before, most in ((GET[:-2], MAX_FIELDS - 1), (CHUNKS + b"0\r\n", MAX_FIELDS)):
+        stream = before + line * most + b"\r\n"
+        assert feed(stream)[0] == stream
+        passed, one = feed(before + line * (most + 1) + b"\r\n")
+        assert passed.endswith(POISON)
+        assert one.refusal is not None
+        assert (one.refusal.status, f"{MAX_FIELDS} headers" in one.refusal.message) == (431, True)
 
 
 def test_trailers_are_checked_and_have_a_limit() -> None:

@@ -1,0 +1,63 @@
+"""``nox -s isolation``: attack a running gateway, with a victim beside the attacker, and print a table.
+
+Each attack has a gateway of its own: ``hookgw serve`` in a process, on loopback. Every process that is
+started here ends with the attack. The exit code is 1 if an attack hurt the victim.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.bench.parts import ROOT
+from tests.isolation.arena import run
+from tests.isolation.attacks import ATTACKS
+from tests.isolation.report import HEADER, row, shortcomings
+
+PAGE = ROOT / "docs" / "security.md"
+BEGIN = "<!-- the table of attacks begins -->\n"
+END = "<!-- the table of attacks ends -->\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("isolation", description=__doc__)
+    parser.add_argument(
+        "--only", action="append", choices=ATTACKS, metavar="NAME", help="this attack; repeatable"
+    )
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long each attack takes (10)")
+    parser.add_argument("--full", action="store_true", help="the full sizes, which take minutes each")
+    parser.add_argument(
+        "--list", action="store_true", help="print the names of the attacks, and attack nothing"
+    )
+    parser.add_argument("--write", action="store_true", help="put the table into docs/security.md")
+    arguments = parser.parse_args()
+    if arguments.list:
+        print("\n".join(f"{attack.name}: {attack.what}" for attack in ATTACKS.values()))
+        return 0
+    rows, hurt = [], 0
+    print(HEADER, flush=True)
+    for name in arguments.only or ATTACKS:
+        figures = run(ATTACKS[name], seconds=arguments.seconds, full=arguments.full)
+        rows.append(row(name, ATTACKS[name].what, figures))
+        hurt += bool(shortcomings(figures))
+        print(rows[-1], flush=True)
+        print(f"{name}: the attacker's requests: {dict(figures.counts)}", file=sys.stderr, flush=True)
+    if arguments.write:
+        write(PAGE, [*HEADER.splitlines(), *rows])
+    print(f"{len(rows)} attacks, {hurt} of them hurt somebody else.", file=sys.stderr)
+    return 1 if hurt else 0
+
+
+def write(page: Path, lines: list[str]) -> None:
+    """Put the table between its marks, with today's date."""
+    day = datetime.now(UTC).date().isoformat()
+    table = f"{BEGIN}Measured on {day}:\n\n" + "".join(f"{line}\n" for line in lines) + END
+    text = page.read_text(encoding="utf-8")
+    page.write_text(re.sub(f"{BEGIN}.*?{END}", lambda _: table, text, flags=re.DOTALL), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""One attack: a gateway, a victim and an attacker as three processes, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from tests.bench.parts import ROOT, scratch
+from tests.isolation import attacker, victim
+from tests.isolation.attack import Attack
+from tests.isolation.report import Figures
+from tests.support.gateway_process import KEY, write_config
+from tests.support.processes import Process, started
+
+QUIET = 4.0
+"""Seconds for which the victim is alone."""
+PREPARATION = 60.0
+"""Seconds that the preparation of an attack may take."""
+END = 45.0
+"""Seconds after an attack within which attacker and victim must report."""
+
+# Both limits of the gateway's own process, because it raises the soft limit to the hard one.
+_LIMITED = """
+import resource, sys
+limit = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+from hookgw.cli.group import main
+main(prog_name="hookgw")
+"""
+
+
+def run(attack: Attack, *, seconds: float, full: bool) -> Figures:
+    """Run one attack.
+
+    Args:
+        attack: which one.
+        seconds: how long it may take after its preparation.
+        full: whether it has its full size.
+    """
+    with scratch() as folder:
+        if attack.plugin is not None:
+            (folder / "plugins").mkdir(mode=0o700)
+            (folder / "plugins" / "hostile.py").write_text(attack.plugin, encoding="utf-8")
+        config = write_config(folder, **attack.settings)
+        command: list[str | Path] = ["-m", "hookgw"]
+        if attack.descriptors is not None:
+            command = ["-c", _LIMITED, str(attack.descriptors)]
+        environment = {"PYTHONPATH": str(ROOT)}
+        with started([*command, "serve", "--config", config], cwd=folder, env=environment) as gateway:
+            url = gateway.line_with(" listening on ").rsplit(" ", 1)[1]
+            port = str(urlsplit(url).port)
+            arguments = [str(Path(attacker.__file__)), port, KEY, attack.name, str(seconds), *["full"] * full]
+            try:
+                with started([str(Path(victim.__file__)), port, KEY], cwd=ROOT, env=environment) as prey:
+                    prey.line_with("ready")
+                    with started(arguments, cwd=ROOT, env=environment) as hunter:
+                        figures = _measure(gateway, prey, hunter, seconds)
+            except AssertionError as error:
+                return Figures(failure=_cause(gateway, error))
+            if gateway.popen.poll() is not None:
+                return Figures(failure=f"the gateway ended with {gateway.popen.poll()}")
+            if attack.blocks and not _reports_blocked_loop(url):
+                return Figures(failure="the blocked loop was not reported")
+            return msgspec.structs.replace(figures, blocks=attack.blocks)
+
+
+def _measure(gateway: Process, prey: Process, hunter: Process, seconds: float) -> Figures:
+    _say(prey, "quiet")
+    _watch(gateway, QUIET)
+    rest = _resident(gateway)
+    _say(prey, "prepared")
+    hunter.line_with("ready", PREPARATION)
+    _say(prey, "attacked")
+    _say(hunter, "go")
+    peak = max(_watch(gateway, seconds), rest)
+    counts = json.loads(hunter.line(END))
+    _say(prey, "end")
+    seen = msgspec.json.decode(prey.line(END), type=victim.Report)
+    phases = seen.phases
+    return Figures(
+        answered=(phases["quiet"].answered, phases["attacked"].answered),
+        delivered=(phases["quiet"].delivered, phases["attacked"].delivered),
+        healthz=max(phase.healthz for name, phase in phases.items() if name in ("prepared", "attacked")),
+        refused=seen.refused,
+        lost=seen.lost,
+        memory=(rest, max(peak, _resident(gateway))),
+        counts=counts,
+    )
+
+
+def _say(process: Process, word: str) -> None:
+    assert process.popen.stdin is not None
+    try:
+        process.popen.stdin.write(f"{word}\n")
+        process.popen.stdin.flush()
+    except BrokenPipeError:
+        raise AssertionError("it ended") from None
+
+
+def _watch(gateway: Process, seconds: float) -> float:
+    """Wait that long, and return the most memory that the gateway had."""
+    deadline, most = time.monotonic() + seconds, 0.0
+    while time.monotonic() < deadline:
+        most = max(most, _resident(gateway))
+        time.sleep(0.05)
+    return most
+
+
+def _resident(gateway: Process) -> float:
+    try:
+        pages = int(Path(f"/proc/{gateway.popen.pid}/statm").read_text(encoding="ascii").split()[1])
+    except (FileNotFoundError, IndexError, ProcessLookupError):
+        raise AssertionError("the gateway ended") from None
+    return pages * 4096 / 2**20
+
+
+def _cause(gateway: Process, error: AssertionError) -> str:
+    """A cell of the table; the whole story goes to standard error."""
+    if (code := gateway.popen.poll()) is not None:
+        return f"the gateway ended with {code}"
+    return str(error).replace("\n", " ").replace("|", "¦")[-300:]
+
+
+def _reports_blocked_loop(url: str) -> bool:
+    metrics = httpx.get(f"{url}/metrics", headers={"apikey": KEY}, trust_env=False).text
+    return any(
+        line.startswith("hookgw_loop_blocked_total") and not line.endswith(" 0.0")
+        for line in metrics.splitlines()
+    )

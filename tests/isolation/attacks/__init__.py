@@ -1,0 +1,16 @@
+"""All known attacks, in the order of the table."""
+
+from __future__ import annotations
+
+from tests.isolation.attack import ATTACKS as DECLARED
+from tests.isolation.attacks import connections, outbox, plugins, processor, reads, receivers, work
+
+_MODULES = (processor, outbox, receivers, reads, work, connections, plugins)
+
+ATTACKS = {
+    name: attack
+    for module in _MODULES
+    for name, attack in DECLARED.items()
+    if attack.run.__module__ == module.__name__
+}
+"""By name."""

@@ -1,0 +1,130 @@
+"""Connections that send too much, too little, or nothing."""
+
+from __future__ import annotations
+
+from itertools import count, cycle
+
+import trio
+
+from tests.isolation.attack import attack
+from tests.isolation.target import ADDRESSES, NAME, Target, emit, event
+from tests.isolation.wire import open_stream, render
+
+
+async def hold(target: Target, sends: bytes, drip: bytes, *, number: int, pause: float) -> None:
+    """Keep a connection that sends some bytes, then one of ``drip`` after each pause; then another one."""
+    address = ADDRESSES[number % len(ADDRESSES)]
+    while True:
+        try:
+            stream = await open_stream(target.port, address)
+            try:
+                target.counts["connections"] += 1
+                await stream.send_all(sends)
+                for at in range(len(drip)):
+                    await trio.sleep(pause)
+                    await stream.send_all(drip[at : at + 1])
+                await stream.receive_some(1)
+            finally:
+                stream.socket.close()
+        except (OSError, trio.BrokenResourceError) as error:
+            target.counts[type(error).__name__] += 1
+        await trio.sleep(0.2)
+
+
+async def hold_many(
+    target: Target, connections: int, sends: bytes, drip: bytes, *, pause: float = 1.0
+) -> None:
+    """:func:`hold` that many connections, opened over a second."""
+    async with trio.open_nursery() as nursery:
+        for number in range(connections):
+            nursery.start_soon(lambda number: hold(target, sends, drip, number=number, pause=pause), number)
+            await trio.sleep(1 / connections)
+
+
+@attack("slow bodies", "1,000 connections that announce 16 MiB and send a byte a second")
+async def slow_bodies(target: Target) -> None:
+    key = await target.tenant()
+    head = emit(b"", key, headers={"content-type": "application/json", "content-length": str(16 * 2**20)})
+    await target.begin()
+    await hold_many(target, 1000, head + b"[", b" " * 100)
+
+
+@attack("slow heads", "1,000 connections that send a head a byte a second, without a key")
+async def slow_heads(target: Target) -> None:
+    await target.begin()
+    await hold_many(target, 1000, b"POST / HTTP/1.1\r\n", b"x" * 100)
+
+
+@attack("header floods", "heads of 16 KiB with thousands of headers, and heads that never end")
+async def header_floods(target: Target) -> None:
+    lines = b"".join(b"x%d: 1\r\n" % number for number in range(1500))
+    heads = [
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + lines + b"\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + b"a:\r\n" * 4000 + b"\r\n",
+        b"GET /" + b"a" * 16_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 200_000 + b"\r\n\r\n",
+    ]
+    requests = cycle(heads)
+    await target.begin()
+    await target.flood(lambda: next(requests), connections=8, pause=0.02)
+
+
+@attack("idle connections", "6,000 connections from ten addresses that send nothing")
+async def idle_connections(target: Target) -> None:
+    await target.begin()
+    await hold_many(target, 6000, b"", b"")
+
+
+@attack("short connections", "opens and closes connections, and resets them in the middle of a request")
+async def short_connections(target: Target) -> None:
+    async def one(number: int) -> None:
+        while True:
+            try:
+                stream = await open_stream(target.port, ADDRESSES[number % len(ADDRESSES)])
+                await stream.send_all(b"POST /event/emit/x HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+                stream.socket.close()
+                target.counts["connections"] += 1
+            except (OSError, trio.BrokenResourceError) as error:
+                target.counts[type(error).__name__] += 1
+            await trio.sleep(0.02)
+
+    await target.begin()
+    async with trio.open_nursery() as nursery:
+        for number in range(16):
+            nursery.start_soon(one, number)
+
+
+@attack("pipelined requests", "hundreds of requests in one segment, and responses that nobody reads")
+async def pipelined(target: Target) -> None:
+    key = await target.tenant()
+    requests = emit(event(), key) * 200
+
+    async def one(number: int) -> None:
+        while True:
+            try:
+                stream = await open_stream(target.port, ADDRESSES[number % len(ADDRESSES)])
+                with trio.move_on_after(1):
+                    while True:
+                        await stream.send_all(requests)
+                        target.counts["sent"] += 200
+                        await trio.sleep(0.5)
+                stream.socket.close()
+            except (OSError, trio.BrokenResourceError) as error:
+                target.counts[type(error).__name__] += 1
+            await trio.sleep(0.1)
+
+    await target.begin()
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(one, number)
+
+
+@attack("wrong keys", "guesses keys from ten addresses, and from the address of nobody else")
+async def wrong_keys(target: Target) -> None:
+    guesses = count()
+    await target.begin()
+    await target.flood(
+        lambda: render("GET", f"/webhook/find/{NAME}", key=f"guess-{next(guesses)}"),
+        connections=10,
+        pause=0.02,
+    )

@@ -1,0 +1,61 @@
+"""Reads that have much to look through."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import trio
+
+from tests.isolation.attack import attack
+from tests.isolation.target import NAME, Target, batch, emit, event, ok
+from tests.isolation.wire import Connection, render
+
+
+async def with_history(target: Target, events: int) -> str:
+    """Make a tenant with that many finished deliveries; return the key."""
+    key = await target.tenant()
+    await target.register(await target.receiver(ok), ordering="none", concurrency=16)
+    request = emit(batch([event()] * 1000), key)
+    async with Connection(target.port, "127.0.0.2") as connection:
+        for _ in range(events // 1000):
+            assert (await connection.exchange(request))[0] == 202
+    while True:
+        page = await target.call("GET", f"/delivery/list/{NAME}?state=pending&limit=1", key=key)
+        if not page["deliveries"]:
+            return key
+        await trio.sleep(0.1)
+
+
+@attack("lists", "lists of 10,000 deliveries (--full: 200,000) by state, kind and time that find nothing")
+async def lists(target: Target) -> None:
+    key = await with_history(target, 200_000 if target.full else 10_000)
+    queries = [
+        "state=dropped",
+        "kind=MESSAGES_UPSERT",
+        "state=delivered&limit=1000",
+        "since=2999-01-01T00:00:00Z",
+    ]
+    requests = cycle([render("GET", f"/delivery/list/{NAME}?{query}", key=key) for query in queries])
+    await target.begin()
+    await target.flood(lambda: next(requests), connections=8, pause=0.05)
+
+
+@attack("open pages", "asks for /openapi.json, /docs and paths that do not exist, without a key")
+async def open_pages(target: Target) -> None:
+    paths = ["/openapi.json", "/docs", "/readyz", "/nothing", "/event/kinds"]
+    requests = cycle([render("GET", path) for path in paths])
+    await target.begin()
+    await target.flood(lambda: next(requests), connections=8, pause=0.02)
+
+
+@attack("finds", "finds one delivery with its attempts and its payload of 1 MiB, again and again")
+async def finds(target: Target) -> None:
+    key = await target.tenant()
+    await target.register(await target.receiver(ok))
+    payload = event(b"[" + b"1," * 49_000 + b'"' + b"x" * 900_000 + b'"]', event_id="large")
+    async with Connection(target.port, "127.0.0.2") as connection:
+        status, answer = await connection.exchange(emit(payload, key))
+        assert status == 202, answer
+    request = render("GET", f"/delivery/find/{NAME}/large", key=key)
+    await target.begin()
+    await target.flood(lambda: request, connections=4, pause=0.05)

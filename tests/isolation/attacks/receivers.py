@@ -1,0 +1,126 @@
+"""Receivers that answer badly, slowly, or not at all."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Any
+
+import trio
+import trustme
+
+from tests.isolation.attack import attack
+from tests.isolation.target import (
+    ADDRESSES,
+    Behaviour,
+    Target,
+    bomb,
+    drip,
+    emit,
+    event,
+    hang,
+    ok,
+    status,
+)
+from tests.isolation.wire import Connection
+
+PER_TENANT = 16
+"""The most registrations of an instance."""
+
+
+async def register_all(target: Target, urls: Sequence[str], **fields: Any) -> list[bytes]:
+    """Register each URL, with as many tenants as that takes; return a request that emits for each tenant."""
+    requests = []
+    for first in range(0, len(urls), PER_TENANT):
+        name = f"attacker{first}"
+        key = await target.tenant(name)
+        for number, url in enumerate(urls[first : first + PER_TENANT]):
+            await target.register(url, name=name, label=f"l{number}", **fields)
+        requests.append(emit(event(), key, name=name))
+    return requests
+
+
+async def many(target: Target, behaviour: Behaviour, count: int) -> list[bytes]:
+    """:func:`register_all` for that many receivers, each with a port of its own."""
+    return await register_all(target, [await target.receiver(behaviour) for _ in range(count)])
+
+
+async def trickle(target: Target, requests: Sequence[bytes]) -> None:
+    """Emit one small event a second for each tenant, but ten in all at least."""
+    turns = cycle(requests)
+    await target.flood(lambda: next(turns), connections=1, pause=1 / max(len(requests), 10))
+
+
+@attack("descriptors", "600 receivers that hang, and 512 descriptors for all", descriptors=512)
+async def descriptors(target: Target) -> None:
+    requests = await many(target, hang, 600)
+    await target.begin()
+    await trickle(target, requests)
+
+
+@attack("dripping receivers", "100 receivers that send a byte at a time")
+async def dripping(target: Target) -> None:
+    requests = await many(target, drip, 100)
+    await target.begin()
+    await trickle(target, requests)
+
+
+@attack("bombs of receivers", "20 receivers that answer with 50 MiB in 50 KiB of gzip")
+async def bombs(target: Target) -> None:
+    requests = await many(target, bomb, 20)
+    await target.begin()
+    await trickle(target, requests)
+
+
+@attack("failing receivers", "100 receivers that answer 500, 503, 429 with retry-after 0, and redirects")
+async def failing(target: Target) -> None:
+    answers = [
+        status(500),
+        status(503),
+        status(429, {"retry-after": "0"}),
+        status(302, {"location": "http://127.0.0.1:1/"}),
+    ]
+    urls = [await target.receiver(answers[number % 4]) for number in range(100)]
+    requests = await register_all(target, urls, retry={"schedule": ["1s"] * 100})
+    await target.begin()
+    await trickle(target, requests)
+
+
+@attack("one host for all", "500 registrations at one host that hangs")
+async def one_host(target: Target) -> None:
+    url = await target.receiver(hang)
+    requests = await register_all(target, [f"{url}{number}" for number in range(500)])
+    await target.begin()
+    await trickle(target, requests)
+
+
+@attack("returning lanes", "1,000 lanes (--full: 10,000) at a host that is down, and comes back at once")
+async def returning(target: Target) -> None:
+    # A port that is free, until the receiver returns.
+    with trio.socket.socket() as holder:
+        await holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+    count = 10_000 if target.full else 1000
+    requests = await register_all(target, [f"http://127.0.0.1:{port}/{number}" for number in range(count)])
+    async with Connection(target.port, ADDRESSES[0]) as connection:
+        for request in requests:
+            assert (await connection.exchange(request))[0] == 202
+    await target.begin()
+    await trio.sleep(1)
+    await target.receiver(ok, port=port)
+    await trio.sleep_forever()
+
+
+@attack("certificates", "64 TLS receivers: an unknown authority, a wrong host, mutual TLS, and no TLS at all")
+async def certificates(target: Target) -> None:
+    contexts = []
+    for name in ("127.0.0.1", "other.example", "127.0.0.1"):
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        trustme.CA().issue_cert(name).configure_cert(context)
+        contexts.append(context)
+    contexts[2].verify_mode = ssl.CERT_REQUIRED
+    urls = [await target.receiver(hang, context=[*contexts, None][number % 4]) for number in range(64)]
+    requests = await register_all(target, [url.replace("http:", "https:") for url in urls])
+    await target.begin()
+    await trickle(target, requests)

@@ -1,0 +1,30 @@
+"""The table in ``docs/security.md`` has every attack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.isolation.__main__ import BEGIN, END, PAGE, write
+from tests.isolation.attacks import ATTACKS
+from tests.isolation.report import HEADER
+
+TABLE = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+
+
+def test_the_page_has_every_attack_in_order() -> None:
+    date, _, *lines = TABLE.splitlines()
+    assert date.startswith("Measured on 20")
+    assert lines[:2] == HEADER.splitlines()
+    rows = [line.split(" | ")[:2] for line in lines[2:]]
+    assert rows == [[f"| {name}", attack.what] for name, attack in ATTACKS.items()]
+
+
+def test_a_written_table_replaces_the_former_one(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}old\n{END}after\n", encoding="utf-8")
+    write(page, ["| a |"])
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "before"
+    assert lines[-1] == "after"
+    assert "| a |" in lines
+    assert "old" not in lines
