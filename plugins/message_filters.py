@@ -34,9 +34,8 @@ MAX_CHARACTERS = 4096
 # No network has longer JIDs, and no wildcard matches them.
 MAX_JID = 255
 
-Patterns = Annotated[
-    tuple[Annotated[str, Meta(min_length=1, max_length=MAX_JID)], ...], Meta(max_length=1000)
-]
+Pattern = Annotated[str, Meta(min_length=1, max_length=MAX_JID)]
+Patterns = Annotated[tuple[Pattern, ...], Meta(max_length=1000)]
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

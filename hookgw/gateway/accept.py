@@ -13,7 +13,7 @@ Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 import msgspec
 import structlog
@@ -24,10 +24,13 @@ from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
+from hookgw.gateway.work_slices import run_in_slices
 from hookgw.models.errors import Invalid, Unavailable
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
-from hookgw.models.lanes import lane_rule
+from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.payload_schemas import SchemaBook
+from hookgw.models.registrations import Ordering
+from hookgw.parsing import finish
 from hookgw.parsing.json_text import check_values
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append
@@ -36,6 +39,8 @@ logger = structlog.get_logger("hookgw.intake")
 
 _REPORTED_PROBLEMS = 100
 """How many problems of a batch are listed, in an error or as warnings."""
+_SHORT = 4096
+"""Bytes of a payload that is checked at once, and not in turn with other work."""
 _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
 _YEAR_10000 = 253_402_300_800.0
@@ -95,15 +100,23 @@ class EventIntake:
         # would never learn that nothing is delivered.
         if not self._is_dispatching():
             raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
-        warnings = self._check(events, single)
         completed = [self._complete(event) for event in events]
+        checks = self._check(completed, single)
+        if len(events) == 1 and len(events[0].data_json) <= _SHORT:
+            warnings = finish(checks)
+        else:
+            warnings = await run_in_slices(events[0].instance if events else "", checks)
 
         def address() -> list[Append]:
             appends = []
+            rules: dict[tuple[str, str], list[LaneRule]] = {}  # looked up once, not for each event of a batch
             for event in completed:
-                self._registry.instance(event.instance)  # it may have been deleted during a wait for room
-                wanting = self._registry.wanting(event.instance, event.kind)
-                appends.append(Append(event, tuple((r.id, lane_rule(r).lane(event)) for r in wanting)))
+                key = event.instance, event.kind
+                if key not in rules:
+                    self._registry.instance(event.instance)  # it may have been deleted during a wait
+                    rules[key] = [lane_rule(found) for found in self._registry.wanting(*key)]
+                targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
+                appends.append(Append(event, targets))
             return appends
 
         # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
@@ -117,8 +130,11 @@ class EventIntake:
         await self._notify(accepted)
         return Receipt(stored, warnings)
 
-    def _check(self, events: Sequence[Event], single: bool) -> list[str]:
-        """Return warnings about payloads that violate the schema of their kind; raise ``Invalid``."""
+    def _check(self, events: Sequence[Event], single: bool) -> Generator[None, None, list[str]]:
+        """Return warnings about payloads that violate the schema of their kind; raise ``Invalid``.
+
+        It pauses after each event.
+        """
         problems: list[str] = []
         warnings: list[str] = []
         for index, event in enumerate(events):
@@ -127,6 +143,9 @@ class EventIntake:
                 problems.append(problem if single else f"events[{index}]: {problem}")
             elif self._settings.validate != "off" and (problem := self._schemas.problem(event)):
                 warnings.append(problem if single else f"events[{index}].{problem}")
+            if problem is None and len(event.data_json) > _SHORT and self._goes_by_chat(event):
+                event.chat_hash  # noqa: B018 -- found now and kept: addressing a batch cannot pause
+            yield
         if self._settings.validate == "strict":  # all or none: one bad payload refuses the batch
             problems += warnings
         if problems:
@@ -134,6 +153,10 @@ class EventIntake:
         if warnings:
             logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
         return _first(warnings)
+
+    def _goes_by_chat(self, event: Event) -> bool:
+        wanting = self._registry.wanting(event.instance, event.kind)
+        return any(registration.ordering is Ordering.CHAT for registration in wanting)
 
     def _problem(self, event: Event) -> str | None:
         # The cheap checks first; a batch may have 10,000 events.

@@ -10,6 +10,7 @@ import difflib
 import random
 import re
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
@@ -56,6 +57,22 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The decoded payload. Treat it as read-only; use :meth:`replace` to change it."""
         return decode_json(self.data_json)
 
+    @cached_property
+    def chat_hash(self) -> int:
+        """The CRC-32 of :attr:`chat`, which chooses a partition. It does not keep the chat in memory."""
+        return zlib.crc32(self.chat.encode())
+
+    @property
+    def chat(self) -> str:
+        """``data.key.remoteJid``, or ``data.remoteJid``; empty if there is none."""
+        # Not self.data: that takes much longer for a large payload, and keeps all of it in memory.
+        try:
+            chat = _chat_of(self.data_json)
+        except msgspec.ValidationError:  # not an object
+            return ""
+        jid = chat.key.get("remoteJid") if isinstance(chat.key, dict) else chat.remoteJid
+        return jid if isinstance(jid, str) else ""
+
     @property
     def date_time(self) -> str:
         """The time of the event, as RFC 3339 with ``Z``."""
@@ -78,6 +95,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         data_json = self.data_json if data is msgspec.UNSET else self.encode(data)
         return msgspec.structs.replace(self, data_json=data_json, kind=kind or self.kind)
+
+
+class _Chat(msgspec.Struct):
+    key: Any = None
+    remoteJid: Any = None  # noqa: N815 -- the name in the payload
+
+
+_chat_of = msgspec.json.Decoder(_Chat, float_hook=float).decode
 
 
 def new_event_id() -> str:

@@ -16,7 +16,7 @@ import zlib
 import msgspec
 
 from hookgw.models.events import Event
-from hookgw.models.registrations import Ordering, Registration, chat_of
+from hookgw.models.registrations import Ordering, Registration
 
 
 class LaneRule(msgspec.Struct, frozen=True):
@@ -51,8 +51,8 @@ class LaneRule(msgspec.Struct, frozen=True):
             return lane
         # By the chat alone: a chat has one partition on all instances, so its order on each of them holds.
         # The result is on disk. Another key or hash would break the order of what is pending.
-        key = event.id if self.ordering is Ordering.NONE else chat_of(event)
-        return f"{lane}:{zlib.crc32(key.encode()) % self.concurrency}"
+        hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash
+        return f"{lane}:{hashed % self.concurrency}"
 
     def is_current(self, lane: str) -> bool:
         """Return whether a lane is of this generation. Deliveries in any other lane must be moved."""

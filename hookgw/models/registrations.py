@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from hookgw.models.events import Event
 from hookgw.models.masking import repr_without, without_user
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
 
@@ -179,16 +178,6 @@ def new_registration_id() -> str:
     """Create a registration id."""
     # 96 random bits: ids of deleted registrations stay in the history and must not be used again.
     return "reg_" + secrets.token_hex(12)
-
-
-def chat_of(event: Event) -> str:
-    """Return the chat of an event (``data.key.remoteJid``, or ``data.remoteJid``); empty if it has none."""
-    data = event.data
-    if not isinstance(data, dict):
-        return ""
-    key = data.get("key")
-    jid = key.get("remoteJid") if isinstance(key, dict) else data.get("remoteJid")
-    return jid if isinstance(jid, str) else ""
 
 
 class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):

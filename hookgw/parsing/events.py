@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from hookgw.models.json_decoding import LARGE, no_collection
 from hookgw.models.units import Size
 from hookgw.parsing.fields import kind_of, show_name, unknown_field
 from hookgw.parsing.json_text import MAX_VALUES, decode_strict
+
+T = TypeVar("T")
 
 MAX_REASONS = 100
 """Bad events of a batch for which a reason is given. Further ones are named by their index only."""
@@ -105,13 +107,17 @@ def parse_events(
     limits: EmitLimits = EmitLimits(),  # noqa: B008 -- frozen
 ) -> Batch:
     """Read the events in a body without a pause; see :func:`read_events`."""
-    steps = read_events(body, instance, catalog, now=now, lines=lines, key=key, limits=limits)
+    return finish(read_events(body, instance, catalog, now=now, lines=lines, key=key, limits=limits))
+
+
+def finish(steps: Generator[None, None, T]) -> T:
+    """Run a computation to its end without a pause, and return its result."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            batch: Batch = end.value
-            return batch
+            result: T = end.value
+            return result
 
 
 def read_events(  # noqa: C901 -- reads once from top to bottom
@@ -196,7 +202,7 @@ def _lines(body: bytes) -> Iterator[bytes | None]:
         at = yield from _skip_blank(body, end)
 
 
-def _items(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -- reads once from top to bottom
+def _items(body: bytes, longest: int) -> Iterator[bytes | None]:  # noqa: C901 -- a list from left to right
     """Yield the items of a JSON list; ``None`` is a pause.
 
     The time between two items does not grow with the list: only ``longest`` limits it.

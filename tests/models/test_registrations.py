@@ -17,7 +17,6 @@ from hookgw.models.registrations import (
     RegistrationChange,
     RetryOptions,
     Secret,
-    chat_of,
     new_registration_id,
     new_secret,
 )
@@ -84,7 +83,7 @@ class TestSecrets:
     ],
 )
 def test_the_chat_of_an_event(data: object, chat: str) -> None:
-    assert chat_of(event(data=data)) == chat
+    assert event(data=data).chat == chat
 
 
 class TestChange:

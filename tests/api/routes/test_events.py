@@ -12,6 +12,7 @@ import trio
 from hookgw.api.routes import emit
 from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
 from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.work_slices import run_in_slices
 from hookgw.models.operational_kinds import OPERATIONAL_NAMES
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of
@@ -84,12 +85,21 @@ async def test_a_batch_is_taken_whole_or_not_at_all(client: httpx.AsyncClient) -
     assert (await client.post(EMIT, json=batch[::2])).json()["duplicates"] == 0
 
 
-async def test_a_long_body_is_read_in_a_thread(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(emit, "_LARGE_BODY", 10)
+async def test_a_batch_is_read_in_steps(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    holders = []
+
+    async def run(holder: str, steps: Any) -> Any:
+        holders.append(holder)
+        return await run_in_slices(holder, steps)
+
+    monkeypatch.setattr(emit, "run_in_slices", run)
     assert (await client.post(EMIT, json=[one(), one()])).json()["accepted"] == 2
     assert (await client.post(EMIT, json=[one(), 5])).status_code == 400
+    assert (await client.post(EMIT, json=one(data={"text": "x" * 5000}))).status_code == 202
+    assert holders == ["loja1"] * 3
+    # Nothing else may delay a short event.
+    assert (await client.post(EMIT, json=one())).status_code == 202
+    assert holders == ["loja1"] * 3
 
 
 async def test_the_path_alone_names_the_instance(client: httpx.AsyncClient, gateway: Gateway) -> None:

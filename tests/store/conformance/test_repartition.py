@@ -8,7 +8,7 @@ import pytest
 
 from hookgw.models.events import Event
 from hookgw.models.lanes import LaneRule, registration_of
-from hookgw.models.registrations import Ordering, chat_of
+from hookgw.models.registrations import Ordering
 from hookgw.store import Append, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import RULE, event, failed, ids_of, pending, seqs_of, settle, to
@@ -95,9 +95,9 @@ async def test_a_further_change_in_the_middle(engine: Engine, store: Store, chan
         pass
     await check_lanes(store, next_generation(RULES[2], 2), batch)
     for chat in map(str, range(5)):
-        [lane] = {next_generation(RULES[2], 2).lane(one) for one in batch if chat_of(one) == chat}
-        order = [name for name in await ids_of(store, lane) if chat_of(event_of(batch, name)) == chat]
-        assert order == [one.id for one in batch if chat_of(one) == chat]
+        [lane] = {next_generation(RULES[2], 2).lane(one) for one in batch if one.chat == chat}
+        order = [name for name in await ids_of(store, lane) if event_of(batch, name).chat == chat]
+        assert order == [one.id for one in batch if one.chat == chat]
 
 
 def event_of(batch: list[Event], name: str) -> Event:

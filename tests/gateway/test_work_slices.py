@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+import trio
+
+from hookgw.gateway.work_slices import SLICE, WorkSlices, run_in_slices
+
+LONG = 1.01 * SLICE
+
+
+class Clock:
+    """A clock that only work moves."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+class Work:
+    """Makes computations that note their steps."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.slices = WorkSlices(self.clock)
+        self.log: list[str] = []
+
+    def steps(self, name: str, count: int, duration: float = LONG) -> Generator[None, None, str]:
+        try:
+            for _ in range(count):
+                self.log.append(name)
+                self.clock.time += duration
+                yield
+        finally:
+            self.log.append(f"end of {name}")
+        return f"result of {name}"
+
+    async def run(self, holder: str, name: str, count: int, duration: float = LONG) -> None:
+        assert await self.slices.run(holder, self.steps(name, count, duration)) == f"result of {name}"
+
+
+async def test_work_returns_its_result_or_raises() -> None:
+    def failing() -> Generator[None, None, None]:
+        yield
+        raise ValueError("no")
+
+    slices = WorkSlices()
+    assert await Work().slices.run("shop", Work().steps("a", 3)) == "result of a"
+    with pytest.raises(ValueError, match="no"):
+        await slices.run("shop", failing())
+    assert await slices.run("shop", Work().steps("b", 3)) == "result of b"
+
+
+async def test_short_work_has_no_checkpoint() -> None:
+    work = Work()
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await work.run("shop", "a", 3, SLICE / 10)
+    assert not scope.cancelled_caught
+    assert work.log == ["a", "a", "a", "end of a"]
+
+
+async def test_other_tasks_run_between_two_slices() -> None:
+    work = Work()
+
+    async def other() -> None:
+        for _ in range(20):
+            work.log.append("-")
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work.run, "shop", "a", 10)
+        nursery.start_soon(other)
+    # Trio runs the tasks of a round in any order.
+    assert "aaa" not in "".join(work.log)
+
+
+async def test_much_short_work_is_interrupted_too() -> None:
+    # 1,000 requests at once, each of which is short, are as bad as one long one.
+    work = Work()
+    async with trio.open_nursery() as nursery:
+        for number in range(30):
+            nursery.start_soon(work.run, f"i{number}", ".", 1, SLICE / 3)
+        for _ in range(100):
+            work.log.append("tick")
+            await trio.lowlevel.checkpoint()
+    between = "".join(entry for entry in work.log if not entry.startswith("end")).split("tick")
+    assert max(map(len, between)) <= 4
+
+
+async def test_instances_alternate_however_much_work_one_has() -> None:
+    work = Work()
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            nursery.start_soon(work.run, "noisy", f"n{number}", 10)
+        while not work.log:
+            await trio.lowlevel.checkpoint()
+        nursery.start_soon(work.run, "quiet", "q", 3)
+    first = work.log.index("q")
+    last = work.log.index("end of q")
+    # Between two slices of the quiet instance is one of the noisy one.
+    assert [entry[0] for entry in work.log[first:last]] == ["q", "n", "q", "n", "q", "n"]
+
+
+async def test_cancelled_work_ends_and_the_turn_goes_on() -> None:
+    work = Work()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work.run, "a", "a", 1000)
+            nursery.start_soon(work.run, "b", "b", 1000)
+            nursery.start_soon(work.run, "b", "c", 1000)
+            for _ in range(10):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+    assert {"end of a", "end of b"} <= set(work.log)
+    assert work.log.count("a") < 20
+    await work.run("shop", "d", 3)
+    assert not work.slices._waiting
+
+
+async def test_one_waiting_task_of_several_is_cancelled() -> None:
+    work = Work()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work.run, "a", "a", 5)
+        await trio.lowlevel.checkpoint()
+        with trio.CancelScope() as scope:
+            nursery.start_soon(work.run, "b", "b", 2)
+            async with trio.open_nursery() as inner:
+                inner.start_soon(work.run, "c", "c", 2)
+                await trio.lowlevel.checkpoint()
+                scope.cancel()
+    assert "end of b" in work.log
+    assert work.log.count("c") <= 1
+
+
+async def test_the_work_of_a_loop_shares_one_turn() -> None:
+    work = Work()
+    assert await run_in_slices("shop", work.steps("a", 3)) == "result of a"
+    assert await run_in_slices("shop", work.steps("b", 3)) == "result of b"
