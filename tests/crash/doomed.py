@@ -51,6 +51,7 @@ def settle() -> None:
 
 def replay() -> None:
     """One step of a replay is on disk, the second one is in the middle of its transaction."""
+    pending_changes.REPLAY_STEP = 100
     pending_changes.requeue = _deadly_after(1, requeue.requeue)  # type: ignore[attr-defined]
 
 
