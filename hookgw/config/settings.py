@@ -99,6 +99,8 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """How long finished deliveries and event ids are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
     """Approximate disk space for finished deliveries; the oldest are deleted first."""
+    min_free: Size = Size(512 * 2**20)
+    """With less free disk space than this, events are refused with 503; 0 disables the check."""
     master_key: str | None = None
     """Encrypts registrations and instances on disk: base64 of 32 bytes; null or empty: no encryption."""
     master_key_file: str | None = None

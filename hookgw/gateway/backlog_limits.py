@@ -10,7 +10,11 @@ import trio
 
 from hookgw.config.settings import LimitsSettings
 from hookgw.gateway.backlog import Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
+from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.store import Append, Store
+
+_ROW = 1000
+"""Bytes that a delivery takes on disk beside its payload, about."""
 
 
 class DropOldest(Protocol):
@@ -30,12 +34,19 @@ class LimitedOutbox:
         backlog: counts what is pending.
         settings: what happens at a limit.
         drop_oldest: makes room.
+        disk: says whether the disk has space.
     """
 
     def __init__(
-        self, store: Store, backlog: Backlog, settings: LimitsSettings, drop_oldest: DropOldest
+        self,
+        store: Store,
+        backlog: Backlog,
+        settings: LimitsSettings,
+        drop_oldest: DropOldest,
+        disk: DiskSpaceWatch,
     ) -> None:
         self._store = store
+        self._disk = disk
         self._backlog = backlog
         self._drops = settings.on_full == "drop_oldest"
         self._drop_oldest = drop_oldest
@@ -58,9 +69,10 @@ class LimitedOutbox:
             ShareFull: the instance or a registration is at its limit, and nothing can make room.
             BacklogFull: a total limit is reached, and nothing can make room.
             TooLarge: the events exceed a limit on their own.
-            StorageUnavailable: the disk refuses. In each of these cases nothing was stored.
+            Unavailable: the disk refuses, or has little space left. In all these cases nothing was stored.
             Exception: what ``address`` raised.
         """
+        self._disk.check()
         appends = address()
         need = need_of(appends)
         try:
@@ -96,6 +108,7 @@ class LimitedOutbox:
                     need_of(a for a, is_new in zip(appends, stored, strict=True) if not is_new)
                 )
         self._backlog.watch(need)
+        self._disk.written(sum(size + _ROW * count for count, size in need.values()))
         return stored
 
     async def _make_room(self, address: Callable[[], Sequence[Append]]) -> tuple[Sequence[Append], Need]:

@@ -12,6 +12,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.backlog import Backlog
+from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.keys import KeyService
@@ -43,6 +44,7 @@ class Gateway:
             closes it.
         dispatcher: owns the lanes.
         backlog: counts what is pending.
+        disk: watches the free disk space.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -58,6 +60,7 @@ class Gateway:
     http: httpx.AsyncClient
     dispatcher: Dispatcher
     backlog: Backlog
+    disk: DiskSpaceWatch
     settings: Settings
     catalog: Catalog
     hooks: Hooks
@@ -82,4 +85,6 @@ class Gateway:
             raise Unavailable(
                 f"Lanes ended by an error in hookgw, and start again: {', '.join(recovering[:3])}."
             )
+        if self.disk.shortage is not None:
+            raise Unavailable(self.disk.shortage, "Events are refused; deliveries continue.")
         await self.store.check()

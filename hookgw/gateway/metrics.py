@@ -22,6 +22,7 @@ from prometheus_client.registry import Collector
 from hookgw._version import __version__
 from hookgw.models.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome
 from hookgw.models.errors import PluginFailed, StorageUnavailable
+from hookgw.store import DiskSpace
 
 # From a local receiver (1 ms) to a receiver that was down for an hour; a lane waits up to 5 m between
 # attempts.
@@ -103,6 +104,7 @@ class Metrics:
         # Until the gateway is composed, there is nothing to watch.
         self._backlog_bytes: Callable[[], int] = int
         self._instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]] = tuple
+        self._disk_space: Callable[[], DiskSpace | None] = lambda: None
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._lanes: Callable[[], Iterable[LaneStatistics]] = tuple
         self._now: Callable[[], float] = float
@@ -185,6 +187,10 @@ class Metrics:
         are rendered."""
         self._connections = count
 
+    def watch_disk(self, found: Callable[[], DiskSpace | None]) -> None:
+        """Read the newest measurement of the disk space whenever the metrics are rendered."""
+        self._disk_space = found
+
     def watch_backlog(
         self, size: Callable[[], int], instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]]
     ) -> None:
@@ -234,6 +240,15 @@ class Metrics:
             "1 while the disk refuses writes, else 0.",
             value=self.disk_failure is not None,
         )
+        if (space := self._disk_space()) is not None:
+            yield GaugeMetricFamily(
+                "hookgw_disk_free_bytes", "Free bytes of the file system of the data file.", value=space.free
+            )
+            yield GaugeMetricFamily(
+                "hookgw_disk_reusable_bytes",
+                "Bytes of unused pages in the data file, which new events take first.",
+                value=space.reusable,
+            )
         yield _counter(
             "hookgw_plugin_failures", "Hooks that failed.", ["plugin", "hook"], self._plugin_failures.items()
         )

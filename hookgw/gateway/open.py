@@ -25,6 +25,7 @@ from hookgw.gateway.configured_registrations import read_global_webhooks, read_o
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
+from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.history_pruning import prune_history
@@ -152,7 +153,8 @@ async def open_gateway(
         # The incoming side: keys, limits, and what callers can do.
         authenticator = Authenticator(keyring, settings.auth, clock.steady, metrics.limited)
         backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational)
-        outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest)
+        disk = DiskSpaceWatch(store, settings.storage.min_free)
+        outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk)
         states = ConnectionStates()
         events = EventIntake(
             settings.events,
@@ -186,6 +188,7 @@ async def open_gateway(
         # Before anything appends. Until the dispatcher runs, it ignores commits: pending_lanes was read.
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size, backlog.instances)
+        metrics.watch_disk(lambda: disk.found)
         metrics.watch_lanes(dispatcher.lanes, clock.steady)
 
         gateway = Gateway(
@@ -201,6 +204,7 @@ async def open_gateway(
             http=outbound.http,
             dispatcher=dispatcher,
             backlog=backlog,
+            disk=disk,
             settings=settings,
             catalog=catalog,
             hooks=hooks,
@@ -212,6 +216,8 @@ async def open_gateway(
             # In this order: a lane needs deadlines, a re-partition needs lanes to pause, and connectors and
             # plugins raise events, which need all of it.
             essential = partial(nursery.start, run_essential)
+            if settings.storage.min_free:
+                await essential("The watch of the disk space", None, disk.run)
             await essential("The outgoing side", None, outbound.run)
             await essential(
                 "The dispatcher", dispatcher.is_stopping, dispatcher.run, lane_services, startable

@@ -41,6 +41,7 @@ from hookgw.store.records import (
     DeliveryPage,
     DeliveryQuery,
     DeliveryReport,
+    DiskSpace,
     LaneBacklog,
     PendingChange,
     ReplayQuery,
@@ -296,6 +297,9 @@ class Store(Outbox, PendingChanges, History, Records, Protocol):
 
     async def check(self) -> None:
         """Write something small. Raises ``StorageUnavailable`` if the storage refuses."""
+
+    async def disk_space(self) -> DiskSpace:
+        """Measure how much can still be written."""
 
     def check_open(self) -> None:
         """Return if a write would be accepted now. Raises ``StorageUnavailable`` otherwise."""

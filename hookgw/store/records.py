@@ -168,6 +168,18 @@ The key is a registration's id and the instance of the event.
 """
 
 
+class DiskSpace(msgspec.Struct, frozen=True):
+    """How much can still be written, in bytes.
+
+    Attributes:
+        free: of the file system, for this process.
+        reusable: inside the data file, in pages that are not used any more.
+    """
+
+    free: int
+    reusable: int
+
+
 class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """What the store has done since it was opened, at one moment.
 

@@ -13,6 +13,7 @@ from hookgw.api.server.serve import serve
 from hookgw.config.settings import AuthSettings, DeliverySettings, ServerSettings, Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
+from hookgw.models.units import Size
 from tests.api.server.wire import Running
 from tests.support.contract import Contract
 
@@ -29,7 +30,7 @@ def settings(tmp_path: Path, server_settings: ServerSettings) -> Settings:
     return Settings(
         server=server_settings,
         auth=AuthSettings(global_key=KEY, failed_attempts=0),
-        storage=StorageSettings(path=str(tmp_path / "hookgw.db")),
+        storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
         delivery=DeliverySettings(allow_networks=("127.0.0.0/8",)),
     )
 

@@ -185,7 +185,7 @@ def settings_of(folder: Path, settings: Settings, **changes: Any) -> Settings:
             max_batch_events=20,
             **changes,
         ),
-        storage=StorageSettings(path=str(folder / "hookgw.db")),
+        storage=StorageSettings(path=str(folder / "hookgw.db"), min_free=Size(0)),
     )
 
 

@@ -27,6 +27,7 @@ from hookgw.config.settings import (
 from hookgw.models.deliveries import Outcome
 from hookgw.models.errors import StartError
 from hookgw.models.registrations import RegistrationChange
+from hookgw.models.units import Size
 from hookgw.testing import open_receiver
 from tests.api.server.test_certificates import write
 from tests.cli.conftest import Echoes
@@ -38,7 +39,7 @@ def settings_in(folder: Path, bind: str = "127.0.0.1:0") -> Settings:
     """Return settings with all data in a folder, and without plugins."""
     return Settings(
         server=ServerSettings(bind=(bind,)),
-        storage=StorageSettings(path=str(folder / "hookgw.db")),
+        storage=StorageSettings(path=str(folder / "hookgw.db"), min_free=Size(0)),
         plugins=PluginsSettings(first_party=False),
     )
 

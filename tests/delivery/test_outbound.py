@@ -22,6 +22,7 @@ from hookgw.gateway.open import open_gateway
 from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
+from hookgw.models.units import Size
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit
 from tests.support.proxies import http_proxy, open_proxy
@@ -248,7 +249,9 @@ async def test_requests_of_plugins_pass_the_guard(
 async def test_a_plugin_cannot_reach_this_machine_unless_it_is_allowed(
     tmp_path: Path, hookgw_receiver: Receiver
 ) -> None:
-    async with open_gateway(Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db")))) as gateway:
+    async with open_gateway(
+        Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)))
+    ) as gateway:
         with pytest.raises(httpx.ConnectError, match=r"127\.0\.0\.1 is not dialled: the address is loopback"):
             await gateway.http.get(hookgw_receiver.url)
     assert hookgw_receiver.connections == 0

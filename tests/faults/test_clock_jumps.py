@@ -15,7 +15,7 @@ from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, 
 from hookgw.gateway.open import open_gateway
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import DeliveryState
-from hookgw.models.units import Duration
+from hookgw.models.units import Duration, Size
 from hookgw.testing import Answer, GatewayKit, Receiver, answer
 from tests.faults.support import KIND, state_of, wait_out
 
@@ -39,7 +39,7 @@ async def opened(
 ) -> AsyncIterator[GatewayKit]:
     """A kit whose steady clock follows the mock clock, and whose wall follows the machine."""
     settings = Settings(
-        storage=StorageSettings(path=str(folder / "hookgw.db")),
+        storage=StorageSettings(path=str(folder / "hookgw.db"), min_free=Size(0)),
         plugins=PluginsSettings(folders=()),
         delivery=DeliverySettings(allow_networks=("127.0.0.0/8",), max_age=Duration(max_age)),
     )

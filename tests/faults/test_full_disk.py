@@ -132,10 +132,14 @@ class Gateway:
 
 
 @asynccontextmanager
-async def on_small_disk(disk: Path, launcher: list[str], receiver: Receiver) -> AsyncIterator[Gateway]:
+async def on_small_disk(
+    disk: Path, launcher: list[str], receiver: Receiver, *, min_free: str = "0"
+) -> AsyncIterator[Gateway]:
     """A gateway with ten events pending, as the receiver is down."""
     folder = disk.parent
-    config = write_config(folder, delivery=DELIVERY, storage={"path": str(disk / "hookgw.db")})
+    config = write_config(
+        folder, delivery=DELIVERY, storage={"path": str(disk / "hookgw.db"), "min_free": min_free}
+    )
     headers = {"apikey": KEY}
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
@@ -224,3 +228,28 @@ async def test_a_kill_while_the_disk_is_full_leaves_all_that_was_accepted(
         assert [name for (name,) in peek(data, "SELECT id FROM events ORDER BY seq")] == gateway.accepted
         pending = "SELECT count(*) FROM deliveries WHERE state = 'pending'"
         assert peek(data, pending) == [(len(gateway.accepted),)]
+
+
+async def test_events_are_refused_before_the_disk_is_full(disk: Path, launcher: list[str]) -> None:
+    async with (
+        open_receiver() as receiver,
+        on_small_disk(disk, launcher, receiver, min_free="2MiB") as gateway,
+    ):
+        _, said = await gateway.emit_until_refused()
+        assert said.status_code == 503
+        assert int(said.headers["retry-after"]) >= 1
+        assert "storage.min_free (2MiB)" in said.text
+        space = os.statvfs(gateway.folder)
+        # The watch is one look behind: it looks again after every part of what may be written.
+        assert space.f_bavail * space.f_frsize > 2**20
+        ready = await gateway.call("GET", "/readyz")
+        assert ready.status_code == 503
+        assert "Events are refused; deliveries continue." in ready.text
+        seen = len(receiver.requests)
+        receiver.default = answer()
+        await until(lambda: receiver.ids[seen:] == gateway.accepted)
+        while await gateway.delivered() != gateway.accepted:  # noqa: ASYNC110
+            await trio.sleep(LOOK_AGAIN)
+        # Still on the same disk: what was delivered is kept, and only its retention makes room.
+        assert (await gateway.call("GET", "/readyz")).status_code == 503
+        assert await gateway.target.terminate() == 0

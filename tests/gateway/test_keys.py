@@ -19,6 +19,7 @@ from hookgw.gateway.keys import MAX_KEYS
 from hookgw.gateway.open import open_gateway
 from hookgw.models.api_keys import DEFAULT_KEY, Principal
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, StorageUnavailable, Unauthorized
+from hookgw.models.units import Size
 from hookgw.testing import GatewayKit, open_kit
 
 DAY = 86_400.0
@@ -269,7 +270,7 @@ async def test_the_last_global_key_that_lasts_stays(tmp_path: Path, hookgw_clock
 async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw_clock: MockClock) -> None:
     """As ``docs/operations.md`` tells it: once with a new key in the configuration, then without."""
     made: list[str] = []
-    without = Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db")))
+    without = Settings(storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)))
     async with open_gateway(without, base=tmp_path) as gateway:
         await gateway.keys.ensure_lasting_global_key(made.append)
         [lost] = made
@@ -291,7 +292,7 @@ async def test_the_way_back_when_every_global_key_is_lost(tmp_path: Path, hookgw
 
 
 def without_a_key(folder: Path) -> Settings:
-    return Settings(storage=StorageSettings(path=str(folder / "hookgw.db")))
+    return Settings(storage=StorageSettings(path=str(folder / "hookgw.db"), min_free=Size(0)))
 
 
 async def test_a_global_key_is_made_once_and_shown_once(tmp_path: Path, hookgw_clock: MockClock) -> None:

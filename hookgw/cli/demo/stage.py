@@ -28,7 +28,7 @@ from hookgw.config.settings import (
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.registrations import RegistrationChange
 from hookgw.models.signing_keys import verifying_key
-from hookgw.models.units import Duration
+from hookgw.models.units import Duration, Size
 
 INSTANCE = "demo"
 RECEIVERS = ("crm", "n8n", "bot")
@@ -141,7 +141,7 @@ def demo_settings(folder: Path) -> Settings:
         server=ServerSettings(bind=(f"127.0.0.1:{port}",), shutdown_grace=Duration(3)),
         # A new key each time: every user of this machine can reach the port.
         auth=AuthSettings(global_key=f"demo-{secrets.token_hex(8)}"),
-        storage=StorageSettings(path=str(folder / "hookgw.db")),
+        storage=StorageSettings(path=str(folder / "hookgw.db"), min_free=Size(0)),  # it needs little
         delivery=DeliverySettings(
             allow_networks=("127.0.0.0/8",),
             # Long enough for the outage: an event that becomes a dead letter would count as missing.

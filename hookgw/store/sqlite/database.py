@@ -16,6 +16,7 @@ import trio
 
 from hookgw.config.file_permissions import first_trouble
 from hookgw.models.errors import StartError, StorageUnavailable
+from hookgw.store.records import DiskSpace
 from hookgw.store.sqlite.schema import migrate
 
 T = TypeVar("T")
@@ -151,6 +152,21 @@ class Reader:
                 return function(connection)
         finally:
             self._free.append(connection)
+
+
+def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
+    """Return how much can still be written to a data file.
+
+    Raises:
+        StorageUnavailable: the system does not say.
+    """
+    try:
+        system = os.statvfs(path.resolve().parent)
+    except OSError as error:
+        raise StorageUnavailable(f"The disk of {path} cannot be examined: {error.strerror}.") from error
+    pages = connection.execute("PRAGMA freelist_count").fetchone()[0]
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    return DiskSpace(free=system.f_bavail * system.f_frsize, reusable=pages * size)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +15,9 @@ from hookgw.models.clock import Clock
 from hookgw.models.tasks import run_essential
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.protocol import History, Outbox, PendingChanges, Records, Store
-from hookgw.store.records import SilentObserver, StoreObserver
+from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
 from hookgw.store.sqlite.checkpoints import Checkpoints
-from hookgw.store.sqlite.database import Connections, Reader, open_database, start_errors
+from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.history import SqliteHistory
 from hookgw.store.sqlite.outbox import SequenceNumbers, SqliteOutbox, count_pending, last_numbers
@@ -40,8 +41,12 @@ class SqliteStore:
         changes: PendingChanges,
         history: History,
         records: Records,
+        background: Reader,
+        path: Path,
     ) -> None:
         self._commits = commits
+        self._background = background
+        self._path = path
         self.check_open = commits.check_open
         self.statistics = commits.statistics
 
@@ -77,6 +82,9 @@ class SqliteStore:
 
     async def check(self) -> None:
         await self._commits.call(touch)
+
+    async def disk_space(self) -> DiskSpace:
+        return await self._background.run(partial(measure_disk_space, path=self._path))
 
 
 @asynccontextmanager
@@ -132,6 +140,8 @@ async def open_store(
             SqlitePendingChanges(commits, background, clock, opened.numbers),
             SqliteHistory(commits, lists, background, clock),
             SqliteRecords(commits, background, opened.cipher),
+            background,
+            path,
         )
         async with trio.open_nursery() as nursery:
             is_closing = False

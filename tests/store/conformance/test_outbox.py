@@ -276,3 +276,13 @@ async def test_what_was_appended_outlasts_a_restart(engine: Engine) -> None:
         assert await pending(store) == before
         assert store.statistics().pending == 2
         assert await store.append(to("e1")) == [False]
+
+
+async def test_space_that_deliveries_leave_can_be_used_again(engine: Engine) -> None:
+    async with engine.open(keep_history=False) as store:
+        await store.append(to("large", data='"' + "x" * 1_000_000 + '"'))
+        before = await store.disk_space()
+        await settle(store, delivered((await seqs_of(store))[0]))
+        after = await store.disk_space()
+        assert after.reusable >= before.reusable + 900_000
+        assert after.free > 0
