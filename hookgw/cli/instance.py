@@ -46,7 +46,7 @@ def create(
 @server_options
 @json_option
 def list_(client: Client, as_json: bool) -> None:
-    """List the instances that the key can access, with the pending deliveries of their events."""
+    """List the instances that the key can access, with their backlogs."""
     found = client.call("GET", "instance", "fetchInstances")
     if as_json:
         show_json(found)
