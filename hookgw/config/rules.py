@@ -284,4 +284,5 @@ _RULES: dict[str, Rule] = {
     "plugins.optional": _named,
     "plugins.order": _named,
     "plugins.hook_timeout": _some_time,
+    "plugins.block_warning": _any_time,
 }

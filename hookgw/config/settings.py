@@ -233,6 +233,8 @@ class PluginsSettings(Section, frozen=True, kw_only=True):
     """Whether to load the plugins that come with hookgw."""
     hook_timeout: Duration = Duration(10)
     """How long one call of an async hook may take."""
+    block_warning: Duration = Duration(1)
+    """How long the event loop may be blocked before hookgw reports what blocks it; 0 for no reports."""
     # The keys of a block are unknown here: the plugin checks them in hookgw_configure.
     options: dict[str, Any] = {}
     """Options for plugins: a block per plugin, under its name."""

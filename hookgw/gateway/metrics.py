@@ -30,6 +30,8 @@ DELIVERY_SECONDS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1, 2.5, 5, 10, 30, 60, 300, 900, 3600),
 )
+# From a loop that does nothing else to a plugin that blocks it.
+LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 # From a commit on an SSD (0.5 ms) to a disk that hangs.
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
 # Up to a group commit's limit, and beyond: a large batch is one append.
@@ -99,6 +101,8 @@ class Metrics:
         self.disk_failure: StorageUnavailable | None = None
         self._plugin_failures: Counter[tuple[str, str]] = Counter()
         self._lane_failures = 0
+        self._loop_lag = Histogram(LAG_SECONDS)
+        self._loop_blocked: Counter[str] = Counter()
         self._requests: Counter[tuple[str, str]] = Counter()
         self._limited = dict.fromkeys(REQUEST_LIMITS, 0)
         # Until the gateway is composed, there is nothing to watch.
@@ -157,6 +161,14 @@ class Metrics:
     def lane_failed(self) -> None:
         """Count a lane that ended by an exception, and starts again."""
         self._lane_failures += 1
+
+    def loop_answered(self, seconds: float) -> None:
+        """Observe how late the event loop ran what it was asked to run."""
+        self._loop_lag.observe(seconds)
+
+    def loop_blocked(self, plugin: str) -> None:
+        """Count a report of a blocked event loop; the name is empty if no plugin blocked it."""
+        self._loop_blocked[plugin] += 1
 
     def requested(self, route: str, status: int) -> None:
         """Count a response.
@@ -251,6 +263,15 @@ class Metrics:
             )
         yield _counter(
             "hookgw_plugin_failures", "Hooks that failed.", ["plugin", "hook"], self._plugin_failures.items()
+        )
+        yield _counter(
+            "hookgw_loop_blocked",
+            "Times that the event loop was blocked, by plugin; empty if hookgw itself blocked it.",
+            ["plugin"],
+            self._loop_blocked.items(),
+        )
+        yield self._loop_lag.family(
+            "hookgw_loop_lag_seconds", "How late the event loop runs what is due, sampled ten times a second."
         )
         yield _counter(
             "hookgw_http_requests",

@@ -38,6 +38,7 @@ from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.replay import Replays
+from hookgw.gateway.watchdog import LoopWatchdog
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import PluginFailed
@@ -216,6 +217,9 @@ async def open_gateway(
             # In this order: a lane needs deadlines, a re-partition needs lanes to pause, and connectors and
             # plugins raise events, which need all of it.
             essential = partial(nursery.start, run_essential)
+            if settings.plugins.block_warning:
+                watchdog = LoopWatchdog(settings.plugins.block_warning, hooks.modules(), metrics)
+                await essential("The watchdog", None, watchdog.run)
             if settings.storage.min_free:
                 await essential("The watch of the disk space", None, disk.run)
             await essential("The outgoing side", None, outbound.run)

@@ -214,21 +214,16 @@ def message_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
         return "(its message cannot be shown)"
 
 
-def running_function(frame: FrameType | None) -> HookImplementation | None:
-    """Return the plugin's function that a stack of frames is in; ``None`` if it is in none.
+def called_function(frame: FrameType) -> HookImplementation | None:
+    """Return the plugin's function that a frame calls, if the frame is one of the boundary's.
 
     Calls leave no other record of what runs, because they happen for every delivery. A thread can look at
     the stack of another one.
-
-    Args:
-        frame: the innermost frame.
     """
-    while frame is not None:
-        if frame.f_code in _CALLS:
-            found: HookImplementation | None = frame.f_locals.get("function")
-            return found
-        frame = frame.f_back
-    return None
+    if frame.f_code not in _CALLS:
+        return None
+    found: HookImplementation | None = frame.f_locals.get("function")
+    return found
 
 
 _CALLS: frozenset[CodeType] = frozenset((Boundary.call.__code__, Boundary.run.__code__))

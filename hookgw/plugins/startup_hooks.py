@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -62,6 +63,11 @@ class StartupHooks:
         self._infos = {info.name: info for info in loaded.plugins}
         self._optional = loaded.optional
         self.boundary = Boundary(on_failure, mask=self._mask)
+        self._modules = {
+            plugin.__name__: name
+            for name, plugin in loaded.manager.list_name_plugin()
+            if isinstance(plugin, ModuleType)
+        }
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
         self._options: Mapping[str, Any] = {}  # of the configuration
         # Plugins that are loaded, without those that are switched off.
@@ -80,6 +86,10 @@ class StartupHooks:
     def plugins(self) -> list[PluginInfo]:
         """Return every plugin that was found, in calling order, including disabled and failed ones."""
         return list(self._infos.values())
+
+    def modules(self) -> dict[str, str]:
+        """Return the names of plugins by the names of their modules, for those that are modules."""
+        return dict(self._modules)
 
     def configure(self, options: Mapping[str, Any]) -> None:  # noqa: C901 -- reads once from top to bottom
         """Give each plugin its block of ``plugins.options``, or ``{}``. Call this before any other hook.

@@ -27,7 +27,12 @@ def test_the_defaults_break_no_rule() -> None:
 
 TEN_YEARS = 3650 * 86400
 DURATIONS = [key.path for key in known_keys() if key.kind is Duration]
-MAY_BE_ZERO = {"server.shutdown_grace", "storage.retention", "delivery.retry_after_max"}
+MAY_BE_ZERO = {
+    "plugins.block_warning",
+    "server.shutdown_grace",
+    "storage.retention",
+    "delivery.retry_after_max",
+}
 
 
 @pytest.mark.parametrize("path", DURATIONS)

@@ -159,9 +159,15 @@ def test_a_failing_disk_shows_until_it_has_recovered(metrics: Metrics) -> None:
 
 
 def test_plugin_failures_name_the_plugin_and_the_hook(metrics: Metrics) -> None:
+    metrics.loop_blocked("filters")
+    metrics.loop_answered(0.02)
+    metrics.lane_failed()
     metrics.plugin_failed(PluginFailed("filters", "hookgw_filter", "it raised"))
     metrics.plugin_failed(PluginFailed("filters", "hookgw_filter", "it raised again"))
     assert value(metrics, "hookgw_plugin_failures_total", plugin="filters", hook="hookgw_filter") == 2
+    assert value(metrics, "hookgw_loop_blocked_total", plugin="filters") == 1
+    assert value(metrics, "hookgw_loop_lag_seconds_count") == 1
+    assert value(metrics, "hookgw_lane_restarts_total") == 1
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from types import FrameType
 from typing import Any, NoReturn
 
 import pytest
@@ -15,7 +16,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.models.errors import Invalid, PluginFailed
-from hookgw.plugins.boundary import Boundary, WrongResult, describe, running_function
+from hookgw.plugins.boundary import Boundary, WrongResult, called_function, describe
 from hookgw.plugins.hook_implementation import HookImplementation
 
 
@@ -319,7 +320,10 @@ async def test_the_stack_tells_which_function_runs(boundary: Boundary) -> None:
     seen: list[HookImplementation | None] = []
 
     def look() -> None:
-        seen.append(running_function(sys._getframe()))
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and called_function(frame) is None:
+            frame = frame.f_back
+        seen.append(frame and called_function(frame))
 
     async def look_later() -> None:
         await trio.lowlevel.checkpoint()

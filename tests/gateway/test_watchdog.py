@@ -1,0 +1,149 @@
+"""The watchdog, over a loop that a plugin really blocks."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from types import FrameType, ModuleType
+from typing import Any
+
+import structlog
+import trio
+
+from hookgw.gateway.metrics import Metrics
+from hookgw.gateway.watchdog import Blocker, LoopWatchdog, find_blocker
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.hook_implementation import HookImplementation
+
+PLUGIN = """
+import helper_library
+
+def hookgw_filter(wait):
+    wait()  # line 5
+
+def hookgw_encode(wait):
+    helper_library.call(wait)  # line 8
+
+async def task(wait):
+    wait()  # line 11
+"""
+
+
+def module(name: str, text: str) -> Any:
+    made = ModuleType(name)
+    exec(compile(text, f"{name}.py", "exec"), vars(made))
+    return made
+
+
+class Log:
+    """The watchdog's lines. Each block lasts until the line is there."""
+
+    def __init__(self, lines: list[Any]) -> None:
+        self.lines = lines
+        self._seen = 0
+
+    def block(self) -> None:
+        """Block the calling thread until the watchdog has logged one more line."""
+        self._seen += 1
+        pause = threading.Event()
+        while len(self.lines) < self._seen:
+            pause.wait(0.005)
+
+
+@asynccontextmanager
+async def watched(metrics: Metrics, modules: dict[str, str], threshold: float = 0.05) -> AsyncIterator[Log]:
+    with structlog.testing.capture_logs() as lines:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(LoopWatchdog(threshold, modules, metrics).run)
+            yield Log(lines)
+            nursery.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 -- the thread cannot set an event of Trio's
+        await trio.sleep(0.01)
+
+
+async def counted(metrics: Metrics, plugin: str) -> None:
+    sample = f'hookgw_loop_blocked_total{{plugin="{plugin}"}}'.encode()
+    await until(lambda: sample in metrics.render()[0])
+
+
+async def test_the_plugin_hook_and_line_that_block_the_loop_are_reported() -> None:
+    sys.modules["helper_library"] = module("helper_library", "def call(wait):\n    wait()\n")
+    plugin, metrics = module("_folder.slow", PLUGIN), Metrics()
+    async with watched(metrics, {"_folder.slow": "slow"}) as log:
+        for hook, line in (("hookgw_filter", 5), ("hookgw_encode", 8)):
+            function = HookImplementation(plugin="slow", hook=hook, call=getattr(plugin, hook))
+            log.lines.clear()
+            log._seen = 0
+            await Boundary().run(function, log.block)
+            await counted(metrics, "slow")
+            report = log.lines[0]
+            assert (report["plugin"], report["hook"]) == ("slow", hook)
+            assert report["line"] == f"_folder.slow.py:{line} in {hook}"
+            assert report["seconds"] >= 0
+            assert any("in block" in each for each in report["stack"])
+            await until(lambda: len(log.lines) > 1)
+            assert log.lines[-1]["event"] == "the event loop runs again"
+    assert b"hookgw_loop_lag_seconds_count" in metrics.render()[0]
+
+
+async def test_a_task_that_a_plugin_started_is_found_by_its_module() -> None:
+    sys.modules["helper_library"] = module("helper_library", "")
+    plugin, metrics = module("_folder.slow.tasks", PLUGIN), Metrics()
+    async with watched(metrics, {"_folder.slow": "slow"}) as log, trio.open_nursery() as nursery:
+        nursery.start_soon(plugin.task, log.block)
+        await counted(metrics, "slow")
+        assert log.lines[0]["line"] == "_folder.slow.tasks.py:11 in task"
+        assert log.lines[0]["hook"] == ""
+
+
+async def test_hookgw_itself_is_named_by_its_line() -> None:
+    metrics = Metrics()
+    async with watched(metrics, {}) as log:
+        log.block()
+        await counted(metrics, "")
+        assert log.lines[0]["plugin"] == ""
+        assert "in wait" in log.lines[0]["line"] or "in block" in log.lines[0]["line"]
+
+
+async def test_a_long_block_is_reported_again_and_counted_once() -> None:
+    metrics = Metrics()
+    async with watched(metrics, {}) as log:
+        log.block()
+        log.block()
+        await counted(metrics, "")
+        assert b'hookgw_loop_blocked_total{plugin=""} 1.0' in metrics.render()[0]
+
+
+async def test_a_loop_that_runs_is_not_reported() -> None:
+    metrics = Metrics()
+    async with watched(metrics, {}, threshold=60.0) as log:
+        await until(lambda: b"hookgw_loop_lag_seconds_count 3.0" in metrics.render()[0])
+        assert log.lines == []
+
+
+async def test_the_thread_ends_with_the_gateway() -> None:
+    async with watched(Metrics(), {}):
+        (thread,) = [each for each in threading.enumerate() if each.name == "hookgw watchdog"]
+    await trio.to_thread.run_sync(thread.join, 5)
+    assert not thread.is_alive()
+
+
+def test_a_plugin_that_is_no_module_is_named_with_a_line_of_its_file() -> None:
+    seen: list[Blocker] = []
+
+    def look(frame: FrameType) -> None:
+        seen.append(find_blocker(frame, {}))
+
+    def hook(call: Callable[[FrameType], None]) -> None:
+        call(sys._getframe())
+
+    Boundary().call(HookImplementation(plugin="mine", hook="hookgw_configure", call=partial(hook, look)))
+    assert (seen[0].plugin, seen[0].hook) == ("mine", "hookgw_configure")
+    assert seen[0].line.endswith(" in hook")
+    assert find_blocker(None, {}) == Blocker("", "", "", [])
