@@ -239,6 +239,7 @@ def present_lane(lane: LaneStatistics, registration: Registration | None, now: f
         # The steady clock of the snapshot may be a moment behind: never negative.
         head_age=None if lane.head_since is None else round(max(0.0, now - lane.head_since), 3),
         waiting_until=present_time(lane.waiting_until),
+        waits_for=lane.waits_for,
         last_outcome=lane.last_outcome,
         last_error=lane.last_error,
     )

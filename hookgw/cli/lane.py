@@ -34,7 +34,7 @@ def list_(client: Client, as_json: bool) -> None:
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:
-    age = found["headAge"]
+    age, waits_for = found["headAge"], found.get("waitsFor")
     return (
         # The URL is missing if the registration was just deleted; then only its id is known.
         found.get("url") or found.get("registration"),
@@ -42,7 +42,7 @@ def _row(found: dict[str, Any]) -> tuple[object, ...]:
         found.get("instance"),
         found.get("label"),
         found.get("partition"),
-        found["state"],
+        f"{found['state']}, waits for {waits_for}" if waits_for else found["state"],
         found["backlog"],
         None if age is None else f"{age:.1f} s",
         found["waitingUntil"],

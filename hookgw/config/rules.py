@@ -264,6 +264,7 @@ _RULES: dict[str, Rule] = {
     "delivery.disable_after": _some_time,
     "delivery.max_answer": _some_bytes,
     "delivery.kept_answer": _between(0, 2**30),
+    "delivery.host_connections": _between(1, 10_000),
     "delivery.lane_buffer": _between(1, 100_000),
     "delivery.lane_idle": _some_time,
     "limits.deliveries": _limit,

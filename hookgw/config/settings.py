@@ -171,10 +171,13 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     """How much of a receiver's response is read."""
     kept_answer: Size = Size(4 * 2**10)
     """How much of a receiver's response is stored with the attempt."""
+    # Of this, one instance gets at most three quarters while others use the host.
+    host_connections: int = 64
+    """How many connections to one host (scheme, host and port) deliveries may use at a time."""
     lane_buffer: int = 256
     """How many deliveries a lane holds in memory; the rest of its backlog stays on disk."""
     lane_idle: Duration = Duration(60)
-    """A lane that is idle for this long closes its connection and ends."""
+    """A lane that is idle for this long ends, and an idle connection is closed after it."""
 
     # The proxy's URL may contain a password: even without secret fields, URLs are masked.
     __repr__ = repr_without()

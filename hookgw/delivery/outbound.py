@@ -16,6 +16,7 @@ from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ResolveFailed
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
+from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
@@ -36,6 +37,8 @@ class OutboundHttp:
 
     Attributes:
         http: the client for plugins, usable until :meth:`run` ends. Do not close it.
+        pools: the connections of lanes, for exchanges while :meth:`run` is running. The client and
+            :meth:`transport` do not count towards their limits.
     """
 
     def __init__(self, settings: DeliverySettings, resolve: Resolve | None = None) -> None:
@@ -53,19 +56,25 @@ class OutboundHttp:
         )
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
+        self.pools = ConnectionPools(
+            partial(PooledTransport, self._dialer, max_answer=settings.max_answer, deadlines=self._deadlines),
+            host_connections=settings.host_connections,
+            idle=settings.lane_idle,
+        )
         # Without `deadlines`: plugins may still make requests when run() has ended and nothing enforces them.
         self.http = guarded_client(
             partial(LaneTransport, self._dialer, max_answer=MAX_ANSWER), timeout=settings.timeout
         )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Enforce the deadlines of exchanges until cancelled, then close :attr:`http`.
+        """Enforce the deadlines of exchanges and close idle connections until cancelled, then close all.
 
         Start this with ``nursery.start`` before the first exchange, and cancel it after the last one.
         """
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._deadlines.run)
+                nursery.start_soon(self.pools.run)
                 task_status.started()
         finally:
             # Closing has a checkpoint, which would raise at once in a cancelled task.
@@ -73,7 +82,7 @@ class OutboundHttp:
                 await self.http.aclose()
 
     def transport(self) -> LaneTransport:
-        """Make a connection for a lane, which opens with the first exchange. The caller closes it.
+        """Make a connection outside the pools, which opens with the first exchange. The caller closes it.
 
         Exchanges on it raise ``RuntimeError`` while :meth:`run` is not running.
         """

@@ -13,7 +13,8 @@ import trio
 
 from hookgw._version import __version__
 from hookgw.delivery.envelope import encode_envelope
-from hookgw.delivery.http.errors import Blocked, DeliveryError
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
 from hookgw.delivery.redaction import redact, secrets_sent
@@ -59,6 +60,10 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     Attributes:
         registration: the registration that it was made from.
         target: the registration's URL.
+        origin: its scheme, host and port: the pool of its connections.
+        shares_connections: whether another registration may use a connection after this one. Not with
+            ``NTLM`` and ``Negotiate``, which may authenticate the connection in place of the request
+            (RFC 4559, section 6).
         headers: the headers of every request, names in lower case.
         heads: rendered heads with their targets, by kind for ``byEvents``, otherwise under ``""``.
         signing: the secrets with the keys made from them, the newest first.
@@ -68,6 +73,8 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
 
     registration: Registration
     target: Target
+    origin: Origin
+    shares_connections: bool
     headers: dict[str, str]
     heads: dict[str, tuple[Target, RequestHead]] = {}
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
@@ -97,9 +104,12 @@ def template_for(registration: Registration) -> RequestTemplate:
     """
     headers = {name.lower(): value for name, value in registration.headers.items()}
     target = parse_target(registration.url)
+    scheme = headers.get("authorization", "").partition(" ")[0].lower()
     return RequestTemplate(
         registration=registration,
         target=target,
+        origin=(target.scheme, target.host, target.port),
+        shares_connections=scheme not in ("ntlm", "negotiate"),
         headers={**_DEFAULT_HEADERS, **headers},
         signing=tuple((secret, signing_key(secret.value)) for secret in registration.secrets),
     )
@@ -127,6 +137,9 @@ class DeliverySender:
         clock: for timestamps and the expiry of secrets.
         server_url: this gateway's address for envelopes; ``None`` leaves it out.
         kept_answer: bytes of a response body that are kept in the attempt.
+
+    Attributes:
+        prepares: whether a plugin implements ``hookgw_prepare``; if not, :meth:`prepare` does nothing.
     """
 
     def __init__(self, hooks: SenderHooks, clock: Clock, *, server_url: str | None, kept_answer: int) -> None:
@@ -134,7 +147,7 @@ class DeliverySender:
         self._clock = clock
         self._server_url = server_url
         self._kept_answer = kept_answer
-        self._prepares = hooks.implements("hookgw_prepare")
+        self.prepares = hooks.implements("hookgw_prepare")
 
     async def render_body(self, event: Event, registration: Registration) -> bytes | None:
         """Run the filters and transforms, and render the body.
@@ -162,6 +175,25 @@ class DeliverySender:
         # address, not url: the envelope must not show the receiver's user and password to its users.
         return encode_envelope(transformed, destination=registration.address, server_url=self._server_url)
 
+    async def prepare(
+        self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
+    ) -> dict[str, str] | None:
+        """Run the ``hookgw_prepare`` hooks for one attempt.
+
+        Returns:
+            The headers as the plugins left them; ``None`` if they changed nothing.
+
+        Raises:
+            PluginFailed: see :meth:`render_body`.
+        """
+        if not self.prepares:
+            return None
+        defaults = {**template.headers, **_event_headers(delivery.event, number)}
+        registration = template.registration
+        request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
+        await self._hooks.prepare(request, delivery.event, registration)
+        return None if request.headers == defaults else request.headers
+
     async def send(
         self,
         delivery: Delivery,
@@ -171,39 +203,58 @@ class DeliverySender:
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109  (the receiver's rule, recorded with the attempt; not a convenience)
+        headers: dict[str, str] | None = None,
     ) -> AttemptResult:
         """Make one attempt.
 
-        The receiver, the network and plugins cannot make this raise; whatever they do becomes an outcome.
+        The receiver and the network cannot make this raise; whatever they do becomes an outcome.
 
         Args:
             delivery: its event names the kind, the instance and the ``webhook-id``. It is not changed.
             body: from :meth:`render_body`, or as stored by an earlier attempt.
             template: of the registration as it is now.
-            transport: the lane's connection, which the caller owns. It stays open if the receiver allows
-                that.
+            transport: a connection that nobody else uses; the caller owns it. It stays open if the receiver
+                allows that, and the registration's headers.
             number: of this attempt, from 1; sent as ``x-attempt``.
-            timeout: seconds for the whole exchange, from resolving to the last byte. The time of the
-                ``hookgw_prepare`` hooks counts too.
+            timeout: seconds for the whole exchange, from resolving to the last byte.
+            headers: from :meth:`prepare`.
 
         Returns:
             The attempt. Its ``error`` is a sentence unless the outcome is ``DELIVERED``.
 
         Raises:
+            OutOfDescriptors: no socket could be opened. This is no attempt: nothing was sent, and the
+                receiver is not at fault.
             trio.Cancelled: the caller was cancelled. The connection is closed, and whether the receiver got
-            the
-                request is unknown.
+                the request is unknown.
             trio.ClosedResourceError: the transport was closed meanwhile, with the same consequence.
         """
         started_at, wall = trio.current_time(), self._clock.wall()
+        event, timestamp = delivery.event, int(wall)
+        target, rendered = template.head(event.kind)
+        if headers is None:
+            headers = _event_headers(event, number)
+        else:
+            # A plugin may also remove headers, which the rendered head cannot do.
+            rendered, headers = RequestHead(target, headers), {}
+        # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
+        # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
+        # replay.
+        signed = (
+            ("webhook-id", event.id),
+            ("webhook-timestamp", str(timestamp)),
+            ("webhook-signature", sign(template.keys(timestamp), event.id, timestamp, body)),
+        )
+        head = rendered.render(len(body), (*signed, *headers.items()))
         try:
-            target, head = await self._render_head(delivery.event, body, template, number, int(wall))
             response = await transport.exchange(target, head, body, deadline=started_at + timeout)
+        except OutOfDescriptors:
+            raise
         except DeliveryError as failure:
             outcome = Outcome.BLOCKED if isinstance(failure, Blocked) else Outcome.UNREACHABLE
             return AttemptResult(_attempt(number, wall, started_at, outcome, error=str(failure)))
-        except PluginFailed as failure:
-            return AttemptResult(_attempt(number, wall, started_at, Outcome.FAILED, error=str(failure)))
+        if not template.shares_connections:
+            transport.close_nowait()
         outcome = outcome_of_status(response.status)
         error = describe_status(response.status, response.header("location"))
         answer = response.body
@@ -238,32 +289,19 @@ class DeliverySender:
         """
         return _attempt(number, self._clock.wall(), trio.current_time(), Outcome.FAILED, error=str(failure))
 
-    async def _render_head(
-        self, event: Event, body: bytes, template: RequestTemplate, number: int, timestamp: int
-    ) -> tuple[Target, bytes]:
-        target, head = template.head(event.kind)
-        headers = {
-            "x-event-type": event.kind,
-            "x-instance-name": event.instance,
-            "x-attempt": str(number),
-        }
-        if self._prepares:
-            defaults = {**template.headers, **headers}
-            registration = template.registration
-            request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
-            await self._hooks.prepare(request, event, registration)
-            # A plugin may also remove headers, which the rendered head cannot do.
-            if request.headers != defaults:
-                head, headers = RequestHead(target, request.headers), {}
-        # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
-        # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
-        # replay.
-        signed = (
-            ("webhook-id", event.id),
-            ("webhook-timestamp", str(timestamp)),
-            ("webhook-signature", sign(template.keys(timestamp), event.id, timestamp, body)),
-        )
-        return target, head.render(len(body), (*signed, *headers.items()))
+    def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
+        """Return the record of an attempt that shares the failure of another to connect to the host.
+
+        Args:
+            number: of the attempt, from 1.
+            failure: of the other attempt.
+        """
+        outcome = Outcome.UNREACHABLE
+        return _attempt(number, self._clock.wall(), trio.current_time(), outcome, error=str(failure))
+
+
+def _event_headers(event: Event, number: int) -> dict[str, str]:
+    return {"x-event-type": event.kind, "x-instance-name": event.instance, "x-attempt": str(number)}
 
 
 def _attempt(

@@ -12,13 +12,12 @@ lies between leaving one and entering the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import trio
 
 from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.http.transport import LaneTransport
 from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane import Lane
 from hookgw.dispatch.parked_lanes import ParkedLanes
@@ -39,12 +38,10 @@ class Dispatcher:
     """Owns the lanes.
 
     Args:
-        transport: makes the connection of a lane; the lane closes it.
         settings: how long a parked lane is remembered (``delivery.lane_idle``).
     """
 
-    def __init__(self, transport: Callable[[], LaneTransport], settings: DeliverySettings) -> None:
-        self._transport = transport
+    def __init__(self, settings: DeliverySettings) -> None:
         self._lanes: dict[str, Lane] = {}
         self._parked = ParkedLanes()
         self._idle = IdleLanes(min(PARK_AFTER, settings.lane_idle))
@@ -254,7 +251,6 @@ class Dispatcher:
         lane = self._lanes[key] = Lane(
             key,
             services,
-            self._transport(),
             self._idle,
             attempt_limit=limit,
             backlog=backlog,

@@ -1,4 +1,4 @@
-"""A lane: delivers to one registration, in order, one delivery at a time, through one connection.
+"""A lane: delivers to one registration, in order, one delivery at a time.
 
 The lane takes the next delivery (:mod:`hookgw.dispatch.lane_queue`), makes it the *head*, and works on it
 until it is settled. A failed head stays the head. While the lane waits for its next attempt (for a second or
@@ -16,13 +16,19 @@ and nothing overtakes.
 
     refresh:   finish the attempt, drop the memory, read on from disk
     pause:     finish the attempt, wait for unpause (PAUSED), then as refresh
-    redirect:  as refresh, then try the head at once, through a new connection
+    redirect:  as refresh, then try the head at once
     resume:    end the wait of the head
     park:      end the task if there is nothing to do; its LaneMemory stays
     stop:      end the task after the attempt; the rest stays on disk
 
-Each of these calls sets a flag and wakes the task. The task looks at the flags between two attempts and
-nowhere else: an attempt is never cut off, because the receiver may have acted on it already.
+Each of these calls sets a flag and wakes the task. The task looks at the flags before each attempt, and ends
+every wait for them. An attempt is never cut off, because the receiver may have acted on it already.
+
+Before an attempt, the plugins run and the body is rendered. Then the lane borrows a connection
+(:mod:`hookgw.delivery.http.pools`), which may take long. All of this is given up if a flag is set, or if the
+registration is not the same afterwards. So the attempt begins with the connection: from then on the delivery
+is in flight, its timeout runs, and no checkpoint lies between the last look at the registration and that
+moment.
 """
 
 from __future__ import annotations
@@ -32,7 +38,9 @@ import random
 import structlog
 import trio
 
-from hookgw.delivery.http.transport import LaneTransport
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.pools import Place, PooledTransport
 from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane_queue import LaneQueue
@@ -48,6 +56,7 @@ from hookgw.dispatch.retry_policy import (
 from hookgw.dispatch.services import DeliveryPlan, LaneServices, plan_for
 from hookgw.models.deliveries import (
     FIRST,
+    Attempt,
     Delivery,
     DeliveryState,
     LaneState,
@@ -62,6 +71,9 @@ from hookgw.models.tasks import TaskFailed
 
 logger = structlog.get_logger("hookgw.lane")
 
+DESCRIPTOR_WAIT = 0.25
+"""Seconds after which a lane for which the system had no file descriptor tries again."""
+
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
 lane waits shortly, reports nothing, and keeps in memory what it would only have to read again."""
@@ -73,11 +85,10 @@ class Lane:
     Args:
         key: of the lane; see :mod:`hookgw.models.lanes`.
         services: what all lanes share.
-        transport: the lane's connection; the lane closes it when it ends.
         idle_lanes: parks the lane once it has been idle for a while.
         attempt_limit: held during an attempt, by lanes that share a limit on attempts; ``None`` for no limit.
         backlog: how many deliveries are pending on disk.
-        memory: what the lane's last task left, if the lane was parked. Its connection is this lane's now.
+        memory: what the lane's last task left, if the lane was parked.
     """
 
     __slots__ = (
@@ -93,6 +104,7 @@ class Lane:
         "_must_redirect",
         "_must_refresh",
         "_must_stop",
+        "_place",
         "_plan",
         "_queue",
         "_reported_waiting",
@@ -108,7 +120,6 @@ class Lane:
         self,
         key: str,
         services: LaneServices,
-        transport: LaneTransport,
         idle_lanes: IdleLanes,
         *,
         attempt_limit: trio.CapacityLimiter | None = None,
@@ -117,7 +128,6 @@ class Lane:
     ) -> None:
         self.key = key
         self._services = services
-        self._transport = transport
         self._idle_lanes = idle_lanes
         self._attempt_limit = attempt_limit
         self._backlog = backlog
@@ -135,9 +145,9 @@ class Lane:
         self._reported_waiting = False
         self._waiting_until: float | None = None
         self._memory = memory or LaneMemory()
-        if self._memory.connection is not None:
-            transport.adopt_connection(self._memory.connection)
-            self._memory.connection = None
+        # The connection of the last attempt, which belongs to its pool again: preferred for the next one.
+        self._transport: PooledTransport | None = None
+        self._place: Place | None = None
         buffer = services.settings.lane_buffer
         self._queue = LaneQueue(key, services.outbox, self._memory, buffer=buffer, behind=backlog > 0)
 
@@ -214,6 +224,7 @@ class Lane:
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
             waiting_until=self._waiting_until,
+            waits_for=self._place.wants if self._place else None,
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
         )
@@ -244,7 +255,6 @@ class Lane:
                 elif self._queue.behind:
                     await self._queue.read(self._cannot_read)
                 elif self._is_parked:
-                    self._memory.connection = self._transport.release_connection()
                     return self._memory
                 else:
                     self._state, self._backlog = LaneState.IDLE, 0
@@ -256,7 +266,6 @@ class Lane:
                         self._idle_lanes.end(self)
             return None
         finally:
-            self._transport.close_nowait()
             self._state = LaneState.IDLE
 
     async def recover(self, failure: TaskFailed, wait: float) -> None:
@@ -289,7 +298,6 @@ class Lane:
         self._must_refresh = False
         if self._must_redirect:
             self._memory.streak = 0
-            self._transport.close_nowait()  # it leads to the former host
         self._queue.discard()
         # The count waits until the settlements of this lane are on disk. Only then is it safe to read from
         # the start: before, a page could hold deliveries that are settled already.
@@ -348,16 +356,13 @@ class Lane:
             self._head = None
 
     async def _try(self, delivery: Delivery) -> None:
-        """Make an attempt, or settle the head without one."""
+        """Make an attempt, or settle the head without one, or return because something has changed."""
         await self._services.outbox.wait_settle_capacity()
         if self._must_refresh or self._must_stop:
             return
-        self._must_redirect = False
-        # No checkpoint from here to ``_in_flight = True``. A registration that is deleted, disabled or paused
-        # before this point gets no attempt; a caller that does so after this point finds the delivery in
-        # flight.
         registration = self._registration()
         if registration is None or not registration.enabled:
+            self._must_redirect = False
             state = "deleted" if registration is None else "disabled"
             await self._finish(delivery, registration, DeliveryState.DEAD, f"The registration was {state}.")
             return
@@ -368,34 +373,108 @@ class Lane:
         plan = self._plan
         age = self._services.clock.steady() - delivery.queued_at
         if is_expired(plan.policy, age=age, streak=self._memory.streak):
+            self._must_redirect = False
             await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
             return
+        await self._show(LaneState.DELIVERING)
+        await self._attempt(delivery, plan)
+
+    async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:  # noqa: C901 -- one step a time
+        """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
+        sender, pools, registration = self._services.sender, self._services.pools, plan.registration
+        number, body = delivery.attempts + 1, delivery.body
+        headers: dict[str, str] | None = None
+        try:
+            if body is None:
+                body = await sender.render_body(delivery.event, registration)
+            if body is not None and sender.prepares:
+                headers = await sender.prepare(delivery, body, plan.template, number)
+        except PluginFailed as failure:
+            await self._settle_unsent(delivery, plan, sender.failed(number, failure), body)
+            return
+        if self._is_outdated(registration):
+            return
+        if body is None:
+            self._must_redirect = False
+            await self._finish(delivery, registration, DeliveryState.DROPPED, "A plugin filtered it out.")
+            return
+        origin, holder = plan.template.origin, delivery.event.instance
+        transport = pools.borrow_nowait(origin, holder, self._transport)
+        if transport is None:
+            transport, unreachable = await self._wait_for_connection(origin, holder)
+            if unreachable is not None:
+                await self._settle_unsent(delivery, plan, sender.unreachable(number, unreachable), body)
+            if transport is None:
+                return
+            # No checkpoint from here to ``_in_flight = True``. A registration that is deleted, disabled,
+            # paused or redirected before this point gets no attempt; a caller that does so after this point
+            # finds the delivery in flight.
+            if self._is_outdated(registration):
+                pools.give_back(transport)
+                return
+        self._must_redirect = False
         self._in_flight = True
         try:
-            await self._show(LaneState.DELIVERING)
-            await self._attempt(delivery, plan)
+            try:
+                result = await sender.send(
+                    delivery,
+                    body,
+                    plan.template,
+                    transport,
+                    number=number,
+                    timeout=plan.policy.timeout,
+                    headers=headers,
+                )
+            finally:
+                pools.give_back(transport)
+            self._transport = transport
+            await self._settle(delivery, plan, result, body)
+        except OutOfDescriptors:
+            # No attempt was made. The pools lend fewer connections from now on, so this ends.
+            delivery.next_at = self._services.clock.steady() + DESCRIPTOR_WAIT
         finally:
-            self._in_flight = False
-            while self._in_flight_ended:
-                self._in_flight_ended.pop().set()
+            self._flight_ended()
 
-    async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:
-        """Render the body unless an earlier attempt fixed it, send it, and settle the outcome."""
-        sender, number, body = self._services.sender, delivery.attempts + 1, delivery.body
+    def _flight_ended(self) -> None:
+        self._in_flight = False
+        while self._in_flight_ended:
+            self._in_flight_ended.pop().set()
+
+    def _is_outdated(self, registration: Registration) -> bool:
+        """Whether the head must not be tried with what was prepared for it."""
+        return self._must_refresh or self._must_stop or self._registration() is not registration
+
+    async def _wait_for_connection(
+        self, origin: Origin, holder: str
+    ) -> tuple[PooledTransport | None, DeliveryError | None]:
+        """Wait in line for a connection.
+
+        Returns:
+            A connection, or why the host cannot be reached; neither if a flag ended the wait.
+        """
+        pools = self._services.pools
+        place = pools.line_up(origin, holder, self._transport)
+        self._wake, self._place = place.event, place
         try:
-            if body is None:
-                body = await sender.render_body(delivery.event, plan.registration)
-        except PluginFailed as failure:
-            result = AttemptResult(sender.failed(number, failure))
-        else:
-            if body is None:
-                reason = "A plugin filtered it out."
-                await self._finish(delivery, plan.registration, DeliveryState.DROPPED, reason)
-                return
-            result = await sender.send(
-                delivery, body, plan.template, self._transport, number=number, timeout=plan.policy.timeout
-            )
-        await self._settle(delivery, plan, result, body)
+            await place.event.wait()
+            transport, place.transport = place.transport, None
+            return transport, place.failure
+        finally:
+            self._wake = self._place = None
+            pools.leave(place)
+
+    async def _settle_unsent(
+        self, delivery: Delivery, plan: DeliveryPlan, attempt: Attempt, body: bytes | None
+    ) -> None:
+        """Settle an attempt for which nothing was sent, unless something has changed meanwhile."""
+        if self._is_outdated(plan.registration):
+            return
+        self._must_redirect = False
+        self._in_flight = True
+        try:
+            await self._settle(delivery, plan, AttemptResult(attempt), body)
+        finally:
+            self._flight_ended()
 
     async def _settle(
         self, delivery: Delivery, plan: DeliveryPlan, result: AttemptResult, body: bytes | None

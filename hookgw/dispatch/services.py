@@ -8,6 +8,8 @@ from typing import Protocol
 import msgspec
 
 from hookgw.config.settings import DeliverySettings
+from hookgw.delivery.http.errors import DeliveryError
+from hookgw.delivery.http.pools import ConnectionPools
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate, template_for
 from hookgw.dispatch.retry_policy import Policy, policy_of
@@ -51,6 +53,19 @@ class LaneSender(Protocol):
             PluginFailed: a plugin failed; the delivery is retried.
         """
 
+    @property
+    def prepares(self) -> bool:
+        """Whether :meth:`prepare` does anything."""
+
+    async def prepare(
+        self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
+    ) -> dict[str, str] | None:
+        """Return the headers as plugins change them for one attempt; ``None`` if they do not.
+
+        Raises:
+            PluginFailed: a plugin failed; the delivery is retried.
+        """
+
     async def send(
         self,
         delivery: Delivery,
@@ -61,11 +76,19 @@ class LaneSender(Protocol):
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
+        headers: dict[str, str] | None,
     ) -> AttemptResult:
-        """Make one attempt. The result has the outcome: no failure of a receiver or plugin is raised."""
+        """Make one attempt. The result has the outcome: no failure of a receiver is raised.
+
+        Raises:
+            OutOfDescriptors: no socket could be opened; nothing was sent.
+        """
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         """Return the record of an attempt that a plugin failed before anything was sent."""
+
+    def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
+        """Return the record of an attempt that shares the failure of another to connect to the host."""
 
 
 class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +98,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         outbox: holds the pending deliveries.
         registration: returns a registration as it is now, by id; ``None`` if there is none.
         sender: makes attempts.
+        pools: lends connections for them.
         monitor: hears of what lanes do.
         clock, settings: the gateway's.
     """
@@ -82,6 +106,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     outbox: Outbox
     registration: Callable[[str], Registration | None]
     sender: LaneSender
+    pools: ConnectionPools
     monitor: LaneMonitor
     clock: Clock
     settings: DeliverySettings

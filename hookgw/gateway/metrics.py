@@ -2,8 +2,9 @@
 
 Counters are plain integers, updated in the Trio thread, and become Prometheus metrics only when they are
 asked for: a Prometheus counter with labels costs more than ten times as much per event. Labels are bounded:
-kinds of the catalog, states, outcomes, plugins and their hooks, route templates, and the
-:data:`WORST_LANES` lanes and :data:`WORST_INSTANCES` instances with the largest backlogs.
+kinds of the catalog, states, outcomes, plugins and their hooks, route templates, the
+:data:`WORST_LANES` lanes and :data:`WORST_INSTANCES` instances with the largest backlogs, and the
+:data:`WORST_HOSTS` hosts with the most lanes that wait.
 
 The names and labels of the metrics are part of the interface.
 """
@@ -13,14 +14,16 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hookgw._version import __version__
-from hookgw.models.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome
+from hookgw.delivery.http.pools import PoolStatistics
+from hookgw.models.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome, WaitsFor
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.store import DiskSpace
 
@@ -41,6 +44,8 @@ REQUEST_LIMITS = ("failed_attempts", "key_rate", "instance_share", "instance_rea
 """The limits that refuse requests: on the wrong keys of an address, on the requests of a key, on what the
 requests of an instance use at a time, and on its reads of the disk."""
 
+WORST_HOSTS = 20
+"""How many hosts have metrics of their own: those with the most lanes that wait."""
 WORST_LANES = 100
 """How many lanes have a metric of their own: those with the largest backlogs."""
 
@@ -109,6 +114,7 @@ class Metrics:
         self._backlog_bytes: Callable[[], int] = int
         self._instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]] = tuple
         self._disk_space: Callable[[], DiskSpace | None] = lambda: None
+        self._pools: Callable[[int], PoolStatistics] | None = None
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._lanes: Callable[[], Iterable[LaneStatistics]] = tuple
         self._now: Callable[[], float] = float
@@ -214,6 +220,10 @@ class Metrics:
         """
         self._backlog_bytes, self._instances = size, instances
 
+    def watch_pools(self, statistics: Callable[[int], PoolStatistics]) -> None:
+        """Read the connections of lanes whenever the metrics are rendered; the argument limits the hosts."""
+        self._pools = statistics
+
     def render(self) -> tuple[bytes, str]:
         """Return the metrics in the text format of Prometheus, and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST
@@ -238,6 +248,8 @@ class Metrics:
             "Lanes that ended by an error in hookgw, and started again.",
             value=self._lane_failures,
         )
+        if self._pools is not None:
+            yield from _pool_families(self._pools(WORST_HOSTS))
         yield GaugeMetricFamily(
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
         )
@@ -321,15 +333,19 @@ def _lane_families(lanes: Iterable[LaneStatistics], now: float) -> Iterator[Metr
     count = dict.fromkeys(LaneState, 0)
     backlog = dict.fromkeys(LaneState, 0)
     oldest = dict.fromkeys(LaneState, 0.0)
+    waiting: dict[WaitsFor, int] = {"memory": 0, "connection": 0, "descriptor": 0}
     worst = []
     for lane in lanes:
         if lane.backlog:
             worst.append(lane)  # idle lanes would crowd out the ones to look at
         count[lane.state] += 1
+        if lane.waits_for is not None:
+            waiting[lane.waits_for] += 1
         backlog[lane.state] += lane.backlog
         if lane.head_since is not None:
             oldest[lane.state] = max(oldest[lane.state], now - lane.head_since)
     yield _gauge("hookgw_lanes", "Lanes, by state.", "state", count)
+    yield _gauge("hookgw_lanes_waiting", "Lanes that have their turn, by what they wait for.", "for", waiting)
     yield _gauge(
         "hookgw_backlog_deliveries", "Pending deliveries, by state of their lane.", "lane_state", backlog
     )
@@ -365,9 +381,25 @@ def _instance_families(instances: Iterable[tuple[str, tuple[int, int]]]) -> Iter
         yield family
 
 
-def _gauge(
-    name: str, meaning: str, label: str, values: dict[LaneState, int] | dict[LaneState, float]
-) -> Metric:
+def _pool_families(pools: PoolStatistics) -> Iterator[Metric]:
+    by_state = {"lent": pools.lent, "idle": pools.idle}
+    yield _gauge("hookgw_connections", "Connections to receivers, by state.", "state", by_state)
+    yield GaugeMetricFamily(
+        "hookgw_connections_limit", "How many connections to receivers there may be.", value=pools.descriptors
+    )
+    yield GaugeMetricFamily(
+        "hookgw_hosts_unreachable",
+        "Hosts that have not recovered from a connect failure.",
+        value=pools.suspect,
+    )
+    worst = f"of the {WORST_HOSTS} hosts in which most lanes wait."
+    waiting = {host.host: host.waiting for host in pools.hosts}
+    yield _gauge("hookgw_host_lanes_waiting", f"Lanes that wait for a connection {worst}", "host", waiting)
+    lent = {host.host: host.lent for host in pools.hosts}
+    yield _gauge("hookgw_host_connections", f"Connections in use {worst}", "host", lent)
+
+
+def _gauge(name: str, meaning: str, label: str, values: Mapping[Any, float]) -> Metric:
     family = GaugeMetricFamily(name, meaning, labels=[label])
     for state, value in values.items():
         family.add_metric([str(state)], value)

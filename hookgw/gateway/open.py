@@ -135,7 +135,7 @@ async def open_gateway(
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
-        dispatcher = Dispatcher(outbound.transport, settings.delivery)
+        dispatcher = Dispatcher(settings.delivery)
 
         # Monitoring: what lanes report, and what follows from it.
         operational = OperationalEvents(settings.operations, operations, registry, hooks, metrics, clock)
@@ -146,6 +146,7 @@ async def open_gateway(
             outbox=store,
             registration=registry.registration,
             sender=sender,
+            pools=outbound.pools,
             monitor=monitor,
             clock=clock,
             settings=settings.delivery,
@@ -190,6 +191,7 @@ async def open_gateway(
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size, backlog.instances)
         metrics.watch_disk(lambda: disk.found)
+        metrics.watch_pools(outbound.pools.statistics)
         metrics.watch_lanes(dispatcher.lanes, clock.steady)
 
         gateway = Gateway(

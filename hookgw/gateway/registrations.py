@@ -7,6 +7,7 @@ from contextlib import suppress
 import msgspec
 
 from hookgw.config.settings import Settings
+from hookgw.delivery.http.errors import OutOfDescriptors
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.dispatch.dispatcher import Dispatcher
@@ -197,12 +198,6 @@ class RegistrationService:
             data_json=Event.encode(kind.example),
             time=self._clock.wall(),
         )
-        try:
-            body = await self._sender.render_body(event, registration)
-        except PluginFailed as failure:
-            return self._sender.failed(1, failure)
-        if body is None:
-            raise Conflict("A plugin filtered the test event out, so nothing was sent.")
         now = self._clock.steady()
         delivery = Delivery(
             seq=0,
@@ -213,13 +208,23 @@ class RegistrationService:
             position=0,
             queued_at=now,
         )
-        # A connection of its own: the lane's may be in use, and a test must not wait for it.
+        template = template_for(registration)
+        try:
+            body = await self._sender.render_body(event, registration)
+            if body is None:
+                raise Conflict("A plugin filtered the test event out, so nothing was sent.")
+            headers = await self._sender.prepare(delivery, body, template, 1)
+        except PluginFailed as failure:
+            return self._sender.failed(1, failure)
+        # A connection of its own: a test must not wait for those of the host.
         transport = self._outbound.transport()
         timeout = policy_of(registration, self._settings.delivery).timeout
         try:
             result = await self._sender.send(
-                delivery, body, template_for(registration), transport, number=1, timeout=timeout
+                delivery, body, template, transport, number=1, timeout=timeout, headers=headers
             )
+        except OutOfDescriptors as failure:
+            return self._sender.unreachable(1, failure)
         finally:
             transport.close_nowait()
         return result.attempt

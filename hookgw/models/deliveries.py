@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -166,6 +166,10 @@ class Outgoing(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers")
 
 
+WaitsFor: TypeAlias = Literal["memory", "connection", "descriptor"]
+"""What a lane that does not wait for a time may wait for, in the order in which it takes them."""
+
+
 class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot of a lane.
 
@@ -179,6 +183,8 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         head: the sequence number of the delivery at the head; ``None`` for an empty lane.
         head_since: the time at which the head entered the outbox (steady clock); ``None`` without a head.
         waiting_until: the time of the next attempt (steady clock); ``None`` unless the lane is waiting.
+        waits_for: ``memory`` to read its next delivery, ``connection`` of the host of its URL, or file
+            ``descriptor`` for that connection; ``None`` if it waits for none of them.
         last_outcome: the outcome of the last attempt.
         last_error: why the last attempt did not deliver.
     """
@@ -192,5 +198,6 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
     head: int | None = None
     head_since: float | None = None
     waiting_until: float | None = None
+    waits_for: WaitsFor | None = None
     last_outcome: Outcome | None = None
     last_error: str | None = None

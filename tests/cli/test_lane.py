@@ -32,6 +32,7 @@ IDLE = WAITING | {
     "backlog": 0,
     "headAge": None,
     "waitingUntil": None,
+    "waitsFor": None,
     "lastError": None,
     "lastOutcome": "delivered",
 }

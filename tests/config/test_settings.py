@@ -54,6 +54,7 @@ def test_every_time_is_a_duration_and_every_amount_of_bytes_a_size() -> None:
         "server.max_connections_per_address",
         "server.max_requests",
         "events.max_values",
+        "delivery.host_connections",
         "delivery.jitter",
         "delivery.lane_buffer",
         "limits.deliveries",

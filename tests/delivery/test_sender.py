@@ -86,9 +86,11 @@ async def send(
         position=1,
         queued_at=0.0,
     )
+    template = template_for(registration)
+    headers = await sender.prepare(delivery, body, template, number)
     async with transport(*networks) as lane:
         return await sender.send(
-            delivery, body, template_for(registration), lane, number=number, timeout=timeout
+            delivery, body, template, lane, number=number, timeout=timeout, headers=headers
         )
 
 
@@ -221,16 +223,15 @@ async def test_a_plugin_that_prepares_nothing_changes_nothing(hookgw_receiver: R
     assert without == beside
 
 
-async def test_a_plugin_that_fails_to_prepare_is_a_failed_attempt(hookgw_receiver: Receiver) -> None:
+async def test_a_plugin_that_fails_to_prepare_sends_nothing(hookgw_receiver: Receiver) -> None:
     class Plugins(NoPlugins):
         implemented = frozenset({"hookgw_prepare"})
 
         async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
             raise PluginFailed("mint", "hookgw_prepare", "no key")
 
-    sent = await send(registration_for(hookgw_receiver.url), hooks=Plugins())
-    assert sent.attempt.outcome is Outcome.FAILED
-    assert "mint" in (sent.attempt.error or "")
+    with pytest.raises(PluginFailed, match="mint"):
+        await send(registration_for(hookgw_receiver.url), hooks=Plugins())
     assert hookgw_receiver.requests == []
 
 

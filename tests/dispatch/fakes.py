@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import msgspec
 import trio
 
 from hookgw.config.settings import DeliverySettings
-from hookgw.delivery.http.connection import IdleConnection
+from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.errors import DeliveryError
+from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate
 from hookgw.dispatch.dispatcher import Dispatcher
@@ -207,6 +210,8 @@ class FakeSender:
         refuses: requests to these URLs are answered so, whatever the event.
     """
 
+    prepares = False
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.script: dict[str, list[AttemptResult | Outcome | PluginFailed]] = defaultdict(list)
@@ -226,6 +231,11 @@ class FakeSender:
             return None
         return f"{event.id} to {registration.address}".encode()
 
+    async def prepare(
+        self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
+    ) -> dict[str, str] | None:
+        raise NotImplementedError
+
     async def send(
         self,
         delivery: Delivery,
@@ -235,6 +245,7 @@ class FakeSender:
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
+        headers: dict[str, str] | None,
     ) -> AttemptResult:
         event, registration = delivery.event.id, template.registration
         self.requests.append(
@@ -254,6 +265,9 @@ class FakeSender:
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         return self._attempt(number, Outcome.FAILED)
+
+    def unreachable(self, number: int, failure: DeliveryError) -> Attempt:
+        return self._attempt(number, Outcome.UNREACHABLE)
 
     def _attempt(self, number: int, outcome: Outcome) -> Attempt:
         error = None if outcome is Outcome.DELIVERED else f"It was {outcome}."
@@ -308,32 +322,6 @@ class FakeMonitor:
         self.failures.append((trio.current_time(), f"{lane}: {failure}"))
 
 
-class FakeTransport:
-    """A connection of which only its end is of interest.
-
-    Attributes:
-        closed: how often it was closed.
-        idle: the open connection, if there is one.
-    """
-
-    def __init__(self) -> None:
-        self.closed = 0
-        self.idle: IdleConnection | None = None
-
-    def close_nowait(self) -> None:
-        self.closed += 1
-        if self.idle is not None:
-            self.idle.close_nowait()
-            self.idle = None
-
-    def release_connection(self) -> IdleConnection | None:
-        idle, self.idle = self.idle, None
-        return idle
-
-    def adopt_connection(self, idle: IdleConnection) -> None:
-        self.idle = idle
-
-
 class World:
     """An outbox, a sender and a monitor around lanes, on a clock that follows Trio's."""
 
@@ -343,8 +331,9 @@ class World:
         self.outbox = FakeOutbox()
         self.sender = FakeSender(self.clock)
         self.monitor = FakeMonitor(self.registrations)
-        self.transports: list[FakeTransport] = []
         self.settings = DeliverySettings(jitter=0.0, **settings)
+        # Nothing is connected: the fake sender does not use what it gets.
+        self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
 
     @property
     def services(self) -> LaneServices:
@@ -352,14 +341,11 @@ class World:
             outbox=self.outbox,
             registration=self.registrations.get,
             sender=self.sender,
+            pools=self.pools,
             monitor=self.monitor,
             clock=self.clock,
             settings=self.settings,
         )
-
-    def transport(self) -> LaneTransport:
-        self.transports.append(FakeTransport())
-        return cast("LaneTransport", self.transports[-1])
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:
         """Change a registration in memory, as it is once the change is on disk."""
@@ -369,7 +355,7 @@ class World:
     @asynccontextmanager
     async def dispatcher(self, backlog: Iterable[tuple[str, int]] = ()) -> AsyncIterator[Dispatcher]:
         """Run a dispatcher for the length of a block."""
-        dispatcher = Dispatcher(self.transport, self.settings)
+        dispatcher = Dispatcher(self.settings)
         async with trio.open_nursery() as nursery:
             await nursery.start(dispatcher.run, self.services, backlog)
             yield dispatcher

@@ -7,13 +7,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.connection import IdleConnection
 from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
 from hookgw.models.deliveries import Delivery, DeliveryState, LaneState, Outcome
 from hookgw.models.registrations import Ordering, Registration
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
-from tests.dispatch.sockets import is_closed
 
 # Starting, parking and ending lanes.
 
@@ -107,20 +105,14 @@ async def test_a_parked_lane_whose_registration_was_deleted_has_no_url(autojump_
         assert (lane.registration, lane.url) == ("reg_1", None)
 
 
-async def test_a_parked_lane_starts_again_with_its_connection(
-    autojump_clock: MockClock, connection: IdleConnection
-) -> None:
+async def test_a_parked_lane_starts_again(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(PARK_AFTER / 2)
-        world.transports[0].idle = connection
         await trio.sleep(PARK_AFTER)
-        assert world.transports[0].idle is None
         dispatcher.dispatch(world.outbox.add(1))
-        assert world.transports[1].idle is connection
         await trio.sleep(PARK_AFTER / 2)
-        assert not is_closed(connection)
     assert world.sender.order == ["e1", "e2"]
 
 
@@ -140,20 +132,16 @@ async def test_a_lane_does_not_send_again_what_it_settled_before_it_was_parked(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_the_end_closes_the_connections_of_parked_lanes(
-    autojump_clock: MockClock, connection: IdleConnection, cancelled: bool
-) -> None:
+async def test_the_end_forgets_parked_lanes(autojump_clock: MockClock, cancelled: bool) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(PARK_AFTER / 2)
-        world.transports[0].idle = connection
         await trio.sleep(PARK_AFTER)
         if not cancelled:
             dispatcher.stop()
             await dispatcher.wait_stopped()
     assert dispatcher.lanes() == dispatcher.lanes("reg_1") == []
-    assert is_closed(connection)
     assert world.monitor.states == ([] if cancelled else [LaneState.IDLE])
 
 
@@ -504,8 +492,7 @@ async def test_everything_is_harmless_once_the_dispatcher_has_ended(
 
 async def test_everything_is_harmless_before_the_dispatcher_runs() -> None:
     world = World()
-    do_everything(Dispatcher(world.transport, world.settings), world)
-    assert world.transports == []
+    do_everything(Dispatcher(world.settings), world)
 
 
 # A limit on attempts: ordering ``instance``.

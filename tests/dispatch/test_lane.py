@@ -10,7 +10,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.connection import IdleConnection
 from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.idle_lanes import GRAIN, IdleLanes
 from hookgw.dispatch.lane import Lane
@@ -25,7 +24,7 @@ def make_lane(
 ) -> Lane:
     """Return a lane. Without ``idle_lanes`` nothing parks it."""
     idle_lanes = idle_lanes or IdleLanes(1)
-    return Lane(LANE, world.services, world.transport(), idle_lanes, backlog=backlog, memory=memory)
+    return Lane(LANE, world.services, idle_lanes, backlog=backlog, memory=memory)
 
 
 @asynccontextmanager
@@ -436,7 +435,6 @@ async def test_stop_ends_a_lane_that_has_not_begun(autojump_clock: MockClock) ->
     lane = make_lane(world)
     lane.stop()
     assert await lane.run() is None
-    assert world.transports[0].closed
 
 
 async def test_stop_lets_the_attempt_end_and_leaves_the_rest_on_disk(autojump_clock: MockClock) -> None:
@@ -503,14 +501,11 @@ async def test_a_lane_waits_for_a_disk_that_cannot_be_read(autojump_clock: MockC
 # Being idle.
 
 
-async def test_a_parked_lane_leaves_its_connection_and_memory(
-    autojump_clock: MockClock, connection: IdleConnection
-) -> None:
+async def test_a_parked_lane_leaves_its_memory(autojump_clock: MockClock) -> None:
     world = World(lane_idle=60.0)
     world.sender.script["e2"] = [Outcome.REJECTED]
     idle_lanes = IdleLanes(5)
     lane = make_lane(world, idle_lanes=idle_lanes)
-    world.transports[0].idle = connection
     async with trio.open_nursery() as nursery:
         nursery.start_soon(idle_lanes.run)
         for delivery in world.outbox.add(2):
@@ -518,9 +513,7 @@ async def test_a_parked_lane_leaves_its_connection_and_memory(
         memory = await lane.run()
         nursery.cancel_scope.cancel()
     assert trio.current_time() == pytest.approx(5)
-    assert memory == LaneMemory(
-        until=60, last=2, outcome=Outcome.REJECTED, error="It was rejected.", connection=connection
-    )
+    assert memory == LaneMemory(until=60, last=2, outcome=Outcome.REJECTED, error="It was rejected.")
     assert world.sender.order == ["e1", "e2"]
 
 
@@ -552,18 +545,12 @@ async def test_a_lane_that_is_being_parked_delivers_first(autojump_clock: MockCl
     assert trio.current_time() - began == pytest.approx(50, abs=GRAIN)
 
 
-async def test_the_next_lane_continues_with_connection_and_memory(
-    autojump_clock: MockClock, connection: IdleConnection
-) -> None:
+async def test_the_next_lane_continues_with_the_memory(autojump_clock: MockClock) -> None:
     world = World()
     old, new = world.outbox.add(2)
-    memory = LaneMemory(
-        last=old.position, streak=3, outcome=Outcome.FAILED, error="It was failed.", connection=connection
-    )
+    memory = LaneMemory(last=old.position, streak=3, outcome=Outcome.FAILED, error="It was failed.")
     idle_lanes = IdleLanes(1)
     lane = make_lane(world, idle_lanes=idle_lanes, backlog=1, memory=memory)
-    assert world.transports[0].idle is connection
-    assert memory.connection is None
     shown = lane.statistics()
     assert (shown.last_outcome, shown.last_error) == (Outcome.FAILED, "It was failed.")
     async with trio.open_nursery() as nursery:
@@ -632,7 +619,7 @@ async def test_statistics_show_the_head_and_its_wait(autojump_clock: MockClock) 
     assert shown.head_since == BEGAN
 
 
-async def test_a_delivery_is_in_flight_before_the_monitor_hears_of_it(autojump_clock: MockClock) -> None:
+async def test_what_happens_while_the_monitor_hears_of_an_attempt_counts(autojump_clock: MockClock) -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     seen: list[tuple[LaneState, bool]] = []
@@ -640,11 +627,16 @@ async def test_a_delivery_is_in_flight_before_the_monitor_hears_of_it(autojump_c
 
         async def lane_changed(key: str, state: LaneState) -> None:
             seen.append((state, lane.in_flight() is not None))
+            if state is LaneState.DELIVERING:
+                await trio.sleep(1)
+                world.change(enabled=False)
 
         world.monitor.lane_changed = lane_changed  # type: ignore[method-assign,assignment]
         lane.offer(world.outbox.add()[0])
         await quiet()
-    assert seen == [(LaneState.WAITING, False), (LaneState.DELIVERING, True)]
+    assert seen == [(LaneState.WAITING, False), (LaneState.DELIVERING, False)]
+    assert world.sender.order == ["e1"]
+    assert world.settled == [(1, DeliveryState.DEAD)]
 
 
 async def test_the_monitor_hears_of_an_attempt_once_it_is_settled(autojump_clock: MockClock) -> None:

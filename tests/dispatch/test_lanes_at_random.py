@@ -40,6 +40,7 @@ class Witness(FakeSender):
         *,
         number: int,
         timeout: float,  # noqa: ASYNC109
+        headers: dict[str, str] | None,
     ) -> AttemptResult:
         lane, position = delivery.lane, delivery.position
         assert lane not in self._busy, "two tasks of one lane"
@@ -51,7 +52,9 @@ class Witness(FakeSender):
         if self._chance.random() < 0.2:
             self.script[delivery.event.id] = [self._chance.choice((Outcome.FAILED, Outcome.UNREACHABLE))]
         try:
-            result = await super().send(delivery, body, template, transport, number=number, timeout=timeout)
+            result = await super().send(
+                delivery, body, template, transport, number=number, timeout=timeout, headers=headers
+            )
         finally:
             self._busy.remove(lane)
         if result.attempt.outcome is Outcome.DELIVERED:

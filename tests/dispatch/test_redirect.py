@@ -8,14 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.delivery.http.connection import IdleConnection
 from hookgw.dispatch.dispatcher import PARK_AFTER, Dispatcher
 from hookgw.dispatch.lane_queue import PAGE
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.models.errors import PluginFailed
 from hookgw.models.registrations import Ordering, Secret
 from tests.dispatch.fakes import LANE, NEW_URL, URL, World, registration
-from tests.dispatch.sockets import is_closed
 
 CHANGES: list[dict[str, Any]] = [
     {"url": NEW_URL},
@@ -52,22 +50,6 @@ async def test_the_waiting_head_is_tried_at_once(autojump_clock: MockClock, chan
     assert world.settled == [(1, DeliveryState.DELIVERED), (2, DeliveryState.DELIVERED)]
 
 
-async def test_the_connection_to_the_former_host_is_closed_before_the_next_attempt(
-    autojump_clock: MockClock, connection: IdleConnection
-) -> None:
-    world = World()
-    world.sender.script["e1"] = [Outcome.FAILED]
-    world.sender.takes = 1
-    async with world.dispatcher() as dispatcher:
-        dispatcher.dispatch(world.outbox.add(1))
-        await trio.sleep(2)
-        world.transports[0].idle = connection
-        change(world, dispatcher)
-        await trio.sleep(0.5)
-        assert world.sender.in_flight == 1
-        assert is_closed(connection)
-
-
 async def test_other_registrations_are_not_touched(autojump_clock: MockClock) -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
@@ -77,7 +59,6 @@ async def test_other_registrations_are_not_touched(autojump_clock: MockClock) ->
         change(world, dispatcher)
         await trio.sleep(1)
         assert world.sender.order == ["e1"]
-        assert world.transports[0].closed == 0
 
 
 async def test_every_lane_of_the_registration_is_redirected(autojump_clock: MockClock) -> None:
@@ -276,37 +257,28 @@ async def test_the_failures_of_the_new_target_count(autojump_clock: MockClock) -
 # Lanes in other states.
 
 
-async def test_an_idle_lane_closes_its_connection(
-    autojump_clock: MockClock, connection: IdleConnection
-) -> None:
+async def test_an_idle_lane_goes_on_at_the_new_target(autojump_clock: MockClock) -> None:
     world = World()
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
-        world.transports[0].idle = connection
         change(world, dispatcher)
         await trio.sleep(1)
-        assert is_closed(connection)
         assert [lane.state for lane in dispatcher.lanes()] == [LaneState.IDLE]
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(1)
     assert [r.registration.url for r in world.sender.requests] == [URL, NEW_URL]
 
 
-async def test_a_parked_lane_closes_its_connection_and_forgets_its_streak(
-    autojump_clock: MockClock, connection: IdleConnection
-) -> None:
+async def test_a_parked_lane_forgets_its_streak(autojump_clock: MockClock) -> None:
     world = World(unreachable_first_wait=1.0, max_age=10.0)
     world.sender.script["e1"] = [Outcome.UNREACHABLE] * 99
     async with world.dispatcher() as dispatcher:
         dispatcher.dispatch(world.outbox.add(1))
         await trio.sleep(18)  # it expires after 15 s, with a streak of 4
         assert world.settled == [(1, DeliveryState.DEAD)]
-        world.transports[0].idle = connection
         await trio.sleep(PARK_AFTER)
-        assert world.transports[0].idle is None
         change(world, dispatcher)
-        assert is_closed(connection)
         assert [lane.state for lane in dispatcher.lanes("reg_1")] == [LaneState.IDLE]
         world.sender.script["e2"] = [Outcome.UNREACHABLE]
         [late] = world.outbox.add(1)
@@ -317,7 +289,6 @@ async def test_a_parked_lane_closes_its_connection_and_forgets_its_streak(
         -1,
         0,
     ]
-    assert world.transports[1].idle is None
 
 
 async def test_a_lane_that_reads_from_disk_goes_on_at_the_new_target(autojump_clock: MockClock) -> None:
@@ -337,9 +308,7 @@ async def test_a_lane_that_reads_from_disk_goes_on_at_the_new_target(autojump_cl
 
 
 @pytest.mark.parametrize("refusals", [0, 1])
-async def test_a_lane_that_starts_over_does_so_again(
-    autojump_clock: MockClock, connection: IdleConnection, refusals: int
-) -> None:
+async def test_a_lane_that_starts_over_does_so_again(autojump_clock: MockClock, refusals: int) -> None:
     world = World()
     world.sender.script["e1"] = [Outcome.FAILED]
     flush, may_flush = world.outbox.flush, trio.Event()
@@ -355,13 +324,11 @@ async def test_a_lane_that_starts_over_does_so_again(
         with dispatcher.paused("reg_1"):
             pass
         await trio.sleep(1)  # the lane starts over, and waits for the disk
-        world.transports[0].idle = connection
         world.outbox.refusals = refusals
         world.change(url=NEW_URL)
         dispatcher.redirect("reg_1")
         may_flush.set()
         await trio.sleep(1)
-        assert is_closed(connection)
     assert world.sender.order == ["e1", "e1", "e2"]
 
 

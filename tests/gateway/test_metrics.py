@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hookgw._version import __version__
+from hookgw.delivery.http.pools import HostStatistics, PoolStatistics
 from hookgw.gateway.metrics import (
     COMMIT_ROWS,
     DELIVERY_SECONDS,
@@ -255,3 +256,25 @@ def test_registering_the_figures_does_not_look_at_the_lanes() -> None:
     metrics = Metrics()
     metrics.watch_lanes(lambda: pytest.fail("looked at the lanes"), lambda: 0.0)
     metrics.registry.register(Metrics().registry)
+
+
+def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:
+    host = HostStatistics("https://receiver.example:443", 64, 0, 7, False)
+    metrics.watch_pools(
+        lambda most: PoolStatistics(
+            lent=65,
+            idle=3,
+            waiting=7,
+            waiting_for_descriptors=1,
+            descriptors=1000,
+            suspect=2,
+            hosts=[host][:most],
+        )
+    )
+    text = metrics.render()[0].decode()
+    assert 'hookgw_connections{state="lent"} 65.0' in text
+    assert 'hookgw_connections{state="idle"} 3.0' in text
+    assert "hookgw_connections_limit 1000.0" in text
+    assert "hookgw_hosts_unreachable 2.0" in text
+    assert 'hookgw_host_lanes_waiting{host="https://receiver.example:443"} 7.0' in text
+    assert 'hookgw_host_connections{host="https://receiver.example:443"} 64.0' in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -145,33 +144,6 @@ async def test_another_target_begins_with_short_waits(
     assert lane.waiting_until is not None
     assert lane.waiting_until - hookgw_gateway.gateway.clock.steady() < 2
     assert hookgw_gateway.gateway.registrations.get("shop").failing_since is None
-
-
-@pytest.mark.parametrize("is_parked", [False, True])
-async def test_the_connection_to_the_former_host_is_closed(
-    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, is_parked: bool
-) -> None:
-    closed = trio.Event()
-
-    async def serve(stream: trio.SocketStream) -> None:
-        await stream.receive_some()
-        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
-        while await stream.receive_some():
-            pass
-        closed.set()
-
-    async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
-        await hookgw_gateway.register(f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/")
-        await emit(hookgw_gateway, 1)
-        await hookgw_gateway.settled()
-        if is_parked:
-            await hookgw_gateway.advance(10)
-        await trio.testing.wait_all_tasks_blocked(0.01)
-        assert not closed.is_set()
-        await hookgw_gateway.register(hookgw_receiver.url)
-        await closed.wait()
-        nursery.cancel_scope.cancel()
 
 
 async def test_a_body_fixed_for_the_former_url_keeps_its_bytes(

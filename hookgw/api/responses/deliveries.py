@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 from hookgw.api.responses.common import Count, Time
 from hookgw.api.responses.events import Event
 from hookgw.api.responses.registrations import Registration
-from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
+from hookgw.models.deliveries import DeliveryState, LaneState, Outcome, WaitsFor
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -131,6 +131,8 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         backlog: the number of pending deliveries.
         head_age: the age of the oldest pending delivery, in seconds.
         waiting_until: the time of the next attempt, while the lane waits.
+        waits_for: what the lane waits for, if not for a time: `memory`, a `connection` of its host, or a file
+            `descriptor`.
         last_outcome: the outcome of its last attempt.
         last_error: why that attempt failed.
     """
@@ -145,5 +147,6 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
     backlog: Count
     head_age: float | None
     waiting_until: Time | None
+    waits_for: WaitsFor | None
     last_outcome: Outcome | None
     last_error: str | None

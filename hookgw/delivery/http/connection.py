@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import trio
 
 from hookgw.delivery.http.errors import ResponseFailed, SendFailed
@@ -14,27 +13,6 @@ Origin = tuple[str, str, int]
 
 SMALL = 16 * 2**10
 """Bytes that fit the send buffer of an idle connection: sending them does not wait for the receiver."""
-
-
-class IdleConnection(msgspec.Struct, frozen=True, gc=False):
-    """An open connection between two uses: ten thousand parked lanes each hold one, so it has no parser.
-
-    Attributes:
-        stream: the connection. The holder of this object owns it.
-        origin: where the connection leads.
-    """
-
-    stream: Stream
-    origin: Origin
-
-    @property
-    def fileno(self) -> int:
-        """The socket's file descriptor."""
-        return self.stream.fileno
-
-    def close_nowait(self) -> None:
-        """Close at once. Idempotent."""
-        self.stream.close_nowait()
 
 
 class Connection:
@@ -76,10 +54,14 @@ class Connection:
         """Close at once. Idempotent."""
         self._stream.close_nowait()
 
-    def to_idle(self) -> IdleConnection:
-        """Return the stream and origin alone. Do not use this object afterwards."""
-        self.parser.discard()
-        return IdleConnection(self._stream, self.origin)
+    def rest(self) -> None:
+        """Free what only an exchange needs. The connection stays fit for another."""
+        self.parser.rest()
+
+    @property
+    def fileno(self) -> int:
+        """The socket's file descriptor."""
+        return self._stream.fileno
 
     async def exchange(self, request: bytes, *, bodiless: bool = False) -> Response:
         """Send a request and read the response to it.

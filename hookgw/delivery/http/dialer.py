@@ -8,8 +8,9 @@ import trio
 
 from hookgw.config.proxy_url import Proxy
 from hookgw.delivery.http.address_guard import AddressGuard
-from hookgw.delivery.http.errors import Blocked, Phase, ResolveFailed, TimedOut
+from hookgw.delivery.http.errors import Blocked, OutOfDescriptors, Phase, ResolveFailed, TimedOut
 from hookgw.delivery.http.happy_eyeballs import (
+    NO_DESCRIPTOR,
     Connect,
     SocketAddress,
     connect_directly,
@@ -61,6 +62,7 @@ class Dialer:
             Blocked, ResolveFailed: see :meth:`vet`.
             ConnectFailed: no address accepted the connection (the message names each with its reason), or
                 the proxy cannot be used.
+            OutOfDescriptors: there is no file descriptor for a socket.
             TimedOut: connecting took longer than ``connect_timeout``.
         """
         where, addresses = f"port {port} of {host}", None
@@ -86,6 +88,7 @@ class Dialer:
         Raises:
             Blocked: the guard refuses the port, or at least one of the host's addresses.
             ResolveFailed: the host has no address.
+            OutOfDescriptors: there is no file descriptor for the lookup.
         """
         # Before the lookup, which would tell the name's owner that this URL is registered here.
         if refusal := self._guard.port_refusal(port):
@@ -94,6 +97,8 @@ class Dialer:
             found = await self._resolve(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or str(error)
+            if getattr(error, "errno", None) in NO_DESCRIPTOR:
+                raise OutOfDescriptors(f"The host {host} could not be resolved: {reason}.") from error
             raise ResolveFailed(f"The host {host} could not be resolved: {reason}.") from error
         addresses = list(dict.fromkeys(entry[4] for entry in found))
         # One bad address refuses the host, even if others are good. Skipping it would let the owner of a name

@@ -48,6 +48,10 @@ class ConnectFailed(DeliveryError):
     """No address of the target accepted the connection."""
 
 
+class OutOfDescriptors(ConnectFailed):
+    """The process or the machine has no free file descriptor. The receiver is not at fault: try again."""
+
+
 class TlsFailed(DeliveryError):
     """The TLS handshake failed; for a bad certificate the message says what is wrong with it."""
 

@@ -11,7 +11,10 @@ from typing import Any
 
 import trio
 
-from hookgw.delivery.http.errors import ConnectFailed
+from hookgw.delivery.http.errors import ConnectFailed, OutOfDescriptors
+
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+"""Errors of the system that say nothing about a receiver."""
 
 STAGGER = 0.25
 """Seconds without an answer after which the next address is tried in parallel (RFC 8305, section 5)."""
@@ -38,6 +41,7 @@ async def connect_to_any(
 
     Raises:
         ConnectFailed: every address refused; the message names each with its reason.
+        OutOfDescriptors: there is no file descriptor for a socket.
     """
     reasons: list[str] = []
     winner: socket.socket | None = None
@@ -83,9 +87,15 @@ async def connect_directly(address: SocketAddress) -> socket.socket:
 
     Raises:
         OSError: the address does not accept the connection.
+        OutOfDescriptors: there is no file descriptor for a socket.
     """
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    except OSError as refusal:
+        if refusal.errno in NO_DESCRIPTOR:
+            raise OutOfDescriptors(f"No socket could be opened: {refusal.strerror}.") from refusal
+        raise
     try:
         error = sock.connect_ex(address)
         if error == errno.EINPROGRESS:

@@ -95,8 +95,6 @@ class ResponseParser:
 
     def __init__(self, max_body: int) -> None:
         self._max_body = max_body
-        self._parser = httptools.HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(lenient_headers=True, lenient_optional_cr_before_lf=True)
         self.begin()
 
     def begin(self, *, bodiless: bool = False) -> None:
@@ -105,6 +103,9 @@ class ResponseParser:
         Args:
             bodiless: the request is a HEAD, so its response ends with its head.
         """
+        if not hasattr(self, "_parser"):
+            self._parser = httptools.HttpResponseParser(self)
+            self._parser.set_dangerous_leniencies(lenient_headers=True, lenient_optional_cr_before_lf=True)
         self._bodiless = bodiless
         self._body: list[bytes] = []
         self._body_size = 0
@@ -166,7 +167,7 @@ class ResponseParser:
     def finish(self) -> Response:
         """Return the response with as much of the body as arrived. The head must be complete.
 
-        Call this also if the deadline passed or the connection broke before the response was over.
+        Call this once, also if the deadline passed or the connection broke before the response was over.
         """
         body, whole = b"".join(self._body), self._complete
         if len(body) > self._max_body:
@@ -177,11 +178,14 @@ class ResponseParser:
                 whole = whole and sound
                 break
         self.reusable = self.reusable and whole
-        return Response(self.status, self._headers, body, whole)
+        headers = self._headers
+        self._body, self._headers = [], []  # an idle connection must not keep the last response in memory
+        return Response(self.status, headers, body, whole)
 
-    def discard(self) -> None:
-        """Break the reference cycle with httptools' parser, so that memory is freed without the collector."""
-        del self._parser
+    def rest(self) -> None:
+        """Free the parser, and break its reference cycle with httptools; :meth:`begin` makes another."""
+        if hasattr(self, "_parser"):
+            del self._parser
 
     def end_of_stream(self) -> None:
         """Note that the receiver closed its side: this ends a body without a length, and truncates others."""

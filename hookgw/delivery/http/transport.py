@@ -1,4 +1,4 @@
-"""A lane's connection: one keep-alive HTTP/1.1 connection, one exchange at a time.
+"""One keep-alive HTTP/1.1 connection, one exchange at a time.
 
 An exchange takes these steps:
 
@@ -26,7 +26,7 @@ import httpx
 import trio
 
 from hookgw.delivery.http import httpx_adapter
-from hookgw.delivery.http.connection import Connection, IdleConnection
+from hookgw.delivery.http.connection import Connection
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Phase, ResponseFailed, SendFailed, TimedOut
@@ -90,7 +90,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
             or was not complete at the deadline.
 
         Raises:
-            Blocked, ResolveFailed, ConnectFailed, TlsFailed: no connection was established.
+            Blocked, ResolveFailed, ConnectFailed, OutOfDescriptors, TlsFailed: no connection was established.
             SendFailed, ResponseFailed: the receiver broke the connection, or did not send HTTP.
             TimedOut: the deadline, or the dialer's connect timeout, passed before the head of the response
                 was complete.
@@ -114,16 +114,7 @@ class LaneTransport(httpx.AsyncBaseTransport):
                     if connection.parser.started:
                         raise
             self.close_nowait()
-            self._phase = Phase.CONNECT
-            # A cancel scope here, not `deadlines`: there is nothing to close yet, and connecting is rare.
-            with trio.CancelScope(deadline=deadline):
-                self._connection = Connection(await self._connect(target), origin, self._max_answer)
-            if self._connection is None:
-                what = "connecting to" if self._phase is Phase.CONNECT else "the TLS handshake with"
-                elapsed = trio.current_time() - started_at
-                raise TimedOut(
-                    self._phase, f"The deadline passed after {elapsed:.3g} s, during {what} {target.place}."
-                )
+            self._connection = Connection(await self._open(target, deadline), origin, self._max_answer)
             return await self._converse(self._connection, request, deadline, started_at)
         finally:
             self._busy = False
@@ -168,15 +159,15 @@ class LaneTransport(httpx.AsyncBaseTransport):
         if connection is not None:
             connection.close_nowait()
 
-    def release_connection(self) -> IdleConnection | None:
-        """Hand the open connection, if any, over to the caller, who then owns it. Not during an exchange."""
-        connection, self._connection = self._connection, None
-        return None if connection is None else connection.to_idle()
+    def rest(self) -> None:
+        """Free what only an exchange needs: a connection may be idle for long, and there are thousands."""
+        if self._connection is not None:
+            self._connection.rest()
 
-    def adopt_connection(self, idle: IdleConnection) -> None:
-        """Own a released connection; the next exchange uses it if it is open and leads to its target."""
-        self.close_nowait()
-        self._connection = Connection(idle.stream, idle.origin, self._max_answer)
+    @property
+    def fileno(self) -> int | None:
+        """The file descriptor of the open connection, if there is one."""
+        return None if self._connection is None else self._connection.fileno
 
     async def _converse(
         self, connection: Connection, request: bytes, deadline: float, started_at: float
@@ -197,6 +188,18 @@ class LaneTransport(httpx.AsyncBaseTransport):
         elif not connection.sent:
             phase, what = Phase.SEND, "The receiver did not read the request"
         raise TimedOut(phase, f"{what} within {trio.current_time() - started_at:.3g} s.")
+
+    async def _open(self, target: Target, deadline: float) -> Stream:
+        """Open a connection. What it raises are the errors that :meth:`exchange` names first."""
+        started_at, self._phase = trio.current_time(), Phase.CONNECT
+        # A cancel scope here, not `deadlines`: there is nothing to close yet, and connecting is rare.
+        with trio.CancelScope(deadline=deadline):
+            return await self._connect(target)
+        what = "connecting to" if self._phase is Phase.CONNECT else "the TLS handshake with"
+        elapsed = trio.current_time() - started_at
+        raise TimedOut(
+            self._phase, f"The deadline passed after {elapsed:.3g} s, during {what} {target.place}."
+        )
 
     async def _connect(self, target: Target) -> Stream:
         if target.scheme == "http":

@@ -141,6 +141,7 @@ async def test_lanes(client: httpx.AsyncClient, gateway: Gateway, hookgw_receive
         "backlog": 0,
         "headAge": None,
         "waitingUntil": None,
+        "waitsFor": None,
         "lastOutcome": "delivered",
         "lastError": None,
     }

@@ -51,18 +51,15 @@ async def test_a_connection_is_kept_over_tls(trust: ssl.SSLContext) -> None:
         assert server.connections == 1
 
 
-async def test_a_connection_over_tls_can_be_released_and_adopted(trust: ssl.SSLContext) -> None:
+async def test_a_connection_over_tls_can_rest(trust: ssl.SSLContext) -> None:
     async with (
         serving(always_ok, context=server_context("127.0.0.1")) as server,
-        transport(trust=trust) as old,
-        transport(trust=trust) as new,
+        transport(trust=trust) as lane,
     ):
-        await post(old, server)
-        idle = old.release_connection()
-        assert idle is not None
-        assert idle.fileno >= 0
-        new.adopt_connection(idle)
-        assert (await post(new, server)).status == 200
+        await post(lane, server)
+        lane.rest()
+        assert lane.fileno is not None
+        assert (await post(lane, server)).status == 200
         assert server.connections == 1
 
 

@@ -51,32 +51,29 @@ async def test_a_response_is_read_and_the_connection_is_kept() -> None:
         assert server.connections == 1
 
 
-async def test_a_released_connection_can_be_adopted() -> None:
-    async with serving(always_ok) as server, transport() as old, transport() as new:
-        assert old.release_connection() is None
-        await post(old, server)
-        idle = old.release_connection()
-        assert idle is not None
-        assert not old.connected
-        old.close_nowait()  # the connection is not its own any more
-        new.adopt_connection(idle)
-        assert new.connected
-        assert (await post(new, server)).body == b"ok"
+async def test_a_connection_that_rests_can_be_used_again() -> None:
+    async with serving(always_ok) as server, transport() as lane:
+        lane.rest()
+        assert lane.fileno is None
+        await post(lane, server)
+        lane.rest()
+        lane.rest()
+        assert lane.connected
+        assert lane.fileno is not None
+        assert (await post(lane, server)).body == b"ok"
         assert server.connections == 1
 
 
-async def test_a_dead_adopted_connection_is_replaced() -> None:
+async def test_a_dead_connection_that_rests_is_replaced() -> None:
     async def once(peer: Peer) -> None:
         await peer.request()
         await peer.send(OK)
         await peer.stream.aclose()
 
-    async with serving(once) as server, transport() as old, transport() as new:
-        await post(old, server)
-        idle = old.release_connection()
-        assert idle is not None
-        new.adopt_connection(idle)
-        assert (await post(new, server)).body == b"ok"
+    async with serving(once) as server, transport() as lane:
+        await post(lane, server)
+        lane.rest()
+        assert (await post(lane, server)).body == b"ok"
         assert server.connections == 2
 
 

@@ -1,0 +1,490 @@
+"""The connections of all lanes: a pool for each scheme, host and port, lent for one attempt at a time.
+
+What is limited
+---------------
+
+*Connections of a host.* A pool lends at most ``host_connections`` at a time. While several holders (the
+instances of the events) use a host, one holder gets at most three quarters of its pool, and less if several
+want much (:mod:`hookgw.delivery.fair_share`). A holder that is alone gets all of it. A host counts as shared
+for a minute after another holder has asked for it; otherwise the first attempt of a quiet instance would wait
+for a slow attempt of a busy one, each time.
+
+*Descriptors.* All pools together have at most ``descriptors`` connections, divided among holders in the same
+way. Idle connections are nobody's: the connection that has been idle for longest is closed if its
+descriptor is needed.
+
+The way of a loan
+-----------------
+
+::
+
+    borrow_nowait ──────────────────────────────────────────────────> lent ──> give_back
+         │ does not fit                                                ^
+         v                                                             │
+      line_up ──> in the pool's line ──> in the line for descriptors ──┘
+                          │
+                          └──> failed: the host was probed and could not be reached
+
+A lane that waits for a descriptor holds its place at the host, and never the other way round. Before either
+it has its memory (:mod:`hookgw.dispatch.lane_queue`). As everything is taken in this order, no two lanes can
+wait for each other. Nothing in this module waits, except :meth:`ConnectionPools.run`: a lane waits for the
+event of its :class:`Place`, and calls :meth:`ConnectionPools.leave` however that wait ends (granted, failed,
+paused, redirected, stopped or cancelled). So a slot cannot leak: it is either in the hands of a lane, which
+gives it back in a ``finally``, or in a place, which is left in a ``finally``.
+
+A host that cannot be reached
+-----------------------------
+
+After a connect failure (lookup, TCP or TLS), a pool is *suspect*: beside the connections that are open, it
+lends one, the probe. Each connection that opens doubles the number, until the pool is whole again. A lane
+that waits meanwhile is not failing. If a probe fails and nothing else is connected to the host, every lane
+that waits for the pool shares the result, as if it had tried: its delivery has an attempt that says so, and
+the lane waits on its own schedule. So ten thousand lanes of a dead host make one connection at a time, each
+lane shows why nothing arrives, and expiry and disabling work as usual. A receiver that accepts connections
+but does not answer is no connect failure: that may be the fault of one path, and fails one lane alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import select
+from collections import OrderedDict
+from collections.abc import Callable
+from itertools import islice
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.delivery.fair_share import FairShare
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.stream import Stream
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.models.deliveries import WaitsFor
+from hookgw.models.target_url import Target
+
+logger = structlog.get_logger("hookgw.outbound")
+
+RATIO = 3
+"""A holder may have this many times what is free: three quarters, if it is the only one that wants much."""
+
+HOST_CONNECTIONS = 64
+"""How many connections a pool lends by default."""
+
+LOOK_EVERY = 5.0
+"""Seconds between two looks for idle connections that are old, or that receivers have closed."""
+
+SHARED_FOR = 60.0
+"""Seconds for which a host counts as shared after another holder has asked for it."""
+
+SUSPECT_FOR = 900.0
+"""Seconds after which an unused suspect pool is forgotten; its lanes wait for 5 m by default."""
+
+RESTS_AFTER = 5.0
+"""Seconds after which an idle connection keeps no more memory than it must."""
+
+LEAST_DESCRIPTORS = 8
+"""Descriptors that lanes try to use, however many the system refuses."""
+
+CLOSED_AT_ONCE = 500
+"""Idle connections that are looked at without a checkpoint, so that other tasks run in between."""
+
+# Other systems than Linux lack POLLRDHUP: they report only a reset or a close in both directions.
+_CLOSED = getattr(select, "POLLRDHUP", 0)
+
+
+class PooledTransport(LaneTransport):
+    """A connection of a pool, open or not. Its pool lends it, and owns it while it is idle.
+
+    Attributes:
+        pool: where it belongs; set when it is lent.
+        holder: to whom it is lent.
+        is_probe: whether the pool was suspect when this was lent.
+        idle_since: when it became idle, by ``trio.current_time()``; ``None`` while it is lent.
+    """
+
+    pools: ConnectionPools
+    pool: HostPool
+    holder: str = ""
+    is_probe: bool = False
+    idle_since: float | None = None
+
+    async def _open(self, target: Target, deadline: float) -> Stream:
+        try:
+            stream = await super()._open(target, deadline)
+        except OutOfDescriptors:
+            self.pools.descriptors_ran_out()
+            raise
+        except Blocked:  # by our own rules, so it says nothing about the host
+            raise
+        except DeliveryError as failure:
+            self.pools.connect_failed(self, failure)
+            raise
+        self.pools.connected(self.pool)
+        return stream
+
+
+class HostPool(FairShare["Place"]):
+    """The connections of one host. ``total`` is how many may be lent now.
+
+    Attributes:
+        origin: scheme, host and port.
+        limit: how many may be lent at most.
+        idle: the idle connections, the newest last.
+        lent: the lent ones.
+        suspect: whether the host could not be reached, and has not recovered completely.
+        newest: the last holder that asked for a connection.
+        shared_until: the number of the look up to which the host counts as shared.
+        used_at: the number of the look after which the pool was last used.
+    """
+
+    __slots__ = ("idle", "lent", "limit", "newest", "origin", "shared_until", "suspect", "used_at")
+
+    def __init__(self, origin: Origin, limit: int) -> None:
+        super().__init__(limit, RATIO)
+        self.origin = origin
+        self.limit = limit
+        self.idle: list[PooledTransport] = []
+        self.lent: set[PooledTransport] = set()
+        self.suspect = False
+        self.newest = ""
+        self.shared_until = 0
+        self.used_at = 0
+
+    def fits(self, holder: str, amount: int = 1) -> bool:
+        """Return whether a holder may borrow a connection now."""
+        free = self.total - self.used
+        if amount > free:
+            return False
+        limit = RATIO * free
+        if self.used < limit or (held := self.held(holder)) < limit:
+            return True
+        return held == self.used and self.used_at >= self.shared_until
+
+
+class Place:
+    """A place in line for a connection.
+
+    Attributes:
+        holder: on whose behalf.
+        event: set when there is something to collect, or by the lane, to end its wait.
+        transport: the connection, once it is granted. Set it to ``None`` to collect it.
+        failure: why the host cannot be reached, if that was found out meanwhile.
+        wants: what is being waited for: ``connection`` (of the host) or ``descriptor``.
+    """
+
+    __slots__ = ("_pools", "event", "failure", "holder", "pool", "preferred", "transport", "wants")
+
+    amount = 1
+
+    def __init__(
+        self, pools: ConnectionPools, pool: HostPool, holder: str, preferred: PooledTransport | None
+    ) -> None:
+        self._pools = pools
+        self.pool = pool
+        self.holder = holder
+        self.preferred = preferred
+        self.event = trio.Event()
+        self.transport: PooledTransport | None = None
+        self.failure: DeliveryError | None = None
+        self.wants: WaitsFor = "connection"
+
+    def granted(self) -> None:
+        self._pools.advance(self)
+
+
+class HostStatistics(msgspec.Struct, frozen=True):
+    """A snapshot of one pool.
+
+    Attributes:
+        host: as ``https://example.com:443``.
+        lent, idle: its connections.
+        waiting: how many lanes wait for one.
+        suspect: whether the host could not be reached, and has not recovered completely.
+    """
+
+    host: str
+    lent: int
+    idle: int
+    waiting: int
+    suspect: bool
+
+
+class PoolStatistics(msgspec.Struct, frozen=True):
+    """A snapshot of all pools.
+
+    Attributes:
+        lent, idle: connections.
+        waiting: how many lanes wait for a connection of a host.
+        waiting_for_descriptors: how many wait for a descriptor.
+        descriptors: how many connections lanes may have now.
+        suspect: how many hosts could not be reached, and have not recovered completely.
+        hosts: those in which most lanes wait, at most as many as asked for.
+    """
+
+    lent: int
+    idle: int
+    waiting: int
+    waiting_for_descriptors: int
+    descriptors: int
+    suspect: int
+    hosts: list[HostStatistics]
+
+
+class ConnectionPools:
+    """Lends connections to lanes.
+
+    Args:
+        make_transport: makes a connection that opens with its first exchange.
+        host_connections: how many each pool lends at a time.
+        descriptors: how many connections there may be in all.
+        idle: seconds after which an idle connection is closed.
+    """
+
+    def __init__(
+        self,
+        make_transport: Callable[[], PooledTransport],
+        *,
+        host_connections: int = HOST_CONNECTIONS,
+        descriptors: int = 2**20,
+        idle: float = 60.0,
+    ) -> None:
+        self._make_transport = make_transport
+        self._host_connections = host_connections
+        self._pools: dict[Origin, HostPool] = {}
+        # Of all pools, the longest idle first.
+        self._idle: OrderedDict[PooledTransport, None] = OrderedDict()
+        self._most_descriptors = descriptors
+        self._descriptors: FairShare[Place] = FairShare(descriptors, RATIO)
+        # Looks at idle connections are counted, so that not every loan must read the clock.
+        self._looks = 0
+        self._look_every = min(LOOK_EVERY, idle)
+        self._longest_idle = idle
+        self._has_work: trio.Event | None = None
+        self._warn_at = -math.inf
+        self._is_closed = False
+
+    # Lending. Nothing here waits.
+
+    def borrow_nowait(
+        self, origin: Origin, holder: str, preferred: PooledTransport | None = None
+    ) -> PooledTransport | None:
+        """Lend a connection, open or not, if one is free.
+
+        Args:
+            origin: scheme, host and port.
+            holder: on whose behalf: the instance of the event.
+            preferred: the connection that the lane used last; lent again if it is idle.
+
+        Returns:
+            A connection for one exchange, then :meth:`give_back`; ``None`` if the lane must :meth:`line_up`.
+        """
+        pool = self._pool(origin, holder)
+        if not pool.fits(holder) or not self._descriptors.fits(holder):
+            return None
+        pool.take(holder)
+        self._descriptors.take(holder)
+        return self._lend(pool, holder, preferred)
+
+    def line_up(self, origin: Origin, holder: str, preferred: PooledTransport | None = None) -> Place:
+        """Wait in line for a connection, after :meth:`borrow_nowait` found none. See :class:`Place`.
+
+        Call :meth:`leave` in the end, whatever has come of it.
+        """
+        pool = self._pool(origin, holder)
+        place = Place(self, pool, holder, preferred)
+        if pool.fits(holder):  # it is a descriptor that is missing
+            pool.take(holder)
+            self.advance(place)
+        else:
+            pool.line_up(place)
+        return place
+
+    def leave(self, place: Place) -> None:
+        """Leave the line, or give back what was granted and not collected."""
+        if place.transport is not None:
+            self.give_back(place.transport)
+            place.transport = None
+        elif place.failure is None and not place.pool.leave(place) and self._descriptors.leave(place):
+            place.pool.give(place.holder)
+
+    def give_back(self, transport: PooledTransport) -> None:
+        """Take a connection back after its exchange. If it is open, it is fit for another."""
+        pool, holder = transport.pool, transport.holder
+        pool.lent.remove(transport)
+        if self._is_closed:
+            transport.close_nowait()
+        elif transport.connected:
+            transport.idle_since = trio.current_time()
+            pool.idle.append(transport)
+            self._idle[transport] = None
+            if pool.suspect:
+                self.connected(pool)
+        # First the host, whose next lane then waits for the descriptor behind those that wait already.
+        pool.give(holder)
+        self._descriptors.give(holder)
+
+    def advance(self, place: Place) -> None:
+        """A place was granted what it waited for: lend the connection, or wait for a descriptor."""
+        if place.wants == "connection":
+            place.wants = "descriptor"
+            if not self._descriptors.fits(place.holder):
+                self._descriptors.line_up(place)
+                return
+            self._descriptors.take(place.holder)
+        place.transport = self._lend(place.pool, place.holder, place.preferred)
+        place.event.set()
+
+    def _pool(self, origin: Origin, holder: str) -> HostPool:
+        pool = self._pools.get(origin)
+        if pool is None:
+            pool = self._pools[origin] = HostPool(origin, self._host_connections)
+            pool.newest = holder
+            self._wake()
+        pool.used_at = self._looks
+        if pool.newest != holder:
+            pool.newest = holder
+            pool.shared_until = self._looks + math.ceil(SHARED_FOR / self._look_every)
+        return pool
+
+    def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
+        """Return a connection of a pool; what it counts for has been taken."""
+        if pool.idle:
+            if preferred is not None and preferred.idle_since is not None and preferred.pool is pool:
+                transport = preferred
+                pool.idle.remove(transport)
+            else:
+                transport = pool.idle.pop()
+            del self._idle[transport]
+            transport.idle_since = None
+        else:
+            while self._idle and self._descriptors.used + len(self._idle) > self._descriptors.total:
+                self._close(next(iter(self._idle)))
+            transport = self._make_transport()
+            transport.pools, transport.pool = self, pool
+        transport.holder, transport.is_probe = holder, pool.suspect
+        pool.lent.add(transport)
+        return transport
+
+    def _close(self, transport: PooledTransport) -> None:
+        """Close an idle connection."""
+        del self._idle[transport]
+        transport.pool.idle.remove(transport)
+        transport.idle_since = None
+        transport.close_nowait()
+
+    # What connecting says about a host.
+
+    def connected(self, pool: HostPool) -> None:
+        """A connection to the host was opened, or was used while the host is suspect."""
+        if pool.suspect:
+            pool.total = min(2 * pool.total, pool.limit)
+            pool.suspect = pool.total < pool.limit
+            pool.serve()
+
+    def connect_failed(self, transport: PooledTransport, failure: DeliveryError) -> None:
+        """A lent connection could not be opened, and the receiver is at fault."""
+        pool = transport.pool
+        connected = sum(lent.connected for lent in pool.lent)
+        pool.suspect, pool.total = True, min(connected + 1, pool.limit)
+        if transport.is_probe and not connected:
+            for place in pool.claims():
+                pool.leave(place)
+                place.failure = failure
+                place.event.set()
+
+    def descriptors_ran_out(self) -> None:
+        """The system refused a socket. The number of connections is lowered, and grows again with time."""
+        least = min(LEAST_DESCRIPTORS, self._most_descriptors)
+        self._descriptors.total = max(least, self._descriptors.used - 1)
+        for transport in list(islice(self._idle, LEAST_DESCRIPTORS)):
+            self._close(transport)
+        self._wake()
+        now = trio.current_time()
+        if now >= self._warn_at:
+            self._warn_at = now + 60.0
+            logger.warning(
+                "no file descriptor is free",
+                connections=self._descriptors.used,
+                fix="Deliveries wait. Raise the limit with ulimit -Hn, or LimitNOFILE= in systemd.",
+            )
+
+    # Idle connections.
+
+    async def run(self) -> None:
+        """Close idle connections that are old or that receivers have closed, until cancelled."""
+        try:
+            while True:
+                if not (self._pools or self._descriptors.total < self._most_descriptors):
+                    self._has_work = trio.Event()
+                    await self._has_work.wait()
+                await trio.sleep(self._look_every)
+                self._looks += 1
+                await self._look_at_idle()
+                self._forget_pools()
+                if self._descriptors.total < self._most_descriptors:
+                    more = max(1, self._most_descriptors // 16)
+                    self._descriptors.total = min(self._descriptors.total + more, self._most_descriptors)
+                    self._descriptors.serve()
+        finally:
+            self._is_closed = True
+            for transport in list(self._idle):
+                self._close(transport)
+
+    async def _look_at_idle(self) -> None:
+        # Without this, sockets in CLOSE_WAIT add up if many receivers close idle connections early.
+        transports, now = list(self._idle), trio.current_time()
+        for start in range(0, len(transports), CLOSED_AT_ONCE):
+            poll, by_file = select.poll(), {}
+            for transport in transports[start : start + CLOSED_AT_ONCE]:
+                if transport.idle_since is None:
+                    continue  # it was lent meanwhile
+                idle_for = now - transport.idle_since
+                if idle_for >= RESTS_AFTER:
+                    transport.rest()
+                if idle_for >= self._longest_idle:
+                    self._close(transport)
+                elif (fileno := transport.fileno) is not None:
+                    poll.register(fileno, _CLOSED)
+                    by_file[fileno] = transport
+            for fileno, _ in poll.poll(0):
+                self._close(by_file[fileno])
+            await trio.lowlevel.checkpoint()
+
+    def _forget_pools(self) -> None:
+        for origin, pool in list(self._pools.items()):
+            if pool.used or pool.idle or pool.waiting:
+                continue
+            unused = (self._looks - pool.used_at) * self._look_every
+            if unused > (SUSPECT_FOR if pool.suspect else SHARED_FOR):
+                del self._pools[origin]
+
+    def _wake(self) -> None:
+        if self._has_work is not None:
+            self._has_work.set()
+            self._has_work = None
+
+    def statistics(self, most: int = 0) -> PoolStatistics:
+        """Return a snapshot.
+
+        Args:
+            most: how many hosts to show, those in which most lanes wait first.
+        """
+        hosts = [
+            HostStatistics(
+                "{}://{}:{}".format(*pool.origin), pool.used, len(pool.idle), waiting, pool.suspect
+            )
+            for pool in self._pools.values()
+            if (waiting := pool.waiting) or pool.used or pool.suspect
+        ]
+        return PoolStatistics(
+            lent=self._descriptors.used,
+            idle=len(self._idle),
+            waiting=sum(host.waiting for host in hosts),
+            waiting_for_descriptors=self._descriptors.waiting,
+            descriptors=self._descriptors.total,
+            suspect=sum(host.suspect for host in hosts),
+            hosts=heapq.nlargest(most, hosts, key=lambda host: (host.waiting, host.suspect, host.lent)),
+        )

@@ -1,0 +1,530 @@
+"""Pools with connections that are only said to be open, and some over real sockets."""
+
+from __future__ import annotations
+
+import errno
+import random
+import socket
+from collections import Counter
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.connection import Connection, Origin
+from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.errors import Blocked, ConnectFailed, DeliveryError, OutOfDescriptors
+from hookgw.delivery.http.pools import (
+    LEAST_DESCRIPTORS,
+    LOOK_EVERY,
+    SHARED_FOR,
+    SUSPECT_FOR,
+    ConnectionPools,
+    Place,
+    PooledTransport,
+)
+from hookgw.delivery.http.stream import PlainStream
+from tests.delivery.http.raw_receiver import Server, always_ok, post, serving
+
+HOST = ("https", "receiver.example", 443)
+OTHER = ("https", "other.example", 443)
+THIRD = ("http", "other.example", 443)
+REFUSED = ConnectFailed("No connection to port 443 of receiver.example: connection refused.")
+
+
+class Fake(PooledTransport):
+    """A connection that is open once ``opened`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__(cast("Dialer", None))
+        self.opened = False
+        self.rested = 0
+
+    @property
+    def connected(self) -> bool:
+        return self.opened
+
+    @property
+    def fileno(self) -> int | None:
+        return None
+
+    def close_nowait(self) -> None:
+        self.opened = False
+
+    def rest(self) -> None:
+        self.rested += 1
+
+
+def make_pools(**options: Any) -> ConnectionPools:
+    return ConnectionPools(Fake, **options)
+
+
+def borrow(
+    pools: ConnectionPools,
+    holder: str = "shop",
+    origin: Origin = HOST,
+    preferred: PooledTransport | None = None,
+) -> Fake:
+    """Borrow a connection, and open it."""
+    transport = pools.borrow_nowait(origin, holder, preferred)
+    assert isinstance(transport, Fake)
+    if not transport.opened:
+        transport.opened = True
+        pools.connected(transport.pool)
+    return transport
+
+
+def try_borrow(pools: ConnectionPools, holder: str, origin: Origin = HOST) -> Fake | Place:
+    if (transport := pools.borrow_nowait(origin, holder)) is not None:
+        assert isinstance(transport, Fake)
+        return transport
+    return pools.line_up(origin, holder)
+
+
+def borrow_all(pools: ConnectionPools, holder: str, origin: Origin = HOST) -> list[Fake]:
+    found = []
+    while (transport := pools.borrow_nowait(origin, holder)) is not None:
+        assert isinstance(transport, Fake)
+        transport.opened = True
+        found.append(transport)
+    return found
+
+
+def collect(pools: ConnectionPools, place: Place) -> Fake:
+    assert place.event.is_set()
+    transport, place.transport = place.transport, None
+    pools.leave(place)
+    assert isinstance(transport, Fake)
+    return transport
+
+
+# Reuse.
+
+
+async def test_an_idle_connection_goes_to_the_next_lane() -> None:
+    pools = make_pools()
+    first = borrow(pools)
+    pools.give_back(first)
+    assert borrow(pools, "another instance") is first
+    assert borrow(pools, origin=OTHER) is not first
+    assert pools.statistics().lent == 2
+
+
+async def test_a_lane_gets_its_own_connection_if_it_is_idle_else_the_newest() -> None:
+    pools = make_pools()
+    one, two, three = (borrow(pools) for _ in range(3))
+    for transport in (one, two, three):
+        pools.give_back(transport)
+    assert borrow(pools, preferred=one) is one
+    assert borrow(pools, preferred=one) is three
+    elsewhere = borrow(pools, origin=OTHER)
+    pools.give_back(elsewhere)
+    assert borrow(pools, preferred=elsewhere) is two
+    assert pools.statistics().idle == 1
+
+
+async def test_a_connection_that_was_closed_is_not_kept() -> None:
+    pools = make_pools()
+    transport = borrow(pools)
+    transport.close_nowait()
+    pools.give_back(transport)
+    assert borrow(pools) is not transport
+    assert (pools.statistics().lent, pools.statistics().idle) == (1, 0)
+
+
+async def test_the_longest_idle_connection_makes_room_for_another_host() -> None:
+    pools = make_pools(descriptors=4)
+    old, middle = borrow(pools), borrow(pools)
+    new = borrow(pools, origin=OTHER)
+    for transport in (old, new, middle):
+        pools.give_back(transport)
+    for expected in ([True, True, True], [False, True, True], [False, True, False]):
+        borrow(pools, f"holder {expected}", THIRD)
+        assert [old.opened, middle.opened, new.opened] == expected
+    assert borrow(pools, "fourth") is middle  # of the right host, so nothing is closed
+    statistics = pools.statistics()
+    assert (statistics.lent, statistics.idle) == (4, 0)
+
+
+# Shares and turns.
+
+
+async def test_one_holder_may_use_a_whole_pool_while_it_is_alone() -> None:
+    pools = make_pools(host_connections=64)
+    assert len(borrow_all(pools, "shop")) == 64
+
+
+async def test_one_holder_gets_three_quarters_of_a_shared_pool(autojump_clock: MockClock) -> None:
+    pools = make_pools(host_connections=64)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pools.run)
+        pools.give_back(borrow(pools, "bank"))
+        mine = borrow_all(pools, "shop")
+        assert len(mine) == 48
+        assert len(borrow_all(pools, "bank")) == 12
+        assert len(borrow_all(pools, "third")) == 3
+        [waits] = [pools.line_up(HOST, "shop")]
+        pools.leave(waits)
+        await trio.sleep(SHARED_FOR + 2 * LOOK_EVERY)
+        for transport in mine:
+            pools.give_back(transport)
+        assert len(borrow_all(pools, "shop")) == 48 - 15 + 4  # the others still have theirs
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_host_is_not_shared_for_ever(autojump_clock: MockClock) -> None:
+    pools = make_pools(host_connections=8)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pools.run)
+        pools.give_back(borrow(pools, "bank"))
+        mine = borrow_all(pools, "shop")
+        assert len(mine) == 6
+        await trio.sleep(SHARED_FOR + 2 * LOOK_EVERY)
+        assert len(borrow_all(pools, "shop")) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_instances_take_turns_then_their_lanes() -> None:
+    pools = make_pools(host_connections=1)
+    lent = borrow(pools, "first")
+    places = [try_borrow(pools, holder) for holder in ("busy", "busy", "busy", "quiet")]
+    order = []
+    for _ in range(4):
+        pools.give_back(lent)
+        [place] = [place for place in places if isinstance(place, Place) and place.event.is_set()]
+        places.remove(place)
+        order.append(place.holder)
+        assert collect(pools, place) is lent
+    assert order == ["busy", "quiet", "busy", "busy"]
+
+
+# Descriptors.
+
+
+async def test_a_lane_waits_for_a_descriptor_and_keeps_its_place_at_the_host() -> None:
+    pools = make_pools(host_connections=1, descriptors=1)
+    lent = borrow(pools)
+    place, behind = try_borrow(pools, "bank", OTHER), try_borrow(pools, "bank", OTHER)
+    assert isinstance(place, Place)
+    assert isinstance(behind, Place)
+    assert (place.wants, behind.wants) == ("descriptor", "connection")
+    statistics = pools.statistics(5)
+    assert (statistics.waiting_for_descriptors, statistics.waiting, statistics.lent) == (1, 1, 1)
+    pools.give_back(lent)
+    granted = collect(pools, place)
+    assert not lent.opened  # it was idle, and made room
+    pools.give_back(granted)
+    assert behind.event.is_set()
+    pools.leave(behind)
+    assert (pools.statistics().lent, pools.statistics().waiting) == (0, 0)
+
+
+async def test_one_holder_leaves_descriptors_for_others() -> None:
+    pools = make_pools(descriptors=64)
+    taken = [try_borrow(pools, "shop", ("http", f"host{number}", 80)) for number in range(60)]
+    assert sum(isinstance(one, Fake) for one in taken) == 48
+    assert isinstance(try_borrow(pools, "bank"), Fake)
+
+
+async def test_a_refused_socket_lowers_the_number_of_connections_for_a_while(
+    autojump_clock: MockClock,
+) -> None:
+    pools = make_pools(descriptors=64)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pools.run)
+        lent = [borrow(pools, f"holder {number}", ("http", f"host{number}", 80)) for number in range(20)]
+        idle = [borrow(pools, "shop") for number in range(2)]
+        for transport in idle:
+            pools.give_back(transport)
+        pools.descriptors_ran_out()
+        assert not any(transport.opened for transport in idle)  # theirs are free now
+        assert pools.statistics().descriptors == 19
+        waits = try_borrow(pools, "late")
+        assert isinstance(waits, Place)
+        await trio.sleep(LOOK_EVERY + 1)
+        assert pools.statistics().descriptors == 23
+        assert waits.event.is_set()
+        pools.leave(waits)
+        await trio.sleep(100 * LOOK_EVERY)
+        assert pools.statistics().descriptors == 64
+        for transport in lent:
+            pools.give_back(transport)
+        pools.descriptors_ran_out()
+        assert pools.statistics().descriptors == LEAST_DESCRIPTORS
+        nursery.cancel_scope.cancel()
+
+
+async def test_no_socket_is_not_the_fault_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5)
+    pools = ConnectionPools(lambda: PooledTransport(dialer))
+
+    def refuse(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with serving(always_ok) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "socket", refuse)
+            transport = pools.borrow_nowait(("http", "127.0.0.1", server.port), "shop")
+            assert transport is not None
+            with pytest.raises(OutOfDescriptors):
+                await post(transport, server)
+            pools.give_back(transport)
+        statistics = pools.statistics()
+        assert (statistics.suspect, statistics.lent, statistics.descriptors) == (0, 0, LEAST_DESCRIPTORS)
+        assert (await post(transport, server)).status == 200
+        transport.close_nowait()
+
+
+# A host that cannot be reached.
+
+
+def fail(pools: ConnectionPools, transport: Fake, failure: DeliveryError = REFUSED) -> None:
+    pools.connect_failed(transport, failure)
+    pools.give_back(transport)
+
+
+async def test_after_a_connect_failure_one_connection_probes_and_each_success_doubles_the_number() -> None:
+    pools = make_pools(host_connections=8)
+    transport = pools.borrow_nowait(HOST, "shop")
+    assert isinstance(transport, Fake)
+    fail(pools, transport)
+    assert pools.statistics().suspect == 1
+    probe = pools.borrow_nowait(HOST, "shop")
+    assert isinstance(probe, Fake)
+    places = [try_borrow(pools, f"instance {number}") for number in range(10)]
+
+    def open_connections(opening: list[Fake]) -> list[Fake]:
+        for transport in opening:
+            transport.opened = True
+            pools.connected(transport.pool)
+        granted = [place for place in places if isinstance(place, Place) and place.event.is_set()]
+        for place in granted:
+            places.remove(place)
+        return [collect(pools, place) for place in granted]
+
+    assert all(isinstance(place, Place) for place in places)
+    second = open_connections([probe])
+    assert len(second) == 1
+    assert len(open_connections(second)) == 2
+    assert pools.statistics().suspect == 1
+    pools.connected(probe.pool)
+    assert pools.statistics().suspect == 0
+    assert pools.statistics().lent == 8
+
+
+async def test_lanes_that_wait_share_the_failure_of_a_probe_and_of_nothing_else() -> None:
+    pools = make_pools(host_connections=2)
+    first, second = (cast("Fake", pools.borrow_nowait(HOST, "shop")) for _ in range(2))
+    places = [try_borrow(pools, f"instance {number}") for number in range(3)]
+    fail(pools, first)
+    assert not any(isinstance(place, Place) and place.event.is_set() for place in places)
+    fail(pools, second)
+    probing, *waiting = places
+    assert isinstance(probing, Place)
+    probe = collect(pools, probing)
+    assert not any(isinstance(place, Place) and place.event.is_set() for place in waiting)
+    fail(pools, probe, REFUSED)
+    for place in waiting:
+        assert isinstance(place, Place)
+        assert place.event.is_set()
+        assert (place.failure, place.transport) == (REFUSED, None)
+        pools.leave(place)
+    assert (pools.statistics().lent, pools.statistics().waiting) == (0, 0)
+    assert pools.borrow_nowait(HOST, "shop") is not None
+
+
+async def test_open_connections_vouch_for_the_host() -> None:
+    pools = make_pools(host_connections=8)
+    working = [borrow(pools) for _ in range(3)]
+    for _ in range(2):
+        unlucky = pools.borrow_nowait(HOST, "shop")
+        assert isinstance(unlucky, Fake)
+        waits = pools.line_up(HOST, "bank") if pools.statistics().suspect else None
+        fail(pools, unlucky)
+    assert waits is not None
+    assert waits.failure is None  # the host works: only that one connection failed
+    assert waits.transport is not None  # beside the three that are open, one may be lent
+    pools.leave(waits)
+    pools.give_back(working[0])
+    assert pools.statistics().suspect == 0
+
+
+async def test_what_our_own_rules_refuse_says_nothing_about_a_host() -> None:
+    dialer = Dialer(AddressGuard(()), connect_timeout=5)
+    pools = ConnectionPools(lambda: PooledTransport(dialer))
+    async with serving(always_ok) as server:
+        transport = pools.borrow_nowait(("http", "127.0.0.1", server.port), "shop")
+        assert transport is not None
+        with pytest.raises(Blocked):
+            await post(transport, server)
+        pools.give_back(transport)
+    assert pools.statistics().suspect == 0
+
+
+async def test_a_connect_failure_is_noticed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        unused_port = listener.getsockname()[1]
+    dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5)
+    pools = ConnectionPools(lambda: PooledTransport(dialer))
+    transport = pools.borrow_nowait(("http", "127.0.0.1", unused_port), "shop")
+    assert transport is not None
+    with pytest.raises(ConnectFailed):
+        await post(transport, Server(unused_port, "http"))
+    pools.give_back(transport)
+    assert pools.statistics().suspect == 1
+
+
+# Idle connections, over real sockets.
+
+
+def real(pools: ConnectionPools) -> tuple[PooledTransport, socket.socket]:
+    """Borrow a connection over a real socket, and give the receiver's end of it too."""
+    transport = pools.borrow_nowait(HOST, "shop")
+    assert transport is not None
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    transport._connection = Connection(PlainStream(ours), HOST, 100)
+    return transport, theirs
+
+
+def real_pools(**options: Any) -> ConnectionPools:
+    return ConnectionPools(lambda: PooledTransport(cast("Dialer", None)), **options)
+
+
+async def test_idle_connections_are_closed_after_a_while(autojump_clock: MockClock) -> None:
+    pools = make_pools(idle=60.0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pools.run)
+        await trio.sleep(1000)
+        transport, used = borrow(pools), borrow(pools)
+        pools.give_back(transport)
+        await trio.sleep(59)
+        assert transport.opened
+        assert transport.rested
+        await trio.sleep(2 * LOOK_EVERY)
+        assert not transport.opened
+        assert used.opened
+        pools.give_back(used)
+        nursery.cancel_scope.cancel()
+    assert not used.opened  # the end of run() closes the rest,
+    late = borrow(pools)
+    pools.give_back(late)
+    assert not late.opened  # and what is given back later
+
+
+async def test_connections_that_receivers_close_are_closed_soon(autojump_clock: MockClock) -> None:
+    pools = real_pools()
+    pairs = [real(pools) for _ in range(4)]
+    for transport, _ in pairs:
+        pools.give_back(transport)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pools.run)
+        await trio.sleep(1)
+        pairs[0][1].close()
+        pairs[1][1].shutdown(socket.SHUT_WR)
+        pairs[2][1].close()
+        # Whoever uses this one finds out:
+        assert pools.borrow_nowait(HOST, "shop", pairs[2][0]) is pairs[2][0]
+        await trio.sleep(LOOK_EVERY)
+        assert [transport.connected for transport, _ in pairs] == [False, False, True, True]
+        assert pools.statistics().idle == 1
+        nursery.cancel_scope.cancel()
+    pairs[2][0].close_nowait()
+    for _, theirs in pairs:
+        theirs.close()
+
+
+async def test_pools_that_nobody_uses_are_forgotten(autojump_clock: MockClock) -> None:
+    pools = make_pools()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pools.run)
+        pools.give_back(borrow(pools))
+        transport = pools.borrow_nowait(OTHER, "shop")
+        assert isinstance(transport, Fake)
+        fail(pools, transport)
+        await trio.sleep(SHARED_FOR + 70)
+        assert list(pools._pools) == [OTHER]  # what is known about it still counts
+        await trio.sleep(SUSPECT_FOR)
+        assert list(pools._pools) == []
+        nursery.cancel_scope.cancel()
+
+
+async def test_two_lanes_share_a_connection_over_the_wire() -> None:
+    dialer = Dialer(AddressGuard(("127.0.0.0/8",)), connect_timeout=5)
+    pools = ConnectionPools(lambda: PooledTransport(dialer))
+
+    async with serving(always_ok) as server:
+        for holder in ("shop", "bank"):
+            transport = pools.borrow_nowait(("http", "127.0.0.1", server.port), holder)
+            assert transport is not None
+            assert (await post(transport, server)).status == 200
+            pools.give_back(transport)
+            if holder == "bank":
+                transport.close_nowait()
+        assert server.connections == 1
+
+
+# Everything at random.
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_at_random_no_slot_leaks(seed: int) -> None:  # noqa: C901 -- all that can happen
+    chance = random.Random(seed)
+    descriptors, limit = chance.choice((3, 10, 100)), chance.choice((1, 2, 8))
+    pools = make_pools(host_connections=limit, descriptors=descriptors)
+    made: list[Fake] = []
+    pools._make_transport = lambda: made.append(Fake()) or made[-1]  # type: ignore[func-returns-value]
+    origins = [HOST, OTHER, THIRD]
+    lent: list[Fake] = []
+    places: list[Place] = []
+    for _ in range(3000):
+        match chance.randrange(8):
+            case 0 | 1 | 2:
+                preferred = chance.choice(made) if made and chance.random() < 0.5 else None
+                holder, origin = f"holder {chance.randrange(4)}", chance.choice(origins)
+                if (found := pools.borrow_nowait(origin, holder, preferred)) is None:
+                    places.append(pools.line_up(origin, holder, preferred))
+                else:
+                    lent.append(cast("Fake", found))
+            case 3 | 4 if lent:
+                transport = lent.pop(chance.randrange(len(lent)))
+                if chance.random() < 0.2:
+                    transport.close_nowait()
+                    if chance.random() < 0.5:
+                        pools.connect_failed(transport, REFUSED)
+                elif not transport.opened:
+                    transport.opened = True
+                    pools.connected(transport.pool)
+                pools.give_back(transport)
+            case 5 if places:
+                pools.leave(places.pop(chance.randrange(len(places))))
+            case 6:
+                for place in [place for place in places if place.event.is_set()]:
+                    places.remove(place)
+                    if place.failure is None:
+                        lent.append(collect(pools, place))
+                    else:
+                        pools.leave(place)
+            case 7 if chance.random() < 0.1:
+                pools.descriptors_ran_out()
+        granted = [cast("Fake", place.transport) for place in places if place.transport is not None]
+        out = lent + granted
+        statistics = pools.statistics(99)
+        assert len(set(out)) == len(out) == statistics.lent
+        by_host = Counter(transport.pool.origin for transport in out)
+        assert max(by_host.values(), default=0) <= limit
+        assert sum(transport.opened for transport in made) <= descriptors
+        assert statistics.idle == sum(transport.opened for transport in made if transport not in out)
+    while lent or places:
+        for place in list(places):
+            if place.event.is_set():
+                places.remove(place)
+                pools.leave(place)
+        for transport in lent:
+            pools.give_back(transport)
+        lent.clear()
+    statistics = pools.statistics(99)
+    assert (statistics.lent, statistics.waiting, statistics.waiting_for_descriptors) == (0, 0, 0)
+    assert all(pool.used == 0 and not pool.lent and pool.waiting == 0 for pool in pools._pools.values())
