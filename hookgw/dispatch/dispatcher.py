@@ -48,7 +48,8 @@ class Dispatcher:
         # The keys of running and parked lanes, by registration id: with ordering ``instance`` a registration
         # has thousands, among tens of thousands of others.
         self._keys: dict[str, set[str]] = {}
-        # How many pauses each registration is in, and which of those were redirected meanwhile.
+        # How many pauses each registration or single lane is in, and which of the registrations were
+        # redirected meanwhile.
         self._pauses: Counter[str] = Counter()
         self._redirected: set[str] = set()
         self._attempt_limits: dict[str, trio.CapacityLimiter] = {}
@@ -142,7 +143,7 @@ class Dispatcher:
                 self._start(key, count)
 
     @contextmanager
-    def paused(self, registration: str) -> Iterator[None]:
+    def paused(self, registration: str, lane: str | None = None) -> Iterator[None]:
         """Keep a registration's lanes from starting an attempt for the length of a block.
 
         Attempts in flight end as usual; see :meth:`in_flight`. After the block the lanes read the outbox
@@ -151,19 +152,23 @@ class Dispatcher:
 
         Args:
             registration: the registration's id.
+            lane: pause the lane of this key alone.
         """
-        self._pauses[registration] += 1
-        for lane in self._running_lanes(registration):
-            lane.pause()
+        key = lane or registration
+        self._pauses[key] += 1
+        for one in self._running_lanes(registration, lane):
+            one.pause()
         try:
             yield
         finally:
-            self._pauses[registration] -= 1
-            if not self._pauses[registration]:
-                del self._pauses[registration]
-                self._redirected.discard(registration)
-                for lane in self._running_lanes(registration):
-                    lane.unpause()
+            self._pauses[key] -= 1
+            if not self._pauses[key]:
+                del self._pauses[key]
+                if lane is None:
+                    self._redirected.discard(registration)
+                for one in self._running_lanes(registration, lane):
+                    if not self._is_paused(one.key):
+                        one.unpause()
 
     def redirect(self, registration: str) -> None:
         """Try the heads of a registration's lanes at once: it has another URL, header, secret or timeout.
@@ -189,10 +194,12 @@ class Dispatcher:
         if (limiter := self._attempt_limits.get(registration)) is not None:
             limiter.total_tokens = limit
 
-    def in_flight(self, registration: str) -> list[tuple[int, trio.Event]]:
-        """Return the deliveries of a registration that are in flight: their sequence numbers, each with an
-        event that is set when the attempt has ended and is settled."""
-        found = (lane.in_flight() for lane in self._running_lanes(registration))
+    def in_flight(self, registration: str, lane: str | None = None) -> list[tuple[int, trio.Event]]:
+        """Return the deliveries of a registration, or of one of its lanes, that are in flight.
+
+        They are sequence numbers, each with an event that is set when the attempt has ended and is settled.
+        """
+        found = (one.in_flight() for one in self._running_lanes(registration, lane))
         return [one for one in found if one is not None]
 
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
@@ -231,9 +238,12 @@ class Dispatcher:
         """Wait until :meth:`run` has returned. Set a deadline: an attempt takes up to its timeout."""
         await self._stopped.wait()
 
-    def _running_lanes(self, registration: str) -> list[Lane]:
-        keys = self._keys.get(registration, ())
-        return [lane for key in keys if (lane := self._lanes.get(key)) is not None]
+    def _is_paused(self, key: str) -> bool:
+        return key in self._pauses or registration_of(key) in self._pauses
+
+    def _running_lanes(self, registration: str, lane: str | None = None) -> list[Lane]:
+        keys = self._keys.get(registration, ()) if lane is None else (lane,)
+        return [one for key in keys if (one := self._lanes.get(key)) is not None]
 
     def _start(self, key: str, backlog: int = 0) -> Lane | None:
         """Start a lane, parked or new; ``None`` while the dispatcher does not run."""
@@ -259,7 +269,7 @@ class Dispatcher:
         self._keys.setdefault(registration_id, set()).add(key)
         if registration_id in self._redirected:
             lane.redirect()
-        if registration_id in self._pauses:
+        if self._is_paused(key):
             lane.pause()
         nursery.start_soon(self._run, services, lane, name=f"lane {key}")
         return lane

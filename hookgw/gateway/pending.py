@@ -163,10 +163,14 @@ class PendingDeliveries:
         if registration is None:
             return 0  # deleted meanwhile; the deletion parks what is pending
         self._store.check_open()
-        with self._dispatcher.paused(registration_id):
-            spared = self._in_flight(registration_id)
+        rule = lane_rule(registration)
+        # A lane of its own, if it has one: the lanes of other instances go on. During a re-partition, its
+        # deliveries are in lanes of former generations, too.
+        lane = None if registration_id in self._repartitions else rule.lane_of_instance(instance)
+        with self._dispatcher.paused(registration_id, lane):
+            spared = [seq for seq, _ in self._dispatcher.in_flight(registration_id, lane)]
             dropped = await self._store.drop_oldest(
-                lane_rule(registration), instance, reason, count=count, size=size, spared=spared
+                rule, instance, reason, count=count, size=size, spared=spared
             )
         self._report_dead(registration_id, registration, reason, dropped)
         return dropped

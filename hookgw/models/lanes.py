@@ -54,6 +54,10 @@ class LaneRule(msgspec.Struct, frozen=True):
         hashed = zlib.crc32(event.id.encode()) if self.ordering is Ordering.NONE else event.chat_hash
         return f"{lane}:{hashed % self.concurrency}"
 
+    def lane_of_instance(self, instance: str) -> str | None:
+        """Return the key of an instance's lane; ``None`` if instances do not have lanes of their own."""
+        return f"{self.generation_prefix}:{instance}" if self.ordering is Ordering.INSTANCE else None
+
     def is_current(self, lane: str) -> bool:
         """Return whether a lane is of this generation. Deliveries in any other lane must be moved."""
         prefix = self.generation_prefix

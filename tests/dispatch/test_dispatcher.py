@@ -334,6 +334,29 @@ async def test_a_lane_that_starts_while_its_registration_is_paused_waits(autojum
     assert world.sender.order == [early.event.id, late.event.id]
 
 
+async def test_one_lane_of_a_registration_is_paused(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher() as dispatcher:
+        with dispatcher.paused("reg_1", "reg_1:0:a"):
+            dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:a"))
+            dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:b"))
+            await trio.sleep(1)
+            assert world.sender.order == ["e2"]
+            # It waits for the end of both pauses.
+            with dispatcher.paused("reg_1"):
+                dispatcher.dispatch(world.outbox.add(1, lane="reg_1:0:b"))
+                await trio.sleep(1)
+            await trio.sleep(1)
+            assert world.sender.order == ["e2", "e3"]
+            whole = dispatcher.paused("reg_1")
+            whole.__enter__()
+        await trio.sleep(1)
+        assert world.sender.order == ["e2", "e3"]
+        whole.__exit__(None, None, None)
+        await trio.sleep(1)
+    assert world.sender.order == ["e2", "e3", "e1"]
+
+
 @pytest.mark.parametrize("first_ends_first", [True, False])
 async def test_lanes_wait_for_the_end_of_every_pause(
     autojump_clock: MockClock, first_ends_first: bool

@@ -341,6 +341,40 @@ async def test_the_largest_registration_of_the_instance_makes_room_and_no_more_t
             assert len(await deliveries(kit, DeliveryState.DEAD)) == 2 * (399 - left)
 
 
+async def test_making_room_holds_up_no_other_instance(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hookgw_receiver.default = answer(503)
+    settings = {
+        "limits": {"deliveries": 10, "instance_reserved_deliveries": 0, "on_full": "drop_oldest"},
+        "global_webhooks": [{"url": hookgw_receiver.url, "label": "all"}],
+    }
+    making, made = trio.Event(), trio.Event()
+    async with open_kit(tmp_path, settings=settings) as kit:
+        store, drop = kit.gateway.store, kit.gateway.store.drop_oldest
+
+        async def slowly(*given: Any, **named: Any) -> int:
+            making.set()
+            await made.wait()
+            return await drop(*given, **named)
+
+        monkeypatch.setattr(store, "drop_oldest", slowly)
+        for name in ("loud", "other"):
+            await kit.gateway.instances.create(name)
+        await kit.gateway.events.accept([event(n, instance="loud") for n in range(8)])
+        await kit.settled()
+        seen = len(hookgw_receiver.requests)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kit.gateway.events.accept, [event(instance="loud")])
+            await making.wait()
+            hookgw_receiver.default = answer()
+            other = event(instance="other")
+            await kit.gateway.events.accept([other])
+            await hookgw_receiver.wait_for(seen + 1)
+            assert hookgw_receiver.ids[seen:] == [other.id]
+            made.set()
+
+
 async def test_what_is_on_the_wire_is_spared_and_then_there_is_no_room(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
