@@ -15,9 +15,9 @@ from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
-from importlib.util import module_from_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import msgspec
@@ -37,6 +37,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         load: imports the plugin; raises whatever the plugin raises.
         path: the resolved file or folder; ``None`` if it was not found as one.
         version: the version of its distribution, or ``None`` if unknown.
+        module, attribute: what is imported, if it was found by name or as an entry point; the attribute is
+            empty for the module itself.
     """
 
     name: str
@@ -44,6 +46,33 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     load: Callable[[], Any]
     path: Path | None = None
     version: str | None = None
+    module: str | None = None
+    attribute: str = ""
+
+    def would_load(self, plugin: object) -> bool:
+        """Return whether this is a plugin that was imported already, perhaps under another module name.
+
+        The plugin itself is not imported for that.
+        """
+        file = getattr(plugin, "__file__", None) if isinstance(plugin, ModuleType) else None
+        places = set() if file is None else {Path(file).resolve()}
+        # A package is found as its folder.
+        places |= {place.parent for place in places if place.name == "__init__.py"}
+        if self.path is not None:
+            return self.path in places
+        if self.module is None:
+            return False
+        loaded = sys.modules.get(self.module)
+        if self.attribute:
+            # Another object of the same class does the same.
+            return loaded is not None and type(getattr(loaded, self.attribute, None)) is type(plugin)
+        if loaded is not None:
+            return loaded is plugin
+        try:
+            spec = find_spec(self.module)
+        except (ImportError, ValueError):
+            return False  # loading it will say what is wrong
+        return spec is not None and spec.origin is not None and Path(spec.origin).resolve() in places
 
 
 def first_party_folder() -> Path | None:
@@ -95,7 +124,8 @@ def _import_from(package: str, name: str, file_name: str) -> Any:
 def find_by_name(names: Iterable[str]) -> list[Candidate]:
     """Return a candidate for each module name in the configuration."""
     return [
-        Candidate(name=name, source=f"module {name}", load=partial(import_module, name)) for name in names
+        Candidate(name=name, source=f"module {name}", load=partial(import_module, name), module=name)
+        for name in names
     ]
 
 
@@ -107,6 +137,8 @@ def find_entry_points() -> list[Candidate]:
             source=f"entry point of {point.dist.name}" if point.dist else "entry point",
             load=point.load,
             version=point.dist.version if point.dist else None,
+            module=point.module,
+            attribute=point.attr,
         )
         for point in sorted(entry_points(group=ENTRY_POINT_GROUP))
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ def load_plugins(  # noqa: C901
     Args:
         settings: the block ``plugins`` of the configuration.
         base: relative ``settings.folders`` are below this folder.
-        extra: further plugin objects by name, for tests and programs that embed hookgw.
+        extra: further plugin objects by name, for tests and programs that embed hookgw. A plugin that is
+            found too, or another with the same name, is loaded once: this object, under this name.
 
     Raises:
         StartError: a folder is missing (the default one may be) or others can write to it, two plugins have
@@ -77,7 +79,17 @@ def load_plugins(  # noqa: C901
             names the plugin, the place and the reason.
     """
     by_name: dict[str, Candidate] = {}
-    found = list(discovery.without_repeated_files(_find(settings, base, extra or {})))
+    found = [
+        candidate
+        for candidate in discovery.without_repeated_files(_find(settings, base))
+        # The plugin that a test gives is often installed, too.
+        if not any(
+            candidate.name == name or candidate.would_load(plugin) for name, plugin in (extra or {}).items()
+        )
+    ]
+    for name, plugin in (extra or {}).items():
+        load = partial(_itself, plugin)
+        found.append(Candidate(name=name, source="given by the program", load=load))
     for candidate in found:
         other = by_name.setdefault(candidate.name, candidate)
         # Names must be unique: options, logs and errors name a plugin. Disabling the name disables both.
@@ -117,7 +129,11 @@ def load_plugins(  # noqa: C901
     )
 
 
-def _find(settings: PluginsSettings, base: Path, extra: Mapping[str, object]) -> Iterator[Candidate]:
+def _itself(plugin: object) -> object:
+    return plugin
+
+
+def _find(settings: PluginsSettings, base: Path) -> Iterator[Candidate]:
     first_party = discovery.first_party_folder()
     if first_party is not None and settings.first_party:
         yield from _find_in_trusted_folder(first_party, "plugins.first_party")
@@ -139,8 +155,6 @@ def _find(settings: PluginsSettings, base: Path, extra: Mapping[str, object]) ->
             )
     yield from discovery.find_by_name(settings.names)
     yield from discovery.find_entry_points()
-    for name, plugin in extra.items():
-        yield Candidate(name=name, source="given by the program", load=lambda plugin=plugin: plugin)  # type: ignore[misc]
 
 
 def _find_in_trusted_folder(path: Path, setting: str) -> list[Candidate]:

@@ -20,13 +20,23 @@ from trio.testing import MockClock
 
 from hookgw.config.load import load_settings
 from hookgw.delivery.http.resolver import Found
+from hookgw.gateway.emit_limits import emit_limits
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.clock import virtual_clock
 from hookgw.models.deliveries import LaneState, LaneStatistics
-from hookgw.models.errors import PluginFailed, StartError
-from hookgw.models.events import Event, new_event_id
-from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.models.errors import Invalid, PluginFailed, StartError, TooLarge
+from hookgw.models.events import Event
+from hookgw.models.registrations import (
+    DEFAULT_LABEL,
+    Registration,
+    RegistrationChange,
+    RetryOptions,
+    Secret,
+)
+from hookgw.models.units import Duration
+from hookgw.parsing import parse_events, parse_registration
+from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 
@@ -93,6 +103,27 @@ async def _resolve_locally(host: str, port: int, **options: Any) -> Found:
     return socket.getaddrinfo(host, port, flags=flags, **options)
 
 
+def _set_body(change: RegistrationChange) -> bytes:
+    """Return the body of a ``set`` that makes a change."""
+    given = {
+        name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
+    }
+    if isinstance(secret := given.get("secret"), Secret):
+        given["secret"] = secret.value
+    if isinstance(given.get("timeout"), (int, float)):
+        given["timeout"] = str(Duration(given["timeout"]))
+    if isinstance(retry := given.get("retry"), RetryOptions):
+        given["retry"] = {
+            "schedule": None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],
+            "maxAge": None if retry.max_age is None else str(Duration(retry.max_age)),
+            "disableAfter": None if retry.disable_after is None else str(Duration(retry.disable_after)),
+        }
+    try:
+        return encode_strict(given)
+    except ValueError as error:
+        raise Invalid(f"The registration {error}.") from None
+
+
 def _is_at_rest(lane: LaneStatistics, now: float) -> bool:
     if lane.state is LaneState.WAITING:
         # A lane can wait until a time in the past: it is due, and its task has not run yet.
@@ -133,9 +164,15 @@ class GatewayKit:
 
         Raises:
             Invalid: a field breaks a rule, or a plugin rejects its options.
+            TypeError: a field does not exist.
         """
-        change = RegistrationChange(url=url, **fields)
-        registration, _ = await self.gateway.registrations.set(instance, label, change, create=True)
+        gateway = self.gateway
+        # As the body of a `set`, so that whatever production refuses is refused here.
+        body = _set_body(RegistrationChange(url=url, **fields))
+        change, _ = parse_registration(decode_strict(body), gateway.catalog)
+        if len(body) > gateway.settings.server.max_body:
+            raise TooLarge(f"The registration has more than {gateway.settings.server.max_body}.")
+        registration, _ = await gateway.registrations.set(instance, label, change, create=True)
         return registration
 
     async def emit(
@@ -145,23 +182,28 @@ class GatewayKit:
 
         Args:
             kind: the event kind, in any spelling that the catalog knows.
-            data: the payload, encoded as JSON.
+            data: the payload: what JSON can express.
             instance: the name of an existing instance.
             event_id: the event's id, for deduplication; by default a new one.
 
         Raises:
             NotFound: there is no such instance.
             Invalid: the kind is unknown, or the payload breaks a rule.
+            TooLarge: the payload is larger than a request may be.
         """
-        event = Event(
-            id=event_id or new_event_id(),
-            kind=self.gateway.catalog.resolve(kind, "kind").name,
-            instance=instance,
-            data_json=msgspec.json.encode(data),
-            time=self.gateway.clock.wall(),
+        gateway = self.gateway
+        gateway.instances.get(instance)
+        try:
+            # Not Event.encode, which turns NaN into null, and bytes and records into texts and objects.
+            body = encode_strict({"event": kind, "data": data, **({"id": event_id} if event_id else {})})
+        except ValueError as error:
+            raise Invalid(f"The event {error}.") from None
+        # As the body of an emit, so that whatever production refuses is refused here.
+        batch = parse_events(
+            body, instance, gateway.catalog, now=gateway.clock.wall(), limits=emit_limits(gateway.settings)
         )
-        await self.gateway.events.accept([event])
-        return event
+        await gateway.events.accept(batch.events, single=True)
+        return batch.events[0]
 
     async def settled(self) -> None:
         """Wait until every lane is at rest (nothing to deliver, or waiting) and everything is on disk.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import ssl
+import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from typing import Any
 
 import h11
 import trio
+from trio.testing import MockClock
 
 from hookgw.delivery.signing import verify
 from hookgw.models.signing_keys import verifying_key
@@ -25,6 +27,10 @@ from hookgw.testing.wire import BodyTooLarge, Peer, Wire
 
 # Seconds for the 413 and the rest of a body that is too large, which could otherwise go on for ever.
 _REFUSAL_TIMEOUT = 5.0
+_PATIENCE = 10.0
+"""Real seconds that :meth:`Receiver.wait_for` waits on a mock clock."""
+_SHOWN = 10
+"""Requests and faults in the message of :meth:`Receiver.wait_for`, the last ones."""
 
 Choice = Answer | Callable[[Received], Answer]
 """An answer, or a function that takes the request and returns one."""
@@ -77,6 +83,12 @@ async def open_receiver(
         yield receiver
         # Connections stay open until their clients leave; the nursery would wait for them.
         nursery.cancel_scope.cancel()
+
+
+def _describe(request: Received) -> str:
+    kind, attempt = request.header("x-event-type"), request.header("x-attempt")
+    told = [request.method, request.target, kind, request.event_id, attempt and f"(attempt {attempt})"]
+    return " ".join(part for part in told if part)
 
 
 class Receiver:
@@ -151,13 +163,37 @@ class Receiver:
         return [request.json for request in self.requests]
 
     async def wait_for(self, count: int) -> list[Received]:
-        """Wait until there are ``count`` requests. There is no timeout: use a cancel scope.
+        """Wait until there are ``count`` requests. Without a mock clock, use a cancel scope for a timeout.
 
         Returns:
             The first ``count`` requests.
+
+        Raises:
+            TimeoutError: Trio runs with a mock clock, on which a cancel scope would never expire, and ten
+                real seconds have passed. The message says what arrived.
         """
-        while len(self.requests) < count:
-            await self._arrived.wait()
+        if len(self.requests) >= count:
+            return self.requests[:count]
+        with trio.CancelScope() as patience:
+            token = trio.lowlevel.current_trio_token()
+            timer = threading.Timer(_PATIENCE, token.run_sync_soon, (patience.cancel,))
+            timer.daemon = True
+            if isinstance(trio.lowlevel.current_clock(), MockClock):
+                timer.start()
+            try:
+                while len(self.requests) < count:
+                    await self._arrived.wait()
+            finally:
+                timer.cancel()
+        if len(self.requests) < count:
+            arrived = ", ".join(map(_describe, self.requests[-_SHOWN:]))
+            faults = f" Faults: {'; '.join(self.faults[-_SHOWN:])}." if self.faults else ""
+            raise TimeoutError(
+                f"{len(self.requests)} of {count} requests arrived in {_PATIENCE:g} real seconds. The mock "
+                "clock stands still: to let a retry come, move it (kit.advance). "
+                + (f"Arrived: {arrived}." if arrived else "Nothing arrived.")
+                + faults
+            )
         return self.requests[:count]
 
     def verify(self, request: Received, secret: str, *, now: float | None = None) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -158,6 +161,55 @@ def test_two_plugins_with_one_name_stop_the_start(tmp_path: Path, write_plugin: 
     path = write_plugin("crm.py", FILTER)
     assert f"Two plugins are called 'crm': {path} and entry point of acme-hookgw." in refusal(tmp_path)
     assert names(load(tmp_path, disabled=("crm",))) == ["crm", "crm"]
+
+
+def given(tmp_path: Path, plugins: dict[str, object], **more: Any) -> LoadedPlugins:
+    settings = msgspec.convert({"first_party": False, **more}, PluginsSettings)
+    return load_plugins(settings, base=tmp_path, extra=plugins)
+
+
+@pytest.mark.usefixtures("acme_distribution")
+@pytest.mark.parametrize("name", ["crm", "mine"])
+def test_a_plugin_that_is_given_is_not_found_again_through_its_entry_point(tmp_path: Path, name: str) -> None:
+    acme = importlib.import_module("acme_hookgw")
+    loaded = given(tmp_path, {name: acme}, names=("acme_hookgw",))
+    assert [(info.name, info.source) for info in loaded.plugins] == [(name, "given by the program")]
+    assert loaded.manager.get_plugin(name) is acme
+
+
+def test_an_installed_plugin_that_is_given_under_another_module_name_runs_once(
+    tmp_path: Path, acme_distribution: None
+) -> None:
+    # An editable install, and a test that imports the file from its folder.
+    file = tmp_path / "site" / "acme_hookgw.py"
+    file.write_text(file.read_text() + "\nimport sys\nsys.hookgw_runs = getattr(sys, 'hookgw_runs', 0) + 1\n")
+    spec = importlib.util.spec_from_file_location("src_acme", file)
+    assert spec is not None
+    assert spec.loader is not None
+    acme = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(acme)
+    assert names(given(tmp_path, {"mine": acme})) == ["mine"]
+    assert vars(sys).pop("hookgw_runs") == 1
+
+
+@pytest.mark.usefixtures("acme_distribution")
+def test_an_object_that_is_given_is_not_found_again_through_its_entry_point(tmp_path: Path) -> None:
+    (tmp_path / "site" / "acme_hookgw.py").write_text("class Plugin: pass\nplugin = Plugin()\n")
+    entry_points = tmp_path / "site" / "acme_hookgw-3.1.dist-info" / "entry_points.txt"
+    entry_points.write_text("[hookgw]\ncrm = acme_hookgw:plugin\n")
+    acme = importlib.import_module("acme_hookgw")
+    for plugin in (acme.plugin, acme.Plugin()):
+        assert names(given(tmp_path, {"mine": plugin})) == ["mine"]
+    assert names(given(tmp_path, {"crm": SimpleNamespace()})) == ["crm"]
+    assert names(given(tmp_path, {"mine": SimpleNamespace()})) == ["crm", "mine"]
+
+
+def test_a_file_of_a_folder_that_is_given_is_loaded_once(tmp_path: Path, write_plugin: Write) -> None:
+    path = write_plugin("crm/__init__.py", FILTER)
+    module = ModuleType("crm")
+    module.__file__ = str(path)
+    assert names(given(tmp_path, {"mine": module})) == ["mine"]
+    assert names(given(tmp_path, {"mine": SimpleNamespace()})) == ["crm", "mine"]
 
 
 def test_a_module_and_a_package_with_one_name_stop_the_start(tmp_path: Path, write_plugin: Write) -> None:

@@ -12,7 +12,9 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.models.errors import ConfigError, Invalid, StartError
+from hookgw.models.errors import ConfigError, Invalid, NotFound, StartError, TooLarge
+from hookgw.models.registrations import Ordering, RetryOptions, Secret, new_secret
+from hookgw.models.signing_keys import Signature
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
 
@@ -125,6 +127,9 @@ async def test_a_fake_connector_connects_and_sends(tmp_path: Path, hookgw_clock:
 
 
 async def test_an_unknown_kind_is_refused(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    with pytest.raises(NotFound, match="shop"):
+        await hookgw_gateway.emit("MESSAGE_UPSERT", {})
+    await hookgw_gateway.register("http://127.0.0.1:1/")
     with pytest.raises(Invalid, match="MESSAGES_UPSERT"):
         await hookgw_gateway.emit("MESSAGE_UPSERT", {})
 
@@ -178,3 +183,111 @@ async def test_settled_waits_for_operational_events_too(
         await kit.emit("CALL", {})
         await kit.settled()
         assert slow.heard == 1
+
+
+DEEP: Any = []
+for _ in range(300):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (DEEP, "nested too deeply"),
+        ({"n": float("nan")}, "not JSON"),
+        ({"n": b"x"}, "not JSON"),
+        ({1: 2}, "a key that is not a string"),
+        ({"n": 10**5000}, "not JSON"),
+        ("x" * 2**20, "at most 1 ?MiB"),
+        ("\ud800", "surrogate"),
+        ([0] * 100_001, "values"),
+    ],
+    ids=["deep", "nan", "bytes", "key", "integer", "size", "surrogate", "values"],
+)
+async def test_data_that_production_refuses_is_refused(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, data: Any, reason: str
+) -> None:
+    await hookgw_gateway.register("http://127.0.0.1:1/")
+    with pytest.raises((Invalid, TooLarge), match=reason):
+        await hookgw_gateway.emit("MESSAGES_UPSERT", data)
+
+
+async def test_large_integers_are_accepted_as_in_production(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.emit("MESSAGES_UPSERT", {"n": 10**30})
+    [request] = await hookgw_receiver.wait_for(1)
+    assert request.json["data"] == {"n": 10**30}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"events": ("MESSAGE_UPSERT",)}, r"events\[0\]: 'MESSAGE_UPSERT' is not a known .* MESSAGES_UPSERT"),
+        ({"events": ("LANE_FAILING",)}, "operational event"),
+        ({"events": "CALL"}, "events must be a list"),
+        ({"url": "ftp://127.0.0.1/"}, "url"),
+        ({"headers": {"host": "x"}}, "host cannot be set"),
+        ({"concurrency": 65}, "concurrency"),
+        ({"ordering": "none at all"}, "ordering"),
+        ({"timeout": 0.001}, "timeout"),
+        ({"retry": RetryOptions(schedule=(-1.0,))}, "retry.schedule"),
+        ({"secret": Secret("whsec_x")}, "secret"),
+        ({"plugins": {"mine": 5}}, "plugins.mine"),
+        ({"plugins": {"mine": {"x": b""}}}, "not JSON"),
+        ({"instance": "a b"}, "instanceName"),
+    ],
+)
+async def test_a_registration_that_production_refuses_is_refused(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, fields: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Invalid, match=reason):
+        await hookgw_gateway.register(**{"url": "http://127.0.0.1:1/", **fields})
+    assert hookgw_gateway.gateway.instances.all() == []
+
+
+async def test_every_field_of_a_registration_is_stored(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    secret = new_secret(Signature.V1A)
+    given: dict[str, Any] = {
+        "events": ("MESSAGES_UPSERT", "CALL"),
+        "enabled": False,
+        "by_events": True,
+        "base64": True,
+        "headers": {"X-Key": "1"},
+        "ordering": Ordering.CHAT,
+        "concurrency": 3,
+        "timeout": 2.5,
+        "retry": RetryOptions(schedule=(0.25, 60.0), max_age=90.0),
+        "plugins": {"evolution_envelope": {"apikey": "1"}},
+    }
+    stored = await hookgw_gateway.register("no url", label="crm", secret=secret, **given)
+    assert {name: getattr(stored, name) for name in given} == given
+    assert (stored.url, stored.secrets, stored.label) == ("no url", (secret,), "crm")
+    with pytest.raises(TypeError, match="colour"):
+        await hookgw_gateway.register("http://127.0.0.1:1/", colour="red")
+
+
+async def test_waiting_for_too_many_requests_fails_and_says_what_arrived(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hookgw.testing.receiver._PATIENCE", 0.05)
+    with pytest.raises(TimeoutError, match=r"0 of 1 requests arrived .* Nothing arrived\."):
+        await hookgw_receiver.wait_for(1)
+    hookgw_receiver.will(answer(500))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    event = await hookgw_gateway.emit("CALL", {})
+    await hookgw_gateway.settled()
+    with pytest.raises(TimeoutError) as caught:
+        await hookgw_receiver.wait_for(2)
+    assert str(caught.value) == (
+        "1 of 2 requests arrived in 0.05 real seconds. The mock clock stands still: to let a retry come, "
+        f"move it (kit.advance). Arrived: POST / CALL {event.id} (attempt 1)."
+    )
+    await hookgw_gateway.advance(6)
+    assert len(await hookgw_receiver.wait_for(2)) == 2

@@ -11,8 +11,9 @@ from msgspec.json import Encoder
 from hookgw.api.request_body import NDJSON, Headers, content_type, read_body
 from hookgw.api.responses import Backlog, Emitted
 from hookgw.api.server.errors import JSON
+from hookgw.gateway.emit_limits import emit_limits
 from hookgw.gateway.work_slices import run_in_slices
-from hookgw.parsing import EmitLimits, finish, read_events
+from hookgw.parsing import finish, read_events
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -31,12 +32,7 @@ class EmitEndpoint:
         self._gateway = gateway
         server = gateway.settings.server
         self._limit = max(server.max_body, server.max_batch_body)
-        self._limits = EmitLimits(
-            max_data=gateway.settings.events.max_data,
-            max_single=server.max_body,
-            max_events=server.max_batch_events,
-            max_values=gateway.settings.events.max_values,
-        )
+        self._limits = emit_limits(gateway.settings)
 
     async def emit(self, instance: str, headers: Headers, chunks: AsyncIterable[bytes]) -> bytes:
         """Accept the events in a request; return once they are on disk.

@@ -403,7 +403,7 @@ async def test_no_other_registration_hears_them(
 
 async def test_nobody_can_emit_them(kit: GatewayKit, hookgw_clock: MockClock) -> None:
     await kit.gateway.instances.create("shop")
-    with pytest.raises(Invalid, match=r"events\[0\]: LANE_FAILING is an operational event, which only"):
+    with pytest.raises(Invalid, match=r"LANE_FAILING is an operational event, which only"):
         await kit.emit("LANE_FAILING", {})
 
 
