@@ -16,8 +16,9 @@ ninths each, and a ninth stays free. The fuller the backlog, the less may those 
 instance always finds room. It needs no list of instances and no time: what an instance may hold follows from
 two numbers.
 
-An instance that holds little (``limits.instance_reserved_*``) is refused by the total limits alone. What is
-pending already is never dropped because a threshold fell.
+An instance that holds little (``limits.instance_reserved_*``) is refused by the total limits alone, and the
+last tenth of them is for such instances: without it, five instances that come one after the other and never
+drain would leave the next one a 3,000th. What is pending already is never dropped because a threshold fell.
 
 The registrations of the configuration hear every instance. Their own limits are shared in the same way.
 Operational events count towards the total, and towards no instance.
@@ -38,6 +39,9 @@ from hookgw.store import Append
 SHARE = 4
 """How many times what is free an instance may hold."""
 
+LAST_PART = 10
+"""The last tenth of a limit is for instances that hold little."""
+
 NORMAL_PART = 0.8
 """A high backlog is normal again once it has fallen to this part of the threshold."""
 
@@ -51,6 +55,8 @@ Amount = tuple[int, int]
 
 Need = dict[tuple[str, str], Amount]
 """How much is to be appended, by registration id and instance."""
+
+_LEAST_SWEPT = 1000
 
 _UNITS = ("deliveries", "bytes")
 _BYTES = 1
@@ -174,16 +180,16 @@ class Backlog:
             limits.registration_bytes or math.inf,
         )
         self._reserved = (limits.instance_reserved_deliveries, limits.instance_reserved_bytes)
+        self._last = tuple(map(_last_part, self._most, self._reserved))
         # As long as four fifths of a limit are not full, nobody can hold more than four times what is free.
         self._calm, self._calm_bytes = map(_four_fifths, self._most)
         self._calm_of_one, self._calm_bytes_of_one = map(_four_fifths, self._most_of_one)
-        # No instance is high below this, whatever is free.
-        self._quiet, self._quiet_bytes = (HIGH_PART * reserved for reserved in self._reserved)
         self._high = threshold or math.inf
         self._normal = threshold * NORMAL_PART
         self._observer = observer
         self._registrations: dict[str, Tally] = {}
         self._instances: dict[str, InstanceTally] = {}
+        self._sweep_at = _LEAST_SWEPT
         self.count = 0
         self.size = 0
 
@@ -200,12 +206,12 @@ class Backlog:
 
     def instances(self) -> Iterable[tuple[str, Amount]]:
         """Return the instances with pending deliveries, and how much each has."""
-        return ((name, (tally.count, tally.size)) for name, tally in self._instances.items())
+        return ((name, (tally.count, tally.size)) for name, tally in self._instances.items() if tally.count)
 
     def largest(self, instance: str, *, by_bytes: bool) -> str | None:
         """Return the id of the registration with the most pending of an instance; ``None`` if it has none."""
         tally = self._instances.get(instance)
-        if tally is None:
+        if tally is None or not tally.count:
             return None
         parts = tally.parts
         return max(parts, key=lambda name: parts[name].size if by_bytes else parts[name].count)
@@ -265,7 +271,7 @@ class Backlog:
             if is_global(registration):
                 tally = self._instances.get(instance)
                 has = _amount(tally.parts.get(registration) if tally else None)[unit]
-                excess = _excess(has, amount[unit], free, reserved)
+                excess = _excess(has, amount[unit], free, reserved, _last_part(most_of_one, reserved))
                 if excess:
                     subject = f"of instance {instance!r} for registration {registration}"
                     raise ShareFull(subject, has, shortage(excess, instance, registration))
@@ -276,7 +282,7 @@ class Backlog:
         free = most - (self.count, self.size)[unit] - total
         for instance, more in by_instance.items():
             has = self.of_instance(instance)[unit]
-            excess = _excess(has, more, free, reserved)
+            excess = _excess(has, more, free, reserved, self._last[unit])
             if excess:
                 raise ShareFull(f"of instance {instance!r}", has, shortage(excess, instance, None))
         if free < 0:
@@ -322,6 +328,8 @@ class Backlog:
             return
         holder = self._instances.get(instance)
         if holder is None:
+            if len(self._instances) >= self._sweep_at:
+                self._sweep()
             holder = self._instances[instance] = InstanceTally()
         holder.count += count
         holder.size += size
@@ -330,13 +338,20 @@ class Backlog:
             part = holder.parts[registration] = Tally()
         part.count += count
         part.size += size
-        if not part.count:
-            del holder.parts[registration]
         if holder.is_high and not self._is_high(holder, HIGH_PART * NORMAL_PART):
             holder.is_high = False
             self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
-        if not holder.count:
-            del self._instances[instance]
+
+    def _sweep(self) -> None:
+        """Forget instances and registrations without a backlog, now and then.
+
+        Most events are delivered at once: to make and remove these for each of them would cost more than all
+        the counting.
+        """
+        self._instances = {name: holder for name, holder in self._instances.items() if holder.count}
+        for holder in self._instances.values():
+            holder.parts = {name: part for name, part in holder.parts.items() if part.count}
+        self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._instances))
 
     def watch(self, need: Iterable[tuple[str, str]]) -> None:
         """Report registrations and instances whose backlog has become high."""
@@ -346,24 +361,27 @@ class Backlog:
                 tally.is_high = True
                 self._observer.backlog_crossed(registration, tally)
             holder = self._instances.get(instance)
-            if holder is None or (holder.count <= self._quiet and holder.size <= self._quiet_bytes):
-                continue
-            if not holder.is_high and self._is_high(holder, HIGH_PART):
+            if holder is not None and not holder.is_high and self._is_high(holder, HIGH_PART):
                 holder.is_high = True
                 self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
 
     def _is_high(self, holder: Tally, part: float) -> bool:
-        """Return whether an instance has more than this part of what it may hold."""
+        """Return whether an instance has more than this part of what it may hold; see :meth:`_allowed`."""
+        # First what is cheap: this runs for every event of an instance with a backlog.
+        reserved, reserved_bytes = self._reserved
+        if holder.count <= part * reserved and holder.size <= part * reserved_bytes:
+            return False
         allowed, allowed_bytes = self._allowed(holder)
         return holder.count > part * allowed or holder.size > part * allowed_bytes
 
     def _allowed(self, holder: Tally) -> tuple[float, float]:
         """Return how many deliveries and bytes an instance may hold, if the others stay as they are."""
-        most, most_bytes = self._most
+        (most, most_bytes), (last, last_bytes) = self._most, self._last
+        room, room_bytes = most - self.count + holder.count, most_bytes - self.size + holder.size
         reserved, reserved_bytes = self._reserved
         return (
-            max(reserved, _four_fifths(most - self.count + holder.count)),
-            max(reserved_bytes, _four_fifths(most_bytes - self.size + holder.size)),
+            max(reserved, min(_four_fifths(room), room - last)),
+            max(reserved_bytes, min(_four_fifths(room_bytes), room_bytes - last_bytes)),
         )
 
 
@@ -388,7 +406,12 @@ def _four_fifths(limit: float) -> float:
     return limit if limit == math.inf else int(limit) * SHARE // (SHARE + 1)
 
 
-def _excess(has: int, more: int, free: float, reserved: int) -> int:
+def _last_part(limit: float, reserved: int) -> float:
+    """Return how much of a limit is for instances that hold less than what is reserved."""
+    return 0 if limit == math.inf or not reserved else int(limit) // LAST_PART
+
+
+def _excess(has: int, more: int, free: float, reserved: int, last: float) -> int:
     """Return how much less an instance must hold for more to fit; 0 if it fits now.
 
     Args:
@@ -396,12 +419,14 @@ def _excess(has: int, more: int, free: float, reserved: int) -> int:
         more: what it asks for.
         free: what is free once it has got that.
         reserved: what every instance may hold.
+        last: what must stay free beyond that.
     """
     held = has + more
-    if held <= reserved or held <= SHARE * free:
+    if held <= reserved or (held <= SHARE * free and free >= last):
         return 0
     # What it gives up is free then, so the threshold rises to meet it.
-    return int(min(held - reserved, -((SHARE * free - held) // (SHARE + 1))))
+    excess = max(-((SHARE * free - held) // (SHARE + 1)), last - free)
+    return int(min(held - reserved, excess))
 
 
 def _check_alone(more: int, most: float, limit: str) -> None:
