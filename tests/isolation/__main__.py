@@ -7,6 +7,7 @@ started here ends with the attack. The exit code is 1 if an attack hurt the vict
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from datetime import UTC, datetime
@@ -44,7 +45,9 @@ def main() -> int:
         rows.append(row(name, ATTACKS[name].what, figures))
         hurt += bool(shortcomings(figures))
         print(rows[-1], flush=True)
-        print(f"{name}: the attacker's requests: {dict(figures.counts)}", file=sys.stderr, flush=True)
+        used = f"the gateway used {figures.processor:.0%} of a processor"
+        load = f"{used}, the machine's load is {os.getloadavg()[0]:.1f}"
+        print(f"{name}: {load}; the attacker's counts: {dict(figures.counts)}", file=sys.stderr, flush=True)
     if arguments.write:
         write(PAGE, [*HEADER.splitlines(), *rows])
     print(f"{len(rows)} attacks, {hurt} of them hurt somebody else.", file=sys.stderr)

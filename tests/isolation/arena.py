@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from tests.support.processes import Process, started
 
 QUIET = 4.0
 """Seconds for which the victim is alone."""
-PREPARATION = 60.0
+PREPARATION = 120.0
 """Seconds that the preparation of an attack may take."""
 END = 45.0
 """Seconds after an attack within which attacker and victim must report."""
@@ -77,7 +78,9 @@ def _measure(gateway: Process, prey: Process, hunter: Process, seconds: float) -
     hunter.line_with("ready", PREPARATION)
     _say(prey, "attacked")
     _say(hunter, "go")
+    used = _processor_seconds(gateway)
     peak = max(_watch(gateway, seconds), rest)
+    used = _processor_seconds(gateway) - used
     counts = json.loads(hunter.line(END))
     _say(prey, "end")
     seen = msgspec.json.decode(prey.line(END), type=victim.Report)
@@ -90,6 +93,7 @@ def _measure(gateway: Process, prey: Process, hunter: Process, seconds: float) -
         lost=seen.lost,
         memory=(rest, max(peak, _resident(gateway))),
         counts=counts,
+        processor=used / seconds,
     )
 
 
@@ -117,6 +121,16 @@ def _resident(gateway: Process) -> float:
     except (FileNotFoundError, IndexError, ProcessLookupError):
         raise AssertionError("the gateway ended") from None
     return pages * 4096 / 2**20
+
+
+def _processor_seconds(gateway: Process) -> float:
+    try:
+        fields = (
+            Path(f"/proc/{gateway.popen.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        raise AssertionError("the gateway ended") from None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _cause(gateway: Process, error: AssertionError) -> str:

@@ -37,6 +37,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         blocks: whether the attack blocks the event loop from inside; see :class:`Attack`.
         failure: why the run itself failed, for example because the gateway ended.
         counts: what the attacker's requests were answered with.
+        processor: the share of one processor that the gateway used under attack. On a machine that does
+            other work, it tells whether a latency is the gateway's.
     """
 
     answered: tuple[float, float] = (0.0, 0.0)
@@ -48,6 +50,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     blocks: bool = False
     failure: str | None = None
     counts: Mapping[str, int] = {}
+    processor: float = 0.0
 
 
 def shortcomings(figures: Figures) -> list[str]:
