@@ -18,6 +18,7 @@ from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.resolver import Resolve
+from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
@@ -75,6 +76,9 @@ class OutboundHttp:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self._deadlines.run)
                 nursery.start_soon(self.pools.run)
+                # Now and in a thread: the first delivery over TLS would block the loop for as long as this
+                # takes, up to 100 ms.
+                nursery.start_soon(trio.to_thread.run_sync, default_ssl_context)
                 task_status.started()
         finally:
             # Closing has a checkpoint, which would raise at once in a cancelled task.

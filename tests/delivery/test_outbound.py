@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +256,20 @@ async def test_a_plugin_cannot_reach_this_machine_unless_it_is_allowed(
         with pytest.raises(httpx.ConnectError, match=r"127\.0\.0\.1 is not dialled: the address is loopback"):
             await gateway.http.get(hookgw_receiver.url)
     assert hookgw_receiver.connections == 0
+
+
+async def test_certificates_are_loaded_in_a_thread_at_start(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = threading.Event()
+    threads: list[int] = []
+
+    def load() -> None:
+        threads.append(threading.get_ident())
+        loaded.set()
+
+    monkeypatch.setattr("hookgw.delivery.outbound.default_ssl_context", load)
+    await nursery.start(OutboundHttp(DeliverySettings()).run)
+    await trio.to_thread.run_sync(loaded.wait)
+    assert threads != [threading.get_ident()]
+    nursery.cancel_scope.cancel()
