@@ -18,8 +18,9 @@ from hookgw.api.routes.instances import InstanceRoutes
 from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.messages import MessageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
+from hookgw.api.server.body_memory import COPIES, BodyMemory
 from hookgw.api.server.errors import error_body, install_error_handlers
-from hookgw.api.server.exchange import ActiveRequests, RequestResponse
+from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
 
@@ -39,6 +40,8 @@ _INSTANCE_SHARE = 4
 """One instance may have one in this many of ``server.max_requests`` at a time."""
 _BODIES = 4
 """One instance may have this many bodies of the largest size in memory at a time."""
+_SHARES = 2
+"""One instance may have one in this many bytes of ``server.body_memory``, but always one body."""
 
 _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests). Retry later."])
 _RETRY_SOON = {"retry-after": "1"}
@@ -56,8 +59,11 @@ class Application(QuartTrio):
         self._limit = max(server.max_body, server.max_batch_body)
         self._active = ActiveRequests(server.max_requests)
         self._quota = RequestQuota(
-            max(1, server.max_requests // _INSTANCE_SHARE), _BODIES * self._limit, gateway.metrics.limited
+            max(1, server.max_requests // _INSTANCE_SHARE),
+            min(_BODIES * self._limit, max(self._limit, server.body_memory // (_SHARES * COPIES))),
+            gateway.metrics.limited,
         )
+        self._memory = BodyMemory(server.body_memory, gateway.metrics.limited)
         self._proxies = TrustedProxies(server.trusted_proxies) if server.trusted_proxies else None
         # RequestResponse counts bytes: quart-trio 0.12 sends no response to a chunked body over the limit.
         self.config["MAX_CONTENT_LENGTH"] = None
@@ -80,7 +86,8 @@ class Application(QuartTrio):
             client = self._proxies.client_of(peer, forwarded)
             if client is not None and client != peer:
                 scope["client"] = (client, 0)  # proxies do not report the client's port
-        exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active)
+        exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active, self._memory)
+        scope[EXCHANGE] = exchange
         if self._active.is_full and path not in _HEALTH_PATHS:
             await exchange.run(partial(exchange.respond, 503, _RETRY_SOON, _BUSY))
         elif self._fast_emit is not None and self._fast_emit.matches(scope):

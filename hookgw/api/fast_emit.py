@@ -50,7 +50,7 @@ class FastEmit:
             instance = scope["path"][len(EMIT_PATH) :]
             # 401 and 403 before the body is read, as on the ordinary path.
             check_access(authenticate(self._gateway, scope).principal, instance)
-            body = await self._endpoint.emit(instance, headers, exchange.chunks())
+            body = await self._endpoint.emit(instance, headers, exchange.chunks(), exchange)
             response = JsonResponse(EMIT_STATUS, body)
         except Gone:  # the client left: there is nobody to respond to
             raise
@@ -63,6 +63,7 @@ class FirstHeaders:
     """The request's headers as bytes; the first of several with one name counts, as in Quart."""
 
     def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        self._headers = headers
         self._values: dict[bytes, bytes] = {}
         for name, value in headers:
             self._values.setdefault(name.lower(), value)  # ASGI does not promise lower case
@@ -71,3 +72,8 @@ class FirstHeaders:
         """Return the first header of a name; ``None`` if there is none."""
         value = self._values.get(name.lower().encode("latin-1"))
         return None if value is None else value.decode("latin-1")
+
+    def getlist(self, name: str, /) -> list[str]:
+        """Return the values of all headers of a name."""
+        wanted = name.lower().encode("latin-1")
+        return [value.decode("latin-1") for given, value in self._headers if given.lower() == wanted]

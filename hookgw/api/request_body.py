@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Generator
 from typing import Any, Protocol
 
 import msgspec
-from quart import Response, request
+import trio
+from quart import Response, g, request
 
+from hookgw.api.content_encoding import GzipDecoder, ListedHeaders, is_gzip
 from hookgw.api.server.errors import JSON
+from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.gateway.work_slices import run_in_slices
 from hookgw.models.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.models.units import Size
 from hookgw.parsing.json_text import decode_strict
 
 NDJSON = "application/x-ndjson"
+# No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
+_MAX_VALUES = 20_000
+# Bytes of a body that is decoded at once.
+_SHORT = 4096
 
 
-class Headers(Protocol):
+class Headers(ListedHeaders, Protocol):
     """A request's headers: werkzeug's, or those of the fast path."""
 
     def get(self, name: str, /) -> str | None:
@@ -57,17 +65,25 @@ def has_body(headers: Headers) -> bool:
     return headers.get("transfer-encoding") is not None or headers.get("content-length") not in (None, "0")
 
 
-async def read_body(headers: Headers, chunks: AsyncIterable[bytes], limit: int) -> bytes:
+async def read_body(  # noqa: C901 -- reads once from top to bottom
+    headers: Headers, chunks: AsyncIterable[bytes], limit: int, exchange: RequestResponse
+) -> bytes:
     """Read the whole body. The connection's timeouts limit the time.
 
     Args:
         headers: the request's headers.
         chunks: the parts of the body as they arrive.
-        limit: the most bytes.
+        limit: the most bytes, both as received and decoded.
+        exchange: counts the decoded bytes.
 
     Raises:
         TooLarge: the body is larger; the rest of it was not read.
+        UnsupportedContentEncoding: the body is encoded, but not with gzip.
+        Invalid: the body does not match its content encoding.
     """
+    decoder = None
+    if headers.get("content-encoding") is not None and is_gzip(headers):
+        decoder = GzipDecoder()
     announced = headers.get("content-length")
     length = None
     if announced and announced.isdecimal() and headers.get("transfer-encoding") is None:
@@ -75,14 +91,25 @@ async def read_body(headers: Headers, chunks: AsyncIterable[bytes], limit: int) 
     if length is not None and length > limit:
         raise _too_large(limit)
     parts: list[bytes] = []
-    size = 0
+    size = decoded = 0
     async for chunk in chunks:
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
-        parts.append(chunk)
+        if decoder is None:
+            parts.append(chunk)
+        else:
+            for piece in decoder.feed(chunk):
+                decoded += len(piece)
+                if decoded > limit:  # a bomb: no more of it is decoded
+                    raise _too_large(limit)
+                parts.append(piece)
+                await exchange.grow(len(piece))
+                await trio.lowlevel.checkpoint()
         if size == length:
             break  # asking for the end of the body would be one more trip through hypercorn
+    if decoder is not None:
+        decoder.finish()
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -98,8 +125,18 @@ async def read_json(limit: int) -> Any:
         UnsupportedContentType, TooLarge: see :func:`content_type` and :func:`read_body`.
     """
     content_type(request.headers, JSON)
+    scope: Any = request.scope
+    body = await read_body(request.headers, request.body, limit, scope[EXCHANGE])
+
+    def decode() -> Generator[None, None, Any]:
+        yield
+        return decode_strict(body, _MAX_VALUES)
+
     try:
-        return decode_strict(await read_body(request.headers, request.body, limit))
+        if len(body) <= _SHORT:
+            return decode_strict(body, _MAX_VALUES)
+        holder: str | None = g.holder.principal.instance
+        return await run_in_slices(holder or "", decode())
     except ValueError as error:
         raise Invalid(f"The body {error}.") from None
 

@@ -71,6 +71,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """The largest body of a batch of events."""
     max_batch_events: int = 10_000
     """The largest number of events in a batch."""
+    body_memory: Size = Size(128 * 2**20)
+    """The memory for request bodies, which count twice; beyond it, clients wait or get 503."""
 
 
 class AuthSettings(Section, frozen=True, kw_only=True):

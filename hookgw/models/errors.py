@@ -70,6 +70,12 @@ class UnsupportedContentType(HookgwError):
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
 
+class UnsupportedContentEncoding(HookgwError):
+    """The body is encoded in a way that hookgw does not decode."""
+
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+
 class NetworkRefused(HookgwError):
     """The messaging network behind a connector refused or failed."""
 

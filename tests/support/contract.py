@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from typing import Any
@@ -84,7 +85,10 @@ class Contract:
         media = request.headers["content-type"].partition(";")[0].strip().lower()
         schema = operation["requestBody"]["content"][media]["schema"]
         if media == "application/json":
-            self._check_body(schema, request.content, request.method)
+            content = request.content
+            if "gzip" in request.headers.get("content-encoding", "").lower():
+                content = gzip.decompress(content)
+            self._check_body(schema, content, request.method)
 
     def _check_body(self, schema: dict[str, Any], body: bytes, method: str) -> None:
         if method != "HEAD":

@@ -35,6 +35,7 @@ _PATH_PARAMETERS = {
 """For each variable in paths: its name in the document, its schema and its meaning."""
 _ALSO_PER_INSTANCE = frozenset({"/key/create", "/key/list", "/key/delete/<key_name>"})
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
+_ENCODING = "It may be compressed, with `content-encoding: gzip`."
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
 _MEANINGS: Mapping[int, str] = {200: "OK.", 201: "Created.", 202: "Accepted.", 204: "OK, without a body."}
 
@@ -178,7 +179,11 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
             media: {"schema": schema} | ({"examples": examples} if media == JSON and examples else {})
             for media, schema in declared.body.schemas.items()
         }
-        operation["requestBody"] = {"required": declared.body.required, "content": content}
+        operation["requestBody"] = {
+            "description": _ENCODING,
+            "required": declared.body.required,
+            "content": content,
+        }
     operation["responses"] = _responses(route, contents)
     if route.key is RequiredKey.NONE:
         operation["security"] = []

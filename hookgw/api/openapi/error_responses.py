@@ -42,7 +42,10 @@ ERRORS: dict[int, ErrorResponse] = {
     408: ErrorResponse("RequestTimeout", "The head or the body did not arrive in time."),
     409: ErrorResponse("Conflict", "The current state does not allow the call."),
     413: ErrorResponse("ContentTooLarge", "The body exceeds its limit, or a batch a limit of the backlog."),
-    415: ErrorResponse("UnsupportedMediaType", "The content type is missing or not supported."),
+    415: ErrorResponse(
+        "UnsupportedMediaType",
+        "The content type is missing or not supported, or the content encoding is not gzip.",
+    ),
     429: ErrorResponse(
         "TooManyRequests",
         "The key makes too many requests, or its address sent too many wrong keys.",

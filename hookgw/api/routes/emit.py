@@ -11,6 +11,7 @@ from msgspec.json import Encoder
 from hookgw.api.request_body import NDJSON, Headers, content_type, read_body
 from hookgw.api.responses import Backlog, Emitted
 from hookgw.api.server.errors import JSON
+from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.emit_limits import emit_limits
 from hookgw.gateway.work_slices import run_in_slices
 from hookgw.parsing import finish, read_events
@@ -34,12 +35,15 @@ class EmitEndpoint:
         self._limit = max(server.max_body, server.max_batch_body)
         self._limits = emit_limits(gateway.settings)
 
-    async def emit(self, instance: str, headers: Headers, chunks: AsyncIterable[bytes]) -> bytes:
+    async def emit(
+        self, instance: str, headers: Headers, chunks: AsyncIterable[bytes], exchange: RequestResponse
+    ) -> bytes:
         """Accept the events in a request; return once they are on disk.
 
         Args:
             instance: the instance's name; the caller may access it.
             headers, chunks: the request's headers, and the parts of its body as they arrive.
+            exchange: counts what is in memory of the body.
 
         Returns:
             The body of the response, for status :data:`EMIT_STATUS`.
@@ -50,7 +54,7 @@ class EmitEndpoint:
         gateway = self._gateway
         gateway.instances.get(instance)  # 404 comes before any error of the body
         lines = content_type(headers, JSON, NDJSON) == NDJSON
-        body = await read_body(headers, chunks, self._limit)
+        body = await read_body(headers, chunks, self._limit, exchange)
         steps = read_events(
             body,
             instance,
@@ -65,6 +69,7 @@ class EmitEndpoint:
             batch = finish(steps)
         else:
             batch = await run_in_slices(instance, steps)
+        del body, steps  # the events have their own bytes
         # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
         # the client's retry with the same ids is a duplicate.
         receipt = await gateway.events.accept(batch.events, single=batch.is_single)

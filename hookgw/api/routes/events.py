@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from quart import Blueprint, Response, request
 
@@ -12,6 +12,7 @@ from hookgw.api.present import present_kind
 from hookgw.api.request_body import NDJSON, json_response
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
+from hookgw.api.server.exchange import EXCHANGE
 from hookgw.parsing.json_schemas import EMIT_LINES
 from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
 
@@ -50,7 +51,8 @@ class EventRoutes:
         A batch is accepted whole or not at all.
         """
         # Rare: almost every emit takes the fast path, which calls the same endpoint.
-        body = await self._endpoint.emit(instance, request.headers, request.body)
+        scope: Any = request.scope
+        body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE])
         return Response(body, EMIT_STATUS, content_type=JSON)
 
     @describes("Events", {200: list[responses.Kind]})

@@ -18,7 +18,14 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
 from hookgw.api.responses import Error, Messages
-from hookgw.models.errors import HookgwError, PluginFailed, TooManyRequests, Unauthorized, Unavailable
+from hookgw.models.errors import (
+    HookgwError,
+    PluginFailed,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    UnsupportedContentEncoding,
+)
 
 logger = structlog.get_logger("hookgw.api")
 
@@ -60,6 +67,8 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
     if isinstance(error, Unavailable | TooManyRequests):
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
+    if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
+        headers["accept-encoding"] = "gzip"
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
     return JsonResponse(error.status, error_body(error.status, error.messages), headers)

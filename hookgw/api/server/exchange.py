@@ -14,11 +14,14 @@ from typing import Any
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
+from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
 from hookgw.api.server.errors import JSON, VERSION_HEADER, response_to
 from hookgw.auth.request_quota import QuotaLease
-from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests
+from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
 
+EXCHANGE = "hookgw.exchange"
+"""The key in the request's scope for its :class:`RequestResponse`."""
 QUOTA_LEASE = "hookgw.quota_lease"
 """The key in the request's scope for its share of the instance's request quota."""
 LINGER = 5.0
@@ -67,6 +70,7 @@ class RequestResponse:
         limit: the most bytes of a body; reading more raises.
         report_status: called with the status of the response.
         active: counts the request once its body is complete.
+        memory: counts the body as far as it is in memory.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class RequestResponse:
         limit: int,
         report_status: Callable[[HTTPScope, int], None],
         active: ActiveRequests,
+        memory: BodyMemory,
     ) -> None:
         self.scope = scope
         self._receive = receive
@@ -84,9 +89,12 @@ class RequestResponse:
         self._limit = limit
         self._report_status = report_status
         self._active = active
+        self._memory = memory
         self._is_counted = False
         self._length = _announced_length(scope)
+        self._is_large = self._length is None or self._length > SMALL
         self._received = 0
+        self._decoded = 0
         self._is_started = False
         self._is_ending = False
         self._is_finished = False
@@ -103,7 +111,7 @@ class RequestResponse:
             await application()
         except* Gone:
             pass  # the client disconnected (a half-close counts): there is nobody to respond to
-        except* (TooLarge, TooManyRequests):
+        except* (TooLarge, TooManyRequests, Unavailable):
             # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
             await self._refuse(self._refusal or self._too_large())
         finally:
@@ -111,16 +119,22 @@ class RequestResponse:
                 self._active.leave()
             if (lease := self._lease) is not None:
                 lease.leave()
+            self._memory.release(self)
 
     async def receive(self) -> Any:
         """Return the next message: a part of the body, or the end of a finished exchange."""
         while True:
+            if self._memory.is_full and self._is_large and not self._discards and self._has_more_body():
+                await self._wait_room()
             message = await self._receive()
             if message["type"] != "http.request":
                 if not self._is_finished:
                     raise Gone
                 return message  # "http.disconnect": a finished exchange ends quietly
-            self._received += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            self._received += size
+            if size and self._is_large and not self._discards:
+                self._memory.hold(self, COPIES * size)
             if not message.get("more_body", False) or self._received == self._length:
                 self._body_read.set()
                 self._count()
@@ -129,6 +143,26 @@ class RequestResponse:
             if not self._is_started:  # once a response has started, its status cannot become 413
                 self._check_size()
             return message
+
+    async def grow(self, size: int) -> None:
+        """Count bytes that the application made of the body by decoding it, and wait if there are too many.
+
+        Raises:
+            TooManyRequests: the bodies of the instance are too large together.
+            Unavailable: there is no memory for more of it.
+        """
+        self._decoded += size
+        if (lease := self._lease) is not None:
+            lease.hold(self._received + self._decoded)
+        self._memory.hold(self, COPIES * size)
+        await self._wait_room()
+
+    async def _wait_room(self) -> None:
+        try:
+            await self._memory.wait_room(self)
+        except Unavailable as refusal:
+            self._refusal = refusal
+            raise
 
     @property
     def _lease(self) -> QuotaLease | None:
@@ -142,7 +176,7 @@ class RequestResponse:
             if self._received > self._limit:
                 raise self._too_large()
             if self._received and (lease := self._lease) is not None:
-                lease.hold(self._received)
+                lease.hold(self._received + self._decoded)
         except HookgwError as refusal:
             self._refusal = refusal  # run() sees only a group around it
             raise
@@ -238,7 +272,7 @@ class RequestResponse:
         return self._length is not None and self._length <= self._limit
 
     async def _drain(self) -> None:
-        self._discards = True
+        self._discard()
         with trio.move_on_after(LINGER):
             await self._body_read.wait()
 
@@ -258,8 +292,12 @@ class RequestResponse:
             await self._end({"type": "http.response.body", "body": body, "more_body": False})
             nursery.cancel_scope.cancel()
 
-    async def _discard_body(self) -> None:
+    def _discard(self) -> None:
         self._discards = True
+        self._memory.release(self)
+
+    async def _discard_body(self) -> None:
+        self._discard()
         while (await self.receive())["type"] == "http.request":
             pass
 

@@ -166,5 +166,6 @@ def _hypercorn_config() -> Config:
     config = Config()
     config.include_server_header = False
     config.accesslog = None
+    config.max_app_queue_size = 2  # parts of a body that no budget counts: app.py reads them at once
     config.errorlog = logging.getLogger("hookgw.http")  # the default adds a handler and propagates too
     return config

@@ -1,0 +1,82 @@
+"""The memory for request bodies: one budget for all requests, counted as far as bodies have arrived.
+
+Beyond the budget, hookgw stops reading, so that TCP holds the clients up. Only the oldest body is read to its
+end, so that requests end and the others go on. What a client announces counts for nothing: a thousand clients
+that announce 16 MiB and send none of it take no memory from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+from trio.lowlevel import ParkingLot
+
+from hookgw.models.errors import Unavailable
+from hookgw.models.units import Size
+
+SMALL = 8192
+"""Bytes of a body up to which it is not counted: ``server.max_requests`` of them are only a few MiB."""
+COPIES = 2
+"""How often a body counts: it is in memory as received, and again as the events that were read from it."""
+PATIENCE = 10.0
+"""Seconds that a request waits for memory; then it gets 503."""
+MOST_WAITING = 64
+"""Requests that may wait. Each has a part of its body in memory that is not counted."""
+_RETRY_AFTER = 5.0
+
+
+class BodyMemory:
+    """Counts the bytes of bodies that are in memory.
+
+    Args:
+        limit: the budget in bytes.
+        on_limited: called with the name of the limit for each request that it refuses.
+    """
+
+    def __init__(self, limit: int, on_limited: Callable[[str], None]) -> None:
+        self._limit = limit
+        self._on_limited = on_limited
+        self._used = 0
+        self._held: dict[object, int] = {}  # the oldest first
+        self._waiting = ParkingLot()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether further bodies must wait."""
+        return self._used >= self._limit
+
+    def hold(self, owner: object, size: int) -> None:
+        """Count more bytes, which are in memory already."""
+        self._held[owner] = self._held.get(owner, 0) + size
+        self._used += size
+
+    def release(self, owner: object) -> None:
+        """Count the bytes of a request no longer."""
+        size = self._held.pop(owner, None)
+        if size is not None:
+            self._used -= size
+            self._waiting.unpark_all()  # one of them may be the oldest now
+
+    async def wait_room(self, owner: object) -> None:
+        """Wait until a request may read more of its body. It is a checkpoint only if it waits.
+
+        Raises:
+            Unavailable: there was no room for :data:`PATIENCE` seconds, or too many requests wait.
+        """
+        if not self._must_wait(owner):
+            return
+        if len(self._waiting) < MOST_WAITING:
+            with trio.move_on_after(PATIENCE):
+                while self._must_wait(owner):
+                    await self._waiting.park()
+        if self._must_wait(owner):
+            self._on_limited("body_memory")
+            raise Unavailable(
+                f"The bodies of other requests fill the memory for bodies ({Size(self._limit)}, "
+                "server.body_memory). Nothing was stored; retry later.",
+                retry_after=_RETRY_AFTER,
+            )
+
+    def _must_wait(self, owner: object) -> bool:
+        return self.is_full and next(iter(self._held), owner) is not owner
