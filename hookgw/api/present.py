@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET
 
 from hookgw.api import responses
 from hookgw.models.api_keys import Key
@@ -102,22 +103,23 @@ def present_instance(instance: Instance, state: ConnectionState) -> responses.In
 
 
 def present_listed_instance(
-    instance: Instance, state: ConnectionState, backlog: tuple[int, int]
+    instance: Instance, state: ConnectionState, close_reason: str | None, backlog: tuple[int, int]
 ) -> responses.ListedInstance:
     """Return an instance as in a list, with its pending deliveries and their bytes."""
     return responses.ListedInstance(
         id=instance.id,
         name=instance.name,
         connection_status=state,
+        disconnection_reason=close_reason or UNSET,
         backlog=responses.Backlog(*backlog),
         instance=present_instance(instance, state),
     )
 
 
 def present_connection(
-    instance: str, state: ConnectionState, code: QRCode | None = None
+    instance: str, state: ConnectionState, close_reason: str | None, code: QRCode | None = None
 ) -> responses.Connection:
-    named = responses.NamedState(instance, state)
+    named = responses.NamedState(instance, state, close_reason or UNSET)
     if code is None:
         return responses.Connection(instance=named)
     return responses.Connection(

@@ -52,7 +52,7 @@ def list_(client: Client, as_json: bool) -> None:
         show_json(found)
         return
     show_table(
-        ("name", "integration", "state", "pending", "bytes"),
+        ("name", "integration", "state", "pending", "bytes", "reason"),
         (
             (
                 one["name"],
@@ -60,6 +60,7 @@ def list_(client: Client, as_json: bool) -> None:
                 one["connectionStatus"],
                 f"{one['backlog']['deliveries']:,}",
                 f"{one['backlog']['bytes']:,}",
+                one.get("disconnectionReason"),
             )
             for one in found
         ),
@@ -77,6 +78,8 @@ def state(client: Client, name: str, as_json: bool) -> None:
         show_json(found)
     else:
         click.echo(found["instance"]["state"])
+        if "reason" in found["instance"]:
+            click.echo(found["instance"]["reason"], err=True)
 
 
 @instance.command()

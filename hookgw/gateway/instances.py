@@ -84,6 +84,17 @@ class InstanceService:
         """Return the state of an instance's connection. Raise ``NotFound`` if there is no such instance."""
         return self._states.state(self._registry.instance(name).name)
 
+    def close_reason(self, name: str) -> str | None:
+        """Return why an instance's connection is closed: a sentence.
+
+        Returns:
+            ``None`` if it is not closed, or if the instance has no connector and no event reported a state.
+        """
+        reason = self._states.close_reason(name)
+        if reason is None and self._states.state(name) is ConnectionState.CLOSE:
+            return "It has not been connected since hookgw started." if self.get(name).integration else None
+        return reason
+
     async def send_text(self, name: str, number: str, text: str) -> dict[str, Any]:
         """Send a text message through an instance's connector, and raise SEND_MESSAGE.
 

@@ -25,6 +25,7 @@ from hookgw._version import __version__
 from hookgw.delivery.http.pools import PoolStatistics
 from hookgw.models.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome, WaitsFor
 from hookgw.models.errors import PluginFailed, StorageUnavailable
+from hookgw.models.failing_task import FailingTask
 from hookgw.store import DiskSpace
 
 # From a local receiver (1 ms) to a receiver that was down for an hour; a lane waits up to 5 m between
@@ -51,6 +52,9 @@ WORST_LANES = 100
 
 WORST_INSTANCES = 100
 """How many instances have a metric of their own: those with the most pending."""
+
+WORST_TASKS = 100
+"""How many failing connectors and background tasks have a metric of their own."""
 
 Counts = Iterable[tuple[str | tuple[str, str], int]]
 """A count for each value of a label, or for each pair of values of two labels."""
@@ -118,6 +122,7 @@ class Metrics:
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._lanes: Callable[[], Iterable[LaneStatistics]] = tuple
         self._now: Callable[[], float] = float
+        self._failing_tasks: Callable[[], Iterable[FailingTask]] = tuple
         self.registry.register(_Collector(self._families))
         ProcessCollector(registry=self.registry)  # memory, CPU and open files, as other exporters name them
 
@@ -199,6 +204,10 @@ class Metrics:
         """
         self._lanes, self._now = lanes, now
 
+    def watch_failing_tasks(self, failing: Callable[[], Iterable[FailingTask]]) -> None:
+        """Read the failing connectors and background tasks whenever the metrics are rendered."""
+        self._failing_tasks = failing
+
     def watch_connections(self, count: Callable[[], tuple[int, int]]) -> None:
         """Read the number of connected clients, and of connections closed for lack of room, whenever the
         metrics
@@ -276,6 +285,14 @@ class Metrics:
         yield _counter(
             "hookgw_plugin_failures", "Hooks that failed.", ["plugin", "hook"], self._plugin_failures.items()
         )
+        restarting = GaugeMetricFamily(
+            "hookgw_plugin_restarting",
+            f"Failures in a row of the {WORST_TASKS} worst connectors and background tasks that start again.",
+            labels=["plugin", "hook", "instance", "reason"],
+        )
+        for task in heapq.nlargest(WORST_TASKS, self._failing_tasks(), key=lambda task: task.failures):
+            restarting.add_metric([task.plugin, task.hook, task.instance or "", task.reason], task.failures)
+        yield restarting
         yield _counter(
             "hookgw_loop_blocked",
             "Times that the event loop was blocked, by plugin; empty if hookgw itself blocked it.",

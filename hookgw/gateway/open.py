@@ -35,6 +35,7 @@ from hookgw.gateway.keys import KeyService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.pending import PendingDeliveries
+from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.replay import Replays
@@ -68,10 +69,6 @@ class _CommitListener:
 
     def changed(self, change: PendingChange) -> None:
         self._backlog.changed(change)
-
-
-async def _no_more_to_do(_failure: PluginFailed) -> None:
-    """The boundary has logged and counted the failure of a background task."""
 
 
 @asynccontextmanager
@@ -169,7 +166,8 @@ async def open_gateway(
             is_dispatching=lambda: dispatcher.is_running,
             server_url=server_url,
         )
-        connectors = Connectors(hooks.connectors(), states, clock, outbound.http)
+        restarts = PluginRestarts(operational)
+        connectors = Connectors(hooks.connectors(), states, restarts, clock, outbound.http)
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock)
         registrations = RegistrationService(
             registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings
@@ -193,6 +191,7 @@ async def open_gateway(
         metrics.watch_disk(lambda: disk.found)
         metrics.watch_pools(outbound.pools.statistics)
         metrics.watch_lanes(dispatcher.lanes, clock.steady)
+        metrics.watch_failing_tasks(restarts.failing)
 
         gateway = Gateway(
             events=events,
@@ -248,9 +247,13 @@ async def open_gateway(
             nursery.start_soon(prune_history, store, clock, settings.storage)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
             nursery.start_soon(outbound.log_refused_urls, configured)
+
+            async def note_failure(failure: PluginFailed, wait: float) -> None:
+                restarts.failed(failure, wait)
+
             for plugin, run in hooks.background():
                 nursery.start_soon(
-                    restart_on_failure, partial(run, gateway), _no_more_to_do, name=f"hookgw_run of {plugin}"
+                    restart_on_failure, partial(run, gateway), note_failure, name=f"hookgw_run of {plugin}"
                 )
             try:
                 yield gateway

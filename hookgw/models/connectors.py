@@ -79,7 +79,7 @@ class Connector(Protocol):
 
         The gateway runs this in a task of its own and cancels it on logout, deletion and shutdown. If it
         raises, the gateway starts it again after a growing wait. Returning means that the account is logged
-        out.
+        out, if this run has reported ``open`` or ``close``. Otherwise it is a failure.
         """
 
     async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:

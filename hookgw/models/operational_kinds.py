@@ -18,6 +18,7 @@ BACKLOG_NORMAL = "BACKLOG_NORMAL"
 INSTANCE_BACKLOG_HIGH = "INSTANCE_BACKLOG_HIGH"
 INSTANCE_BACKLOG_NORMAL = "INSTANCE_BACKLOG_NORMAL"
 DELIVERY_DEAD = "DELIVERY_DEAD"
+PLUGIN_FAILING = "PLUGIN_FAILING"
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _TEXT_OR_NULL: dict[str, Any] = {"type": ["string", "null"]}
@@ -144,6 +145,22 @@ OPERATIONAL_KINDS: tuple[EventKind, ...] = (
         delivery=_TEXT_OR_NULL,
         eventId=_TEXT_OR_NULL,
         kind=_TEXT_OR_NULL,
+    ),
+    _kind(
+        PLUGIN_FAILING,
+        "A connector or a background task of a plugin failed; hookgw starts it again.",
+        {
+            **_NO_REGISTRATION,
+            "plugin": "acme",
+            "hook": "hookgw_connectors.run",
+            "reason": "OSError: network down",
+            "restartAfter": 1,
+        },
+        registration=_TEXT_OR_NULL,
+        plugin=_TEXT,
+        hook=_TEXT,
+        reason=_TEXT,
+        restartAfter={"type": "number", "minimum": 0},
     ),
 )
 

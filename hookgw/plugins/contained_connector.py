@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hookgw.models.connectors import Connector, Session
@@ -32,13 +33,25 @@ class ContainedConnector:
             plugin=plugin, hook="hookgw_connectors.send_text", call=connector.send_text
         )
 
-    async def run(self, session: Session) -> None:
+    async def run(self, session: Session, may_return: Callable[[], bool] = lambda: True) -> None:
         """Run the connector.
 
+        Args:
+            session: of the instance.
+            may_return: returns whether the connector may return now, which means a logout.
+
         Raises:
-            PluginFailed: it raised.
+            PluginFailed: it raised, or returned when it must not.
         """
-        await self._boundary.run(self._run, session)
+
+        def check(_result: object) -> None:
+            if not may_return():
+                raise WrongResult(
+                    "run returned without a connection. Returning means that the account was logged out: "
+                    "raise an exception for anything else, or report the state close before"
+                )
+
+        await self._boundary.run(self._run, session, check=check)
 
     async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
         """Send a text message.

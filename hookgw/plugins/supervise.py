@@ -13,13 +13,14 @@ WAITS = (1.0, 2.0, 5.0, 15.0, 60.0)
 
 
 async def restart_on_failure(
-    run: Callable[[], Awaitable[object]], on_failure: Callable[[PluginFailed], Awaitable[None]]
+    run: Callable[[], Awaitable[object]], on_failure: Callable[[PluginFailed, float], Awaitable[None]]
 ) -> None:
     """Run a function until it returns. If it fails, run it again after a growing wait.
 
     Args:
         run: calls a plugin's code through the boundary, which reports failures.
-        on_failure: called with each failure, before the wait. What it raises is raised here.
+        on_failure: called before each wait with the failure and the seconds of the wait. What it raises is
+            raised here.
     """
     waits = iter(WAITS)
     while True:
@@ -31,7 +32,8 @@ async def restart_on_failure(
             # minute.
             if trio.current_time() - started > WAITS[-1]:
                 waits = iter(WAITS)
-            await on_failure(failure)
+            wait = next(waits, WAITS[-1])
+            await on_failure(failure, wait)
         else:
             return
-        await trio.sleep(next(waits, WAITS[-1]))
+        await trio.sleep(wait)

@@ -68,6 +68,8 @@ class FakeConnector:
     def log_out(self, instance: str) -> None:
         """End the instance's run, as if the account was logged out on the phone.
 
+        The script must have reported ``open`` or ``close``: without either, the return is a failure.
+
         Raises:
             KeyError: the instance is not running.
         """

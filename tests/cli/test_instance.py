@@ -58,6 +58,15 @@ async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
     assert json.loads((await invoke("instance", "list", "--json")).stdout) == [LISTED]
 
 
+async def test_the_reason_of_a_closed_connection_is_shown(invoke: Invoke, server: Receiver) -> None:
+    closed = {**LISTED, "connectionStatus": "close", "disconnectionReason": "The network refused."}
+    server.default = says([closed])
+    assert "The network refused." in " ".join((await invoke("instance", "list")).stdout.split())
+    server.default = says({"instance": {"instanceName": "loja1", "state": "close", "reason": "It ended."}})
+    result = await invoke("instance", "state", "loja1")
+    assert (result.stdout, result.stderr) == ("close\n", "It ended.\n")
+
+
 async def test_state_is_one_word(invoke: Invoke, server: Receiver) -> None:
     response = {"instance": {"instanceName": "loja1", "state": "close"}}
     server.default = says(response)

@@ -18,6 +18,7 @@ class Runs:
     def __init__(self, *lengths: float) -> None:
         self.started: list[float] = []
         self.failures: list[str] = []
+        self.waits: list[float] = []
         self._lengths = lengths
 
     async def run(self) -> None:
@@ -28,15 +29,16 @@ class Runs:
         await trio.sleep(self._lengths[number])
         raise PluginFailed("crm", "hookgw_run", f"run {number + 1}")
 
-    async def failed(self, failure: PluginFailed) -> None:
+    async def failed(self, failure: PluginFailed, wait: float) -> None:
         self.failures.append(failure.reason)
+        self.waits.append(wait)
 
 
 async def test_waits_grow_to_a_limit(autojump_clock: MockClock) -> None:
     runs = Runs(*[0.0] * 7)
     await restart_on_failure(runs.run, runs.failed)
     waits = [later - earlier for earlier, later in zip(runs.started, runs.started[1:], strict=False)]
-    assert waits == [1, 2, 5, 15, 60, 60, 60]
+    assert waits == runs.waits == [1, 2, 5, 15, 60, 60, 60]
     assert runs.failures == [f"run {n}" for n in range(1, 8)]
 
 

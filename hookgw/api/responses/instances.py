@@ -34,6 +34,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
         id: a UUID.
         name: its name.
         connection_status: the state of its connection.
+        disconnection_reason: why the state is `close`.
         backlog: what is pending of its events.
         instance: the same instance, for older clients.
     """
@@ -43,6 +44,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     connection_status: ConnectionState
     backlog: Backlog
     instance: Instance
+    disconnection_reason: str | UnsetType = UNSET
 
 
 class CreatedInstance(Struct, kw_only=True):
@@ -67,10 +69,12 @@ class NamedState(Struct, frozen=True, rename="camel"):
     Attributes:
         instance_name: the instance's name.
         state: the state of the connection.
+        reason: why the state is `close`.
     """
 
     instance_name: str
     state: ConnectionState
+    reason: str | UnsetType = UNSET
 
 
 class Connection(Struct, frozen=True, kw_only=True, rename="camel"):

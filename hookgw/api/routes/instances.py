@@ -18,6 +18,7 @@ from hookgw.api.present import (
 )
 from hookgw.api.request_body import json_response, read_json
 from hookgw.api.unmask import unmask_change
+from hookgw.models.connectors import QRCode
 from hookgw.parsing import parse_creation
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class InstanceRoutes:
             present_listed_instance(
                 instance,
                 self._instances.connection_state(instance.name),
+                self._instances.close_reason(instance.name),
                 self._gateway.backlog.of_instance(instance.name),
             )
             for instance in self._instances.all()
@@ -105,13 +107,17 @@ class InstanceRoutes:
     @describes(_TAG, {200: responses.Connection})
     async def connection_state(self, instance: str) -> Response:
         """Return the state of the connection."""
-        return json_response(present_connection(instance, self._instances.connection_state(instance)))
+        return json_response(self._connection(instance))
 
     @describes(_TAG, {200: responses.Connection}, errors=(409,))
     async def connect(self, instance: str) -> Response:
         """Start the connector; return a QR code if there is one."""
         code = await self._instances.connect(instance)  # waits a moment for a code
-        return json_response(present_connection(instance, self._instances.connection_state(instance), code))
+        return json_response(self._connection(instance, code))
+
+    def _connection(self, instance: str, code: QRCode | None = None) -> responses.Connection:
+        state = self._instances.connection_state(instance)
+        return present_connection(instance, state, self._instances.close_reason(instance), code)
 
     @describes(_TAG, {200: responses.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:

@@ -18,6 +18,7 @@ import trio
 from hookgw.gateway.connectors.sending import OutgoingMessage
 from hookgw.gateway.connectors.session import Accept, ConnectorSession
 from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, HookgwError, Invalid, PluginFailed, Unavailable
@@ -47,6 +48,7 @@ class Connectors:
     Args:
         connectors: by name, from the plugins.
         states: the sessions of running connectors are registered there.
+        restarts: hears of failures.
         clock: for the time of events.
         http: the client of connectors; the caller closes it.
     """
@@ -55,11 +57,13 @@ class Connectors:
         self,
         connectors: Mapping[str, ContainedConnector],
         states: ConnectionStates,
+        restarts: PluginRestarts,
         clock: Clock,
         http: httpx.AsyncClient,
     ) -> None:
         self._connectors = connectors
         self._states = states
+        self._restarts = restarts
         self._clock = clock
         self._http = http
         self._sessions = states.sessions
@@ -138,7 +142,9 @@ class Connectors:
             # A connector that ignores cancellation must not block the instance for ever.
             with trio.move_on_after(_STOP_TIMEOUT):
                 await session.ended.wait()
+            self._restarts.ended(name)
             await self._close(session)
+            self._states.closed(name, "The instance was logged out of its connector.")
 
     def stop_all(self) -> None:
         """End every connector without raising events: they start again with the gateway."""
@@ -176,26 +182,39 @@ class Connectors:
     ) -> None:
         try:
             with session.scope:
-                await restart_on_failure(partial(session.connector.run, session), partial(_failed, session))
+                await restart_on_failure(partial(_run, session), partial(self._failed, session))
         finally:
             session.ended.set()
             session.announce()
         # Not after `stop`, which has removed the session and reports the closed connection itself.
         if self._sessions.get(session.instance) is session:
             del self._sessions[session.instance]
+            self._restarts.ended(session.instance)
             await self._close(session)
+            self._states.closed(session.instance, "The network logged the account out.")
             await logged_out(session.instance)
+
+    async def _failed(self, session: ConnectorSession, failure: PluginFailed, wait: float) -> None:
+        logger.error(
+            "connector failed",
+            instance=session.instance,
+            connector=session.connector.name,
+            reason=failure.reason,
+            restart_after=wait,
+        )
+        self._restarts.failed(failure, wait, session.instance)
+        with _logging_refusals(session):
+            await session.set_state(ConnectionState.CLOSE, 500)
+        session.close_reason = f"{failure}. It starts again after {wait:g} s."
 
     async def _close(self, session: ConnectorSession) -> None:
         with _logging_refusals(session):
             await session.close()
 
 
-async def _failed(session: ConnectorSession, failure: PluginFailed) -> None:
-    connector = session.connector.name
-    logger.error("connector failed", instance=session.instance, connector=connector, reason=failure.reason)
-    with _logging_refusals(session):
-        await session.set_state(ConnectionState.CLOSE, 500)
+async def _run(session: ConnectorSession) -> None:
+    session.has_reported = False
+    await session.connector.run(session, may_return=lambda: session.has_reported)
 
 
 @contextmanager

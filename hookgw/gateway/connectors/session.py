@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx
+import msgspec
 import structlog
 import trio
 
@@ -27,6 +28,8 @@ class ConnectorSession:
     Attributes:
         connector: runs the session.
         state, qr_code, sender: what the connector reported last.
+        close_reason: why the state is ``close``: a sentence.
+        has_reported: whether this run of the connector has reported an open or a closed connection.
         scope: the connector runs in it; cancel it to end the connector.
         changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
         ended: set when the connector's run has ended for good.
@@ -42,6 +45,8 @@ class ConnectorSession:
     ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
+        self.close_reason = "The connector has not reported a connection yet."
+        self.has_reported = False
         self.qr_code: QRCode | None = None
         self.sender: str | None = None
         self.scope = trio.CancelScope()
@@ -92,6 +97,8 @@ class ConnectorSession:
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
         """Keep the code for ``connect``, and raise QRCODE_UPDATED."""
+        # The API shows what is kept here. A wrong type must fail in the connector that brought it.
+        qr_code = msgspec.convert(msgspec.to_builtins(qr_code), QRCode)
         self.qr_code = qr_code
         self.announce()
         shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
@@ -101,9 +108,13 @@ class ConnectorSession:
 
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
         """Keep the state and, if it has changed, raise CONNECTION_UPDATE."""
+        state, reason = ConnectionState(state), int(reason)
+        self.has_reported = self.has_reported or state is not ConnectionState.CONNECTING
+        if state is ConnectionState.CLOSE:
+            self.close_reason = f"The connector reported that it is closed (statusReason {reason})."
         wuid = more.get("wuid")
         if isinstance(wuid, str):
-            self.sender = wuid
+            self.sender = str.__str__(wuid)
         if state is not ConnectionState.CONNECTING:  # a code is of no use once the connection is open
             self.qr_code = None
         if state is self.state:

@@ -26,7 +26,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.models import operational_kinds as kinds
 from hookgw.models.clock import Clock, rfc3339
 from hookgw.models.deliveries import Attempt, Delivery, LaneState
-from hookgw.models.errors import StorageUnavailable
+from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.events import Event, new_event_id
 from hookgw.models.lanes import lane_rule, partition_of
 from hookgw.models.operational_kinds import OPERATIONAL_CATALOG, OPERATIONAL_KINDS, OPERATIONS_ID
@@ -197,6 +197,25 @@ class OperationalEvents:
         if due is not None:
             self._raise_dead(due, registration)
         self._held_back.set()
+
+    def plugin_failing(self, failure: PluginFailed, instance: str | None, wait: float) -> None:
+        """Report that a connector or a background task failed.
+
+        Args:
+            failure: of the plugin.
+            instance: the connector's instance.
+            wait: the seconds until it starts again.
+        """
+        self._raise(
+            kinds.PLUGIN_FAILING,
+            None,
+            None,
+            instance=instance,
+            plugin=failure.plugin,
+            hook=failure.hook,
+            reason=failure.reason,
+            restartAfter=wait,
+        )
 
     def _raise_dead(self, letters: DeadLetterSummary, registration: Registration | None) -> None:
         delivery = letters.delivery

@@ -125,6 +125,18 @@ async def test_a_connected_instance(client: httpx.AsyncClient) -> None:
     assert (await client.get("/instance/connectionState/loja1")).json()["instance"]["state"] == "close"
 
 
+async def test_a_closed_connection_has_a_reason(client: httpx.AsyncClient) -> None:
+    await client.post("/instance/create", json={"instanceName": "loja1", "integration": "simulator"})
+    state = (await client.get("/instance/connectionState/loja1")).json()["instance"]
+    assert state["reason"] == "It has not been connected since hookgw started."
+    (listed,) = (await client.get("/instance/fetchInstances")).json()
+    assert listed["disconnectionReason"] == state["reason"]
+    await client.get("/instance/connect/loja1")
+    await client.delete("/instance/logout/loja1")
+    state = (await client.get("/instance/connectionState/loja1")).json()["instance"]
+    assert state["reason"] == "The instance was logged out of its connector."
+
+
 async def test_bad_messages_are_refused_first(client: httpx.AsyncClient, gateway: Gateway) -> None:
     await gateway.instances.create("loja1")
     response = await client.post("/message/sendText/loja1", json={"number": 5})

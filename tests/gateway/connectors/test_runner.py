@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -16,12 +16,21 @@ from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import ConnectionState, QRCode, Session
-from hookgw.models.errors import Conflict, HookgwError, Invalid, NetworkRefused, NotFound, Unavailable
+from hookgw.models.errors import (
+    Conflict,
+    HookgwError,
+    Invalid,
+    NetworkRefused,
+    NotFound,
+    PluginFailed,
+    Unavailable,
+)
 from hookgw.models.events import Event
 from hookgw.models.instances import Instance
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.testing import FakeConnector, SentText
+from hookgw.testing.connector import connect_at_once
 
 HTTP = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
 SHOP = Instance(name="shop", id="1", integration="fake", options={"token": "t"})
@@ -52,6 +61,20 @@ class Intake:
         return [event.kind for event in self.events]
 
 
+class Restarts:
+    """Writes down what failed, and what ended."""
+
+    def __init__(self) -> None:
+        self.failures: list[tuple[str | None, str, float]] = []
+        self.ended_instances: list[str] = []
+
+    def failed(self, failure: PluginFailed, wait: float, instance: str | None = None) -> None:
+        self.failures.append((instance, failure.reason, wait))
+
+    def ended(self, instance: str) -> None:
+        self.ended_instances.append(instance)
+
+
 class World:
     """Running connectors over one fake."""
 
@@ -60,7 +83,10 @@ class World:
         self.intake = Intake()
         self.states = ConnectionStates()
         contained = ContainedConnector(connector, "mine", Boundary())
-        self.connectors = Connectors({connector.name: contained}, self.states, virtual_clock(), HTTP)
+        self.restarts = Restarts()
+        self.connectors = Connectors(
+            {connector.name: contained}, self.states, cast("Any", self.restarts), virtual_clock(), HTTP
+        )
         self.logged_out: list[str] = []
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -137,6 +163,7 @@ async def test_connecting_waits_ten_seconds_for_a_code(autojump_clock: MockClock
 
 async def test_connecting_does_not_wait_for_a_connector_that_is_done(autojump_clock: MockClock) -> None:
     async def script(session: Session) -> None:
+        await session.set_state(ConnectionState.CLOSE, 401)
         world.connector.log_out("shop")
 
     async with running(FakeConnector(script=script)) as world:
@@ -374,13 +401,14 @@ def test_an_integration_must_be_a_connectors_name() -> None:
     clock: Any = None
     states = ConnectionStates()
     both = {name: ContainedConnector(FakeConnector(name), "mine", Boundary()) for name in ("b", "a")}
-    connectors = Connectors(both, states, clock, HTTP)
+    restarts = cast("Any", Restarts())
+    connectors = Connectors(both, states, restarts, clock, HTTP)
     connectors.check_integration("")
     connectors.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'\. Known connectors: a, b\."):
         connectors.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connectors({}, states, clock, HTTP).check_integration("a")
+        Connectors({}, states, restarts, clock, HTTP).check_integration("a")
 
 
 def update(data: Any, instance: str = "by-http") -> Event:
@@ -551,3 +579,102 @@ async def test_a_session_that_is_closed_tells_it_once() -> None:
     assert [state for state, _ in intake.states] == ["open", "close"]
     with pytest.raises(Conflict):
         await session.set_state(ConnectionState.OPEN)
+
+
+# Why a connection is closed.
+
+
+class Returns(FakeConnector):
+    """A connector whose run returns after its script."""
+
+    async def run(self, session: Session) -> None:
+        self.runs += 1
+        await self._script(session)
+
+
+async def nothing(_session: Session) -> None:
+    await trio.lowlevel.checkpoint()
+
+
+async def report_closed(session: Session) -> None:
+    await session.set_state(ConnectionState.CLOSE, 401)
+
+
+async def test_a_connector_that_returns_without_a_connection_has_failed(autojump_clock: MockClock) -> None:
+    async with running(Returns(script=nothing)) as world:
+        world.connectors.start(SHOP)
+        await trio.sleep(0.5)
+        assert world.connectors.is_running("shop")
+        reason = str(world.states.close_reason("shop"))
+        assert reason.startswith("Plugin 'mine' failed in hookgw_connectors.run: run returned without a conn")
+        assert reason.endswith("It starts again after 1 s.")
+        await trio.sleep(30)
+        assert world.connector.runs == 5
+        assert [wait for _, _, wait in world.restarts.failures] == [1, 2, 5, 15, 60]
+        assert world.logged_out == []
+
+
+@pytest.mark.parametrize("script", [connect_at_once, report_closed])
+async def test_a_connector_that_returns_after_a_report_was_logged_out(
+    autojump_clock: MockClock, script: Any
+) -> None:
+    async with running(Returns(script=script)) as world:
+        world.connectors.start(SHOP)
+        await trio.sleep(0.5)
+        assert world.logged_out == ["shop"]
+        assert world.states.close_reason("shop") == "The network logged the account out."
+        assert world.restarts.failures == []
+        assert world.restarts.ended_instances == ["shop"]
+
+
+async def test_a_closed_connection_always_has_a_reason(autojump_clock: MockClock) -> None:
+    async def fail(session: Session) -> None:
+        await connect_at_once(session)
+        await trio.sleep(1)
+        await session.set_state(ConnectionState.CLOSE, 428)
+        await trio.sleep(1)
+        raise OSError("network down")
+
+    async with running(FakeConnector(script=fail)) as world:
+        assert world.states.close_reason("shop") is None
+        await world.connect()
+        assert world.states.close_reason("shop") is None
+        await trio.sleep(1.5)
+        assert (
+            world.states.close_reason("shop")
+            == "The connector reported that it is closed (statusReason 428)."
+        )
+        await trio.sleep(1)
+        assert world.states.close_reason("shop") == (
+            "Plugin 'mine' failed in hookgw_connectors.run: OSError: network down. It starts again after 1 s."
+        )
+        await world.connectors.stop("shop")
+        assert world.states.close_reason("shop") == "The instance was logged out of its connector."
+        world.states.forget("shop")
+        assert world.states.close_reason("shop") is None
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        lambda session: session.set_state("online"),
+        lambda session: session.set_state(None),
+        lambda session: session.set_state(ConnectionState.OPEN, "fine"),
+        lambda session: session.show_qr_code("2@abc"),
+        lambda session: session.show_qr_code(QRCode(code=5, base64="x")),  # type: ignore[arg-type]
+        lambda session: session.emit("MESSAGES_UPSERT", object()),
+    ],
+)
+async def test_a_wrong_report_is_the_connectors_failure(autojump_clock: MockClock, report: Any) -> None:
+    async with running(FakeConnector(script=report)) as world:
+        session = world.connectors.start(SHOP)
+        await trio.sleep(0.5)
+        assert (session.state, session.qr_code) == (ConnectionState.CLOSE, None)
+        assert len(world.restarts.failures) == 1
+
+
+async def test_a_state_by_its_name_is_a_state(autojump_clock: MockClock) -> None:
+    async with running(FakeConnector(script=lambda session: session.set_state("open"))) as world:  # type: ignore[arg-type]
+        world.connectors.start(SHOP)
+        await trio.sleep(0.5)
+        assert world.states.state("shop") is ConnectionState.OPEN
