@@ -2,8 +2,8 @@
 
 The lane takes the next delivery (:mod:`hookgw.dispatch.lane_queue`), makes it the *head*, and works on it
 until it is settled. A failed head stays the head. While the lane waits for its next attempt (for a second or
-more), it drops everything behind the head from memory, because it is on disk. So a backlog costs no memory,
-and nothing overtakes.
+more), it drops everything from memory, the head included, because it is on disk. So a backlog costs no
+memory, and nothing overtakes.
 
 ::
 
@@ -34,16 +34,18 @@ moment.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import NamedTuple
 
 import structlog
 import trio
 
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.errors import DeliveryError, OutOfDescriptors
-from hookgw.delivery.http.pools import Place, PooledTransport
+from hookgw.delivery.http.pools import PooledTransport
 from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.idle_lanes import IdleLanes
-from hookgw.dispatch.lane_queue import LaneQueue
+from hookgw.dispatch.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.dispatch.parked_lanes import LaneMemory
 from hookgw.dispatch.retry_policy import (
     Decision,
@@ -63,10 +65,11 @@ from hookgw.models.deliveries import (
     LaneStatistics,
     Outcome,
     Settlement,
+    WaitsFor,
 )
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.lanes import partition_of, registration_of
-from hookgw.models.registrations import Registration
+from hookgw.models.registrations import Registration, is_global
 from hookgw.models.tasks import TaskFailed
 
 logger = structlog.get_logger("hookgw.lane")
@@ -77,6 +80,14 @@ DESCRIPTOR_WAIT = 0.25
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
 lane waits shortly, reports nothing, and keeps in memory what it would only have to read again."""
+
+
+class _Deferred(NamedTuple):
+    """A head that waits on disk, with what is shown of it."""
+
+    seq: int
+    queued_at: float
+    next_at: float
 
 
 class Lane:
@@ -94,6 +105,7 @@ class Lane:
     __slots__ = (
         "_attempt_limit",
         "_backlog",
+        "_deferred",
         "_head",
         "_idle_lanes",
         "_in_flight",
@@ -104,14 +116,16 @@ class Lane:
         "_must_redirect",
         "_must_refresh",
         "_must_stop",
-        "_place",
+        "_must_try",
         "_plan",
         "_queue",
         "_reported_waiting",
         "_services",
         "_state",
         "_transport",
+        "_waited",
         "_waiting_until",
+        "_waits_for",
         "_wake",
         "key",
     )
@@ -140,16 +154,21 @@ class Lane:
         self._must_redirect = False
         self._must_refresh = False
         self._must_stop = False
-        self._wake: trio.Event | None = None
+        self._must_try = False
+        self._wake: Callable[[], object] | None = None
+        self._deferred: _Deferred | None = None
+        self._waited: _Deferred | None = None
         self._state = LaneState.IDLE
         self._reported_waiting = False
         self._waiting_until: float | None = None
         self._memory = memory or LaneMemory()
         # The connection of the last attempt, which belongs to its pool again: preferred for the next one.
         self._transport: PooledTransport | None = None
-        self._place: Place | None = None
+        self._waits_for: WaitsFor | None = None
         buffer = services.settings.lane_buffer
-        self._queue = LaneQueue(key, services.outbox, self._memory, buffer=buffer, behind=backlog > 0)
+        self._queue = LaneQueue(
+            key, services.outbox, services.memory, self._memory, buffer=buffer, behind=backlog > 0
+        )
 
     # Called by the dispatcher. None of these methods waits.
 
@@ -191,6 +210,7 @@ class Lane:
         """Try the head again now, if the lane waits."""
         if self._waiting_until is not None:
             self._memory.streak = 0
+            self._must_try = True
             self._wake_up()
 
     def park(self) -> None:
@@ -213,7 +233,7 @@ class Lane:
 
     def statistics(self) -> LaneStatistics:
         """Return a snapshot."""
-        head, registration = self._head, self._registration()
+        head, registration = self._head or self._deferred, self._registration()
         return LaneStatistics(
             lane=self.key,
             registration=registration_of(self.key),
@@ -224,7 +244,7 @@ class Lane:
             head=head.seq if head else None,
             head_since=head.queued_at if head else None,
             waiting_until=self._waiting_until,
-            waits_for=self._place.wants if self._place else None,
+            waits_for=self._waits_for,
             last_outcome=self._memory.outcome,
             last_error=self._memory.error,
         )
@@ -232,7 +252,7 @@ class Lane:
     def _wake_up(self) -> None:
         # The task waits for the head's time or the end of a pause, or it is idle and waits for its queue.
         if self._wake is not None:
-            self._wake.set()
+            self._wake()
         self._queue.wake()
 
     # The task.
@@ -248,12 +268,14 @@ class Lane:
             while not self._must_stop:
                 if self._must_refresh:
                     await self._start_over()
+                elif self._deferred is not None:
+                    await self._wait_for_deferred(self._deferred)
                 elif (delivery := self._queue.take()) is not None:
                     self._is_parked = False
                     await self._work(delivery)
                     del delivery  # an idle lane would keep its payload in memory
                 elif self._queue.behind:
-                    await self._queue.read(self._cannot_read)
+                    await self._read()
                 elif self._is_parked:
                     return self._memory
                 else:
@@ -266,6 +288,7 @@ class Lane:
                         self._idle_lanes.end(self)
             return None
         finally:
+            self._queue.discard()
             self._state = LaneState.IDLE
 
     async def recover(self, failure: TaskFailed, wait: float) -> None:
@@ -276,21 +299,26 @@ class Lane:
             wait: in seconds; :meth:`stop` ends it.
         """
         # What the memory says may be wrong, and the plan may be what fails.
-        self._queue.discard()
         self._plan, self._head, self._waiting_until = None, None, None
+        self._deferred = self._waited = self._wake = None
         self._is_parked, self._must_refresh = False, True
         self._memory.error = f"An error in hookgw ended the lane, which starts again: {failure}"
         self._state = LaneState.PAUSED
         with trio.move_on_after(wait):
             while not self._must_stop:
-                self._wake = trio.Event()
-                await self._wake.wait()
+                wake = trio.Event()
+                self._wake = wake.set
+                await wake.wait()
         self._wake = None
 
     async def _start_over(self) -> None:
+        self._queue.discard()
+        self._deferred = self._waited = self._waiting_until = None
+        self._must_try = False
         while self._is_paused and not self._must_stop:
-            self._state, self._wake = LaneState.PAUSED, trio.Event()
-            await self._wake.wait()
+            wake = trio.Event()
+            self._state, self._wake = LaneState.PAUSED, wake.set
+            await wake.wait()
         self._wake = None
         if self._must_stop:  # to read could take as long as the disk refuses
             return
@@ -303,6 +331,29 @@ class Lane:
         # the start: before, a page could hold deliveries that are settled already.
         self._backlog = await self._queue.count(self._cannot_read)
         self._memory.last = FIRST
+
+    async def _read(self) -> None:
+        """Read the next page once there is memory for it, unless a flag is set meanwhile."""
+        registration, registration_id = self._registration(), registration_of(self.key)
+        if registration is None or is_global(registration_id):
+            holder = partition_of(self.key) or registration_id
+        else:
+            holder = registration.instance
+        reserved = self._queue.reserve_nowait(holder)
+        if not reserved:
+            claim = self._queue.claim(holder)
+            self._wake, self._waits_for = claim.event.set, "memory"
+            try:
+                await claim.event.wait()
+                if claim.is_granted and not self._must_refresh and not self._must_stop:
+                    claim.is_granted, reserved = False, claim.amount
+            finally:
+                self._wake = self._waits_for = None
+                self._queue.leave(claim)
+        if reserved:
+            # What follows a head that could not be delivered would mostly be dropped again.
+            most = 1 if self._waited is not None or self._memory.streak else PAGE
+            await self._queue.read(self._cannot_read, holder, reserved, most)
 
     def _cannot_read(self, error: StorageUnavailable) -> None:
         self._state = LaneState.PAUSED
@@ -320,7 +371,11 @@ class Lane:
         # ahead by as much: the retry would come late by that, and the event would be kept for longer.
         if delivery.queued_at > now:
             delivery.queued_at = now
-        if self._must_redirect:
+        waited, self._waited = self._waited, None
+        if waited is not None and waited.seq == delivery.seq:
+            # The time on disk is rounded, and a call of resume() is not on disk.
+            delivery.queued_at, delivery.next_at = min(delivery.queued_at, waited.queued_at), 0.0
+        elif self._must_redirect:
             # The wait was for the former receiver. A failure there may have been settled after the commit
             # that made the head due, and then the wait on disk is stale.
             delivery.next_at = 0.0
@@ -336,16 +391,8 @@ class Lane:
         try:
             while self._head is not None and not self._must_refresh and not self._must_stop:
                 if (wait := delivery.next_at - clock.steady()) > 0:
-                    self._waiting_until, self._wake = delivery.next_at, (wake := trio.Event())
-                    if wait < LONG_WAIT:
-                        self._state = LaneState.WAITING
-                    else:
-                        self._queue.discard()
-                        await self._show(LaneState.WAITING)
-                    with trio.move_on_at(clock.deadline(delivery.next_at)):
-                        await wake.wait()
-                    self._waiting_until = self._wake = None
-                    if self._must_refresh or self._must_stop:
+                    await self._wait_for_head(delivery, is_long=wait >= LONG_WAIT)
+                    if self._must_refresh or self._must_stop or self._deferred:
                         break
                 if self._attempt_limit is None:
                     await self._try(delivery)
@@ -354,6 +401,40 @@ class Lane:
                         await self._try(delivery)
         finally:
             self._head = None
+            self._queue.release(delivery)
+
+    async def _wait_for_head(self, delivery: Delivery, *, is_long: bool) -> None:
+        """Wait until the head is due, a flag is set, or a long wait can go on without the head in memory."""
+        self._waiting_until = delivery.next_at
+        if is_long:
+            self._queue.discard()
+            await self._show(LaneState.WAITING)
+        else:
+            self._state = LaneState.WAITING
+        if not (self._must_refresh or self._must_stop or self._must_try):
+            with trio.CancelScope(deadline=self._services.clock.deadline(delivery.next_at)) as scope:
+                self._wake = scope.cancel
+                if is_long:
+                    # While the disk refuses, the head stays in memory: its attempts and body are not on disk.
+                    await self._services.outbox.flush()
+                    self._wake = None
+                    self._deferred = _Deferred(delivery.seq, delivery.queued_at, delivery.next_at)
+                    self._queue.put_back()
+                    return
+                await trio.sleep_forever()
+        self._waiting_until = self._wake = None
+        self._must_try = False
+
+    async def _wait_for_deferred(self, head: _Deferred) -> None:
+        """Wait until the head is due, or a flag is set. Then it is read again."""
+        with trio.CancelScope(deadline=self._services.clock.deadline(head.next_at)) as scope:
+            self._wake = scope.cancel
+            if not self._must_try:
+                await trio.sleep_forever()
+        self._deferred = self._waiting_until = self._wake = None
+        self._must_try = False
+        if not (self._must_refresh or self._must_stop):
+            self._waited = head
 
     async def _try(self, delivery: Delivery) -> None:
         """Make an attempt, or settle the head without one, or return because something has changed."""
@@ -398,6 +479,8 @@ class Lane:
             self._must_redirect = False
             await self._finish(delivery, registration, DeliveryState.DROPPED, "A plugin filtered it out.")
             return
+        if len(body) > len(delivery.event.data_json) + OVERHEAD:
+            self._queue.charge_body(delivery, len(body))
         origin, holder = plan.template.origin, delivery.event.instance
         transport = pools.borrow_nowait(origin, holder, self._transport)
         if transport is None:
@@ -454,13 +537,13 @@ class Lane:
         """
         pools = self._services.pools
         place = pools.line_up(origin, holder, self._transport)
-        self._wake, self._place = place.event, place
+        self._wake, self._waits_for = place.event.set, place.wants
         try:
             await place.event.wait()
             transport, place.transport = place.transport, None
             return transport, place.failure
         finally:
-            self._wake = self._place = None
+            self._wake = self._waits_for = None
             pools.leave(place)
 
     async def _settle_unsent(

@@ -8,10 +8,12 @@ from typing import Protocol
 import msgspec
 
 from hookgw.config.settings import DeliverySettings
+from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.errors import DeliveryError
 from hookgw.delivery.http.pools import ConnectionPools
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate, template_for
+from hookgw.dispatch.lane_queue import MemoryClaim
 from hookgw.dispatch.retry_policy import Policy, policy_of
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, LaneState, Settlement
@@ -99,6 +101,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         registration: returns a registration as it is now, by id; ``None`` if there is none.
         sender: makes attempts.
         pools: lends connections for them.
+        memory: what lanes may hold in memory, in bytes.
         monitor: hears of what lanes do.
         clock, settings: the gateway's.
     """
@@ -107,6 +110,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     registration: Callable[[str], Registration | None]
     sender: LaneSender
     pools: ConnectionPools
+    memory: FairShare[MemoryClaim]
     monitor: LaneMonitor
     clock: Clock
     settings: DeliverySettings

@@ -119,6 +119,7 @@ class Metrics:
         self._instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]] = tuple
         self._disk_space: Callable[[], DiskSpace | None] = lambda: None
         self._pools: Callable[[int], PoolStatistics] | None = None
+        self._memory: Callable[[], int] = int
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._lanes: Callable[[], Iterable[LaneStatistics]] = tuple
         self._now: Callable[[], float] = float
@@ -229,9 +230,14 @@ class Metrics:
         """
         self._backlog_bytes, self._instances = size, instances
 
-    def watch_pools(self, statistics: Callable[[int], PoolStatistics]) -> None:
-        """Read the connections of lanes whenever the metrics are rendered; the argument limits the hosts."""
-        self._pools = statistics
+    def watch_pools(self, pools: Callable[[int], PoolStatistics], memory: Callable[[], int]) -> None:
+        """Read what lanes use whenever the metrics are rendered.
+
+        Args:
+            pools: returns the statistics of connections, with at most so many hosts.
+            memory: returns the bytes that lanes hold.
+        """
+        self._pools, self._memory = pools, memory
 
     def render(self) -> tuple[bytes, str]:
         """Return the metrics in the text format of Prometheus, and its content type."""
@@ -259,6 +265,11 @@ class Metrics:
         )
         if self._pools is not None:
             yield from _pool_families(self._pools(WORST_HOSTS))
+        yield GaugeMetricFamily(
+            "hookgw_delivery_memory_bytes",
+            "Bytes of memory that are counted for the deliveries that lanes hold.",
+            value=self._memory(),
+        )
         yield GaugeMetricFamily(
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
         )

@@ -12,10 +12,12 @@ import trio
 from hookgw.auth.authenticator import Authenticator
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.settings import Settings
+from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.lane_queue import MEMORY_RATIO, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.auto_disable import AutoDisable
@@ -132,6 +134,7 @@ async def open_gateway(
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
+        memory: FairShare[MemoryClaim] = FairShare(settings.delivery.memory, MEMORY_RATIO)
         dispatcher = Dispatcher(settings.delivery)
 
         # Monitoring: what lanes report, and what follows from it.
@@ -144,6 +147,7 @@ async def open_gateway(
             registration=registry.registration,
             sender=sender,
             pools=outbound.pools,
+            memory=memory,
             monitor=monitor,
             clock=clock,
             settings=settings.delivery,
@@ -189,7 +193,7 @@ async def open_gateway(
         store.subscribe(_CommitListener(dispatcher, backlog))
         metrics.watch_backlog(lambda: backlog.size, backlog.instances)
         metrics.watch_disk(lambda: disk.found)
-        metrics.watch_pools(outbound.pools.statistics)
+        metrics.watch_pools(outbound.pools.statistics, lambda: memory.used)
         metrics.watch_lanes(dispatcher.lanes, clock.steady)
         metrics.watch_failing_tasks(restarts.failing)
 

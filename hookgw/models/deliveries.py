@@ -87,6 +87,7 @@ class Delivery(msgspec.Struct, kw_only=True):
         failures: how many attempts ended as *failed*: the place in the retry schedule.
         next_at: the earliest time of the next attempt (steady clock); 0 for at once.
         body: the bytes to send, fixed by the first attempt that did not deliver; ``None`` before.
+        charge: how many bytes of ``delivery.memory`` the lane that holds this delivery was charged for it.
     """
 
     seq: int
@@ -100,6 +101,7 @@ class Delivery(msgspec.Struct, kw_only=True):
     failures: int = 0
     next_at: float = 0.0
     body: bytes | None = None
+    charge: int = 0
 
     @property
     def id(self) -> str:
@@ -108,10 +110,17 @@ class Delivery(msgspec.Struct, kw_only=True):
 
 
 class Page(NamedTuple):
-    """Pending deliveries of a lane, in order; ``more`` says whether further ones follow on disk."""
+    """Pending deliveries of a lane, in order.
+
+    Attributes:
+        deliveries: the deliveries.
+        more: whether further ones follow on disk.
+        needed: the bytes of payload and body of the first delivery, if there is one.
+    """
 
     deliveries: list[Delivery]
     more: bool
+    needed: int = 0
 
 
 def parse_delivery_id(text: str) -> int | None:

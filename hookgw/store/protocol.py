@@ -87,17 +87,18 @@ class Outbox(Protocol):
             Invalid: an event holds a value that the engine cannot store.
         """
 
-    async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
+    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
         """Read the next pending deliveries of a lane, with events and stored bodies, in order.
 
         Args:
             lane: its key.
             after: only deliveries behind this position; ``FIRST`` for all.
             limit: the most deliveries to read.
+            size: the most bytes of payloads and bodies, even if that is no delivery at all; ``None`` for
+                4 MiB, or one delivery that is larger.
 
         Returns:
-            At least one delivery if the lane has any, at most 4 MiB of payloads and bodies unless the first
-            alone is larger, and whether the lane has more.
+            The deliveries, whether the lane has more, and the bytes of the first one, read or not.
         """
 
     def settle_nowait(self, settlement: Settlement) -> None:

@@ -12,12 +12,14 @@ import msgspec
 import trio
 
 from hookgw.config.settings import DeliverySettings
+from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import DeliveryError
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate
 from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.lane_queue import MEMORY_RATIO, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.models.clock import Clock, virtual_clock
 from hookgw.models.deliveries import (
@@ -73,16 +75,22 @@ class FakeOutbox:
         self._numbers = 0
         self._positions = 0
 
-    def add(self, count: int = 1, *, lane: str = LANE, instance: str = "shop") -> list[Delivery]:
-        """Append deliveries and return them as the dispatcher gets them."""
-        return [self._add(lane, instance) for _ in range(count)]
+    def add(
+        self, count: int = 1, *, lane: str = LANE, instance: str = "shop", size: int = 2
+    ) -> list[Delivery]:
+        """Append deliveries with payloads of a size, and return them as the dispatcher gets them."""
+        return [self._add(lane, instance, size=size) for _ in range(count)]
 
-    def _add(self, lane: str, instance: str, event: Event | None = None) -> Delivery:
+    def _add(self, lane: str, instance: str, event: Event | None = None, *, size: int = 2) -> Delivery:
         self._write()
         self._numbers += 1
         self._positions += 1
         event = event or Event(
-            id=f"e{self._numbers}", kind="MESSAGES_UPSERT", instance=instance, data_json=b"{}", time=BEGAN
+            id=f"e{self._numbers}",
+            kind="MESSAGES_UPSERT",
+            instance=instance,
+            data_json=b"{" + b" " * (size - 2) + b"}",
+            time=BEGAN,
         )
         delivery = Delivery(
             seq=self._numbers,
@@ -126,15 +134,25 @@ class FakeOutbox:
             self._listener.appended(added)
         return [True] * len(appends)
 
-    async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
+    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
         self._refuse()
         self.reads.append((lane, after))
         found = sorted(
             (d for d in self.pending.values() if d.lane == lane and d.position > after),
             key=lambda delivery: delivery.position,
         )
-        limit = min(limit, self.page_limit)
-        page = Page([msgspec.structs.replace(delivery) for delivery in found[:limit]], len(found) > limit)
+        limit, total = min(limit, self.page_limit), 0
+        sizes = [len(delivery.event.data_json) + len(delivery.body or b"") for delivery in found]
+        for number, one in enumerate(sizes[:limit]):
+            total += one
+            if size is not None and total > size:
+                limit = number
+                break
+        page = Page(
+            [msgspec.structs.replace(delivery) for delivery in found[:limit]],
+            len(found) > limit,
+            sizes[0] if sizes else 0,
+        )
         await self.may_read.wait()
         return page
 
@@ -332,6 +350,7 @@ class World:
         self.sender = FakeSender(self.clock)
         self.monitor = FakeMonitor(self.registrations)
         self.settings = DeliverySettings(jitter=0.0, **settings)
+        self.memory: FairShare[MemoryClaim] = FairShare(self.settings.memory, MEMORY_RATIO)
         # Nothing is connected: the fake sender does not use what it gets.
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
 
@@ -342,6 +361,7 @@ class World:
             registration=self.registrations.get,
             sender=self.sender,
             pools=self.pools,
+            memory=self.memory,
             monitor=self.monitor,
             clock=self.clock,
             settings=self.settings,

@@ -121,10 +121,11 @@ class Driver:
         self._dispatcher.redirect(registration_id)
 
 
+@pytest.mark.parametrize("memory", [2**27, 5000], ids=["much memory", "little memory"])
 @pytest.mark.parametrize("writes_late", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 async def test_each_lane_has_one_task_and_delivers_everything_in_order(
-    autojump_clock: MockClock, seed: int, writes_late: bool
+    autojump_clock: MockClock, seed: int, writes_late: bool, memory: int
 ) -> None:
     chance = random.Random(seed)
     world = World(
@@ -135,6 +136,7 @@ async def test_each_lane_has_one_task_and_delivers_everything_in_order(
         schedule=[5.0] * 1000,
     )
     world.outbox.writes_late = writes_late
+    world.memory.total = memory
     sender = world.sender = Witness(world, chance)
     async with world.dispatcher() as dispatcher:
         driver = Driver(world, sender, dispatcher, chance)
@@ -143,4 +145,6 @@ async def test_each_lane_has_one_task_and_delivers_everything_in_order(
         assert dispatcher.lanes() == []
         await world.outbox.flush()
     assert world.outbox.pending == {}
+    assert (world.memory.used, world.memory.waiting) == (0, 0)
+    assert world.pools.statistics().lent == 0
     assert sender.delivered == driver.due

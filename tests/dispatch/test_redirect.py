@@ -282,7 +282,7 @@ async def test_a_parked_lane_forgets_its_streak(autojump_clock: MockClock) -> No
         assert [lane.state for lane in dispatcher.lanes("reg_1")] == [LaneState.IDLE]
         world.sender.script["e2"] = [Outcome.UNREACHABLE]
         [late] = world.outbox.add(1)
-        late.queued_at = world.clock.steady()
+        late.queued_at = world.outbox.pending[late.seq].queued_at = world.clock.steady()
         dispatcher.dispatch([late])
         await trio.sleep(3)
     assert [round(r.at - world.sender.requests[-1].at) for r in world.sender.requests if r.event == "e2"] == [

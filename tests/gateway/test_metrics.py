@@ -269,12 +269,14 @@ def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:
             descriptors=1000,
             suspect=2,
             hosts=[host][:most],
-        )
+        ),
+        lambda: 4096,
     )
     text = metrics.render()[0].decode()
     assert 'hookgw_connections{state="lent"} 65.0' in text
     assert 'hookgw_connections{state="idle"} 3.0' in text
     assert "hookgw_connections_limit 1000.0" in text
+    assert "hookgw_delivery_memory_bytes 4096.0" in text
     assert "hookgw_hosts_unreachable 2.0" in text
     assert 'hookgw_host_lanes_waiting{host="https://receiver.example:443"} 7.0' in text
     assert 'hookgw_host_connections{host="https://receiver.example:443"} 64.0' in text

@@ -53,11 +53,12 @@ page AS (
     CROSS JOIN names i ON i.number = d.instance
     CROSS JOIN names k ON k.number = d.kind
     LEFT JOIN bodies b ON b.seq = d.seq
-    WHERE place <= :limit AND (bytes <= {PAGE_BYTES} OR place = 1)
+    WHERE place <= :limit AND (bytes <= coalesce(:size, {PAGE_BYTES}) OR place = 1 AND :size IS NULL)
     ORDER BY place
 )
 SELECT
     (SELECT count(*) FROM ahead),
+    (SELECT bytes FROM ahead WHERE place = 1),
     json_group_array(json_array(seq, position, queued_at, id, kind, instance, time, sender, server_url,
         accepted_at, attempts, failures, next_at, length(data), length(body))),
     CAST(group_concat(CAST(data AS TEXT), '') AS BLOB),
@@ -245,8 +246,8 @@ class SqliteOutbox:
         await job.wait()
         return [new.seq in job.added for new in news]
 
-    async def read_lane(self, lane: str, after: Position, limit: int) -> Page:
-        return await self._lanes.run(partial(read_lane, lane=lane, after=after, limit=limit))
+    async def read_lane(self, lane: str, after: Position, limit: int, size: int | None = None) -> Page:
+        return await self._lanes.run(partial(read_lane, lane=lane, after=after, limit=limit, size=size))
 
     async def pending_lanes(self, registration: str | None = None) -> list[LaneBacklog]:
         return await self._background.run(partial(pending_lanes, registration=registration))
@@ -258,14 +259,16 @@ class SqliteOutbox:
         return await self._background.run(partial(count_pending, lane=lane))
 
 
-def read_lane(connection: sqlite3.Connection, lane: str, after: int, limit: int) -> Page:
+def read_lane(
+    connection: sqlite3.Connection, lane: str, after: int, limit: int, size: int | None = None
+) -> Page:
     """Return the first pending deliveries of a lane behind a position, in order."""
     # The index leads with the registration, and the key of the lane names it.
     registration = registration_of(lane)
-    given = {"registration": registration, "lane": lane, "after": after, "limit": limit}
-    ahead, records, payloads, bodies = connection.execute(_PAGE, given).fetchone()
+    given = {"registration": registration, "lane": lane, "after": after, "limit": limit, "size": size}
+    ahead, needed, records, payloads, bodies = connection.execute(_PAGE, given).fetchone()
     deliveries = list(_deliveries(registration, lane, _rows_of(records), payloads or b"", bodies or b""))
-    return Page(deliveries, more=ahead > len(deliveries))
+    return Page(deliveries, ahead > len(deliveries), needed or 0)
 
 
 def _deliveries(

@@ -141,7 +141,7 @@ async def test_pages_continue_behind_a_position(store: Store) -> None:
 @pytest.mark.parametrize("lane", ["reg_9:0", "reg_1:0:7", "reg_1:1"])
 async def test_a_lane_without_deliveries(store: Store, lane: str) -> None:
     await store.append(to("e1"))
-    assert await store.read_lane(lane, FIRST, 10) == ([], False)
+    assert await store.read_lane(lane, FIRST, 10) == ([], False, 0)
     assert await store.count_pending(lane) == 0
 
 
@@ -186,6 +186,19 @@ async def test_stored_bodies_count_towards_the_size_of_a_page(engine: Engine, st
     await settle(store, failed(first, body=body), failed(second, body=body))
     page = await store.read_lane(LANE, FIRST, 10)
     assert ([delivery.seq for delivery in page.deliveries], page.more) == ([first], True)
+
+
+async def test_a_page_may_be_empty_if_its_first_delivery_is_too_large(store: Store) -> None:
+    for number in range(2):
+        await store.append([Append(event(f"e{number}", data='"' + "x" * 98 + '"'), (("reg_1", LANE),))])
+    first, _ = await seqs_of(store)
+    assert await store.read_lane(LANE, FIRST, 10, 99) == ([], True, 100)
+    page = await store.read_lane(LANE, FIRST, 10, 100)
+    assert ([delivery.seq for delivery in page.deliveries], page.more, page.needed) == ([first], True, 100)
+    await settle(store, failed(first, body=b"y" * 50))
+    assert await store.read_lane(LANE, FIRST, 10, 149) == ([], True, 150)
+    page = await store.read_lane(LANE, FIRST, 10, 250)
+    assert (len(page.deliveries), page.more) == (2, False)
 
 
 async def test_bodies_belong_to_their_deliveries(store: Store) -> None:
