@@ -15,6 +15,7 @@ from hookgw.api.routes.emit import EmitEndpoint
 from hookgw.api.routes.events import EventRoutes
 from hookgw.api.routes.health import HealthRoutes
 from hookgw.api.routes.instances import InstanceRoutes
+from hookgw.api.routes.jobs import JobRoutes
 from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.messages import MessageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
@@ -131,6 +132,7 @@ def create_app(gateway: Gateway) -> Application:
         MessageRoutes(gateway),
         EventRoutes(gateway, emit),
         DeliveryRoutes(gateway),
+        JobRoutes(gateway),
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway),
     )

@@ -31,7 +31,7 @@ REQUEST_QUOTA = "hookgw.request_quota"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs"})
 OPEN_PREFIX = "/public/"
 """Plugins' routes below this path need no key."""
-SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds"})
+SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list"})
 SHARED_PREFIX = "/shared/"
 """Plugins' routes below this path accept any key, as hookgw's routes in :data:`SHARED_PATHS` do."""
 

@@ -12,6 +12,7 @@ from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance
+from hookgw.models.jobs import Job
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
 from hookgw.models.signing_keys import Signature, public_key_of
@@ -23,6 +24,24 @@ from hookgw.store import DeliveryReport, DeliverySummary
 def present_done(message: str) -> responses.Done:
     """Return the response of a call that deletes or ends something."""
     return responses.Done("SUCCESS", False, responses.DoneMessage(message))
+
+
+def present_started(job: Job, message: str) -> responses.Started:
+    """Return the response of a call that deletes something, while a job is still at it."""
+    return responses.Started("PENDING", False, responses.DoneMessage(message), job.id)
+
+
+def present_job(job: Job) -> responses.Job:
+    return responses.Job(
+        id=job.id,
+        kind=job.kind,
+        instance=job.instance,
+        state=job.state,
+        done=job.done,
+        started=rfc3339(job.started),
+        finished=present_time(job.finished),
+        error=job.error,
+    )
 
 
 def present_registration(

@@ -25,6 +25,7 @@ COMMANDS = {
     "instance": "hookgw.cli.instance:instance",
     "key": "hookgw.cli.key:key",
     "delivery": "hookgw.cli.delivery:delivery",
+    "job": "hookgw.cli.job:job",
     "tail": "hookgw.cli.tail:tail",
     "lane": "hookgw.cli.lane:lane",
     "plugins": "hookgw.cli.plugins:plugins",

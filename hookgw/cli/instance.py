@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hookgw.cli.client import Client, server_options
+from hookgw.cli.job import follow_aloud
 from hookgw.cli.output import json_option, show_fields, show_json, show_table, show_warnings
 
 
@@ -88,7 +89,9 @@ def state(client: Client, name: str, as_json: bool) -> None:
 def delete(client: Client, name: str) -> None:
     """Delete an instance, its registrations and its keys.
 
-    Its pending deliveries become dead letters.
+    Its pending deliveries become dead letters. If that takes long, the command shows the progress.
     """
-    client.call("DELETE", "instance", "delete", name)
+    deleted = client.call("DELETE", "instance", "delete", name)
+    if "job" in deleted:
+        follow_aloud(client, deleted["job"], "Dead letters")
     click.echo(f"Deleted {name!r}.")

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,15 +19,14 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.fields import read_time
+from hookgw.cli.job import follow
 from hookgw.cli.output import json_option, show_json
 from hookgw.models.clock import parse_rfc3339, rfc3339
 
 WINDOWS = 50
-WINDOW_TIMEOUT = 900.0
-"""Seconds that one window may take: after a burst, one window can contain every delivery of the replay."""
 
-ShowProgress = Callable[[int], None]
-"""Called after each window with the number of deliveries replayed so far."""
+ShowProgress = Callable[[int, int], None]
+"""Called with the number of deliveries replayed so far, and 1 after each window, 0 within one."""
 
 
 @click.command()
@@ -106,11 +106,13 @@ def replay_windows(
     replayed = 0
     for window in windows:
         try:
-            response = client.call(
-                "POST", "delivery", "replay", instance, body=window | body, timeout=WINDOW_TIMEOUT
-            )
+            response = client.call("POST", "delivery", "replay", instance, body=window | body)
+            count = response["replayed"]
+            if "job" in response:  # the window is large
+                on_progress = partial(_show_within, show_progress, replayed)
+                count = follow(client, response["job"], on_progress)["done"]
         except (Failed, KeyboardInterrupt) as error:
-            # The gateway finishes the window even if this client leaves, unless it is killed meanwhile:
+            # The gateway finishes the window even if this client leaves, unless the replay fails:
             # continue from the start of that window, not from its end.
             messages = [error.message if isinstance(error, Failed) else "Stopped."]
             if replayed:
@@ -118,9 +120,13 @@ def replay_windows(
                     f"{replayed:,} deliveries were replayed. Continue with --since {window['since']}"
                 )
             raise Failed(*messages) from error
-        replayed += response["replayed"]
-        show_progress(replayed)
+        replayed += count
+        show_progress(replayed, 1)
     return replayed
+
+
+def _show_within(show_progress: ShowProgress, before: int, done: int) -> None:
+    show_progress(before + done, 0)
 
 
 @contextmanager
@@ -130,7 +136,7 @@ def _progress_bar(windows: int) -> Iterator[ShowProgress]:
 
     console = Console(file=sys.stderr)
     if not console.is_terminal:  # before rich 14.3 even a disabled bar prints an empty line
-        yield lambda _: None
+        yield lambda _, __: None
         return
     columns = (
         TextColumn("Replaying"),
@@ -140,4 +146,4 @@ def _progress_bar(windows: int) -> Iterator[ShowProgress]:
     )
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=windows, replayed=0)
-        yield lambda replayed: bar.update(task, advance=1, replayed=replayed)
+        yield lambda replayed, windows: bar.update(task, advance=windows, replayed=replayed)

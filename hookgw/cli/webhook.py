@@ -11,6 +11,7 @@ import msgspec
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.fields import read_headers, read_json
+from hookgw.cli.job import follow_aloud
 from hookgw.cli.output import json_option, printable, show_fields, show_json, show_warnings
 
 SHOWN = {
@@ -122,9 +123,11 @@ def find(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 def delete(client: Client, instance: str, label: str | None) -> None:
     """Delete a registration.
 
-    Its pending deliveries become dead letters.
+    Its pending deliveries become dead letters. If that takes long, the command shows the progress.
     """
-    client.call("DELETE", "webhook", "delete", instance, label)
+    deleted = client.call("DELETE", "webhook", "delete", instance, label)
+    if "job" in deleted:
+        follow_aloud(client, deleted["job"], "Dead letters")
     click.echo(f"Deleted the registration of {instance!r}{_label_suffix(label)}.")
 
 

@@ -15,6 +15,7 @@ from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.keys import KeyService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
@@ -37,6 +38,7 @@ class Gateway:
         instances, registrations, keys: create, change and delete them.
         deliveries: sends finished deliveries again.
         history: lists and finds deliveries.
+        jobs: what takes longer than a request.
         authenticator: checks the key of a request.
         operational: raises operational events.
         outbound: makes every outgoing connection.
@@ -54,6 +56,7 @@ class Gateway:
     keys: KeyService
     deliveries: Replays
     history: DeliveryHistory
+    jobs: Jobs
     authenticator: Authenticator
     operational: OperationalEvents
     outbound: OutboundHttp

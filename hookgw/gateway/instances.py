@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,6 +13,7 @@ import structlog
 from hookgw.auth.keyring import Keyring, new_key
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
@@ -19,6 +22,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, Forbidden, Invalid, StorageUnavailable
 from hookgw.models.instances import Instance, check_name
+from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
 from hookgw.plugins.hooks import Hooks
 
@@ -54,7 +58,9 @@ class InstanceService:
         pending: PendingDeliveries,
         hooks: Hooks,
         clock: Clock,
+        jobs: Jobs,
     ) -> None:
+        self._jobs = jobs
         self._registry = registry
         self._keyring = keyring
         self._connectors = connectors
@@ -138,6 +144,7 @@ class InstanceService:
         Raises:
             Invalid: a bad name, token or integration, or a plugin refuses the registration's options.
             Forbidden: the name is taken, or the token is another key.
+            Conflict: a former instance of that name is still being deleted.
         """
         first = None
         if webhook is not None:
@@ -152,6 +159,9 @@ class InstanceService:
             # Within the lock: two requests may create the same name at once.
             if self._registry.find_instance(name) is not None:
                 raise Forbidden(f"The name {name!r} is taken by another instance.")
+            former = self._jobs.running(JobKind.DELETE_INSTANCE, name)
+            if former is not None:
+                raise Conflict(f"An instance {name!r} is being deleted. Wait for the end of {former.id}.")
             # Claimed, so that no other instance gets the same chosen token during the write.
             with self._keyring.claiming(key) as key_hash:
                 now = self._clock.wall()
@@ -167,28 +177,54 @@ class InstanceService:
                 self._keyring.add_instance(name, instance.keys)
         return CreatedInstance(instance, key, first)
 
-    @completes
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str) -> Job:
         """Delete an instance with its registrations; what is pending for them is parked.
 
-        A later instance of that name begins with nothing: neither the key nor the events of this one
-        are known to it.
+        From then on the instance does not exist. Its name is free once the job has ended; until then its keys
+        find the job, and nothing else. A later instance of that name begins with nothing: neither the key nor
+        the events of this one are known to it.
+
+        Returns:
+            The job that parks what is pending. It runs still if that takes long; see :meth:`Jobs.wait`.
 
         Raises:
             NotFound: there is none.
         """
+        return await self._jobs.wait(await self._delete(name))
+
+    @completes
+    async def _delete(self, name: str) -> RunningJob:
         async with self._registry.changing(name):
             instance = self._registry.instance(name)
             await self._set_connected(instance, False)  # a disk that refuses says so before anything ends
             await self._connectors.stop(name)
-            # Registrations before the instance: a kill in between leaves an instance that can be deleted
-            # again, never a registration without an instance.
-            for registration in self._registry.of_instance(name):
-                await self._registry.remove(registration)
-                await self._pending.park(registration, "The instance was deleted.")
-            await self._registry.remove_instance(instance)
-            self._keyring.remove(name, instance.keys)
+            registrations = self._registry.of_instance(name)
+            job = self._jobs.new(
+                JobKind.DELETE_INSTANCE,
+                name,
+                instance_id=instance.id,
+                registrations=tuple(registration.id for registration in registrations),
+                reason="The instance was deleted.",
+                keys=instance.keys,
+            )
+            await self._registry.remove_instance(instance, job)
             self._states.forget(name)
+            begin = partial(self.deletion, registrations=registrations)
+            return self._jobs.start(job, begin, is_stored=True)
+
+    def deletion(
+        self, running: RunningJob, *, registrations: Sequence[Registration] = ()
+    ) -> Callable[[], Awaitable[None]]:
+        """Return the work of deleting an instance; see :class:`Jobs`."""
+        name, keys = running.job.instance, running.job.keys
+        self._keyring.add_instance(name, keys)  # after a restart they are unknown
+        park = self._pending.parking(running, registrations=registrations)
+
+        async def delete() -> None:
+            await park()
+            self._keyring.remove(name, keys)
+
+        return delete
 
     async def connect(self, name: str) -> QRCode | None:
         """Start the instance's connector; it is started again after a restart.

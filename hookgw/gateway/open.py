@@ -32,6 +32,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.history_pruning import prune_history
 from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.keyring_loading import open_keyring
 from hookgw.gateway.keys import KeyService
 from hookgw.gateway.metrics import Metrics
@@ -47,6 +48,7 @@ from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import PluginFailed
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
+from hookgw.models.jobs import JobKind
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS, OPERATIONS_ID
 from hookgw.models.tasks import run_essential
@@ -139,7 +141,9 @@ async def open_gateway(
 
         # Monitoring: what lanes report, and what follows from it.
         operational = OperationalEvents(settings.operations, operations, registry, hooks, metrics, clock)
-        pending = PendingDeliveries(registry, store, dispatcher, metrics, operational)
+        jobs = Jobs(store, clock)
+        await jobs.load()
+        pending = PendingDeliveries(registry, store, dispatcher, metrics, operational, jobs)
         auto_disable = AutoDisable(registry, pending, operational, clock, settings.delivery)
         monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
         lane_services = LaneServices(
@@ -172,13 +176,13 @@ async def open_gateway(
         )
         restarts = PluginRestarts(operational)
         connectors = Connectors(hooks.connectors(), states, restarts, clock, outbound.http)
-        instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock)
+        instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
-            registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings
+            registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
         )
         keys = KeyService(keyring, registry, global_keys, clock)
         history = DeliveryHistory(store, metrics.limited)
-        replays = Replays(registry, store, history)
+        replays = Replays(registry, store, history, jobs)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())
@@ -186,8 +190,10 @@ async def open_gateway(
         # A registration with a lane of a former generation starts none of its lanes: what is in the newest
         # lanes comes after what is yet to be moved there. The re-partition starts them at its end.
         stale = {registration_of(found.lane) for found in waiting if pending.is_stale(found.lane)}
+        # The job of a registration that is being parked does the same.
+        held = stale | jobs.registrations()
         startable = [
-            (found.lane, found.count) for found in waiting if registration_of(found.lane) not in stale
+            (found.lane, found.count) for found in waiting if registration_of(found.lane) not in held
         ]
         # Before anything appends. Until the dispatcher runs, it ignores commits: pending_lanes was read.
         store.subscribe(_CommitListener(dispatcher, backlog))
@@ -204,6 +210,7 @@ async def open_gateway(
             keys=keys,
             deliveries=replays,
             history=history,
+            jobs=jobs,
             authenticator=authenticator,
             operational=operational,
             outbound=outbound,
@@ -219,8 +226,8 @@ async def open_gateway(
             metrics=metrics,
         )
         async with trio.open_nursery() as nursery:
-            # In this order: a lane needs deadlines, a re-partition needs lanes to pause, and connectors and
-            # plugins raise events, which need all of it.
+            # In this order: a lane needs deadlines, jobs and re-partitions need lanes to pause, and
+            # connectors and plugins raise events, which need all of it.
             essential = partial(nursery.start, run_essential)
             if settings.plugins.block_warning:
                 watchdog = LoopWatchdog(settings.plugins.block_warning, hooks.modules(), metrics)
@@ -231,6 +238,13 @@ async def open_gateway(
             await essential(
                 "The dispatcher", dispatcher.is_stopping, dispatcher.run, lane_services, startable
             )
+            begin = {
+                JobKind.DELETE_INSTANCE: instances.deletion,
+                JobKind.DELETE_REGISTRATION: pending.parking,
+                JobKind.DISABLE_REGISTRATION: pending.parking,
+                JobKind.REPLAY: replays.replaying,
+            }
+            await essential("The task of jobs", None, jobs.run, begin)
             await essential("The task of re-partitions", pending.is_stopping, pending.run, stale)
             await essential(
                 "The task of operational events",
@@ -246,7 +260,6 @@ async def open_gateway(
                 events.accept,
                 instances.logged_out,
             )
-            await essential("The task of replays", None, replays.run)
             instances.start_connected()
             nursery.start_soon(prune_history, store, clock, settings.storage)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)

@@ -1,7 +1,7 @@
 """Changes of what is pending for a registration, while its lanes run.
 
 Parking, dropping and re-partitioning pause the registration's lanes, wait for or spare the attempts in
-flight, and change the outbox in commits of bounded size.
+flight, and change the outbox in commits of bounded size. Parking is a job; see :mod:`hookgw.gateway.jobs`.
 
 Re-partitioning
 ---------------
@@ -18,20 +18,24 @@ change during the move means only that the same task goes on with the newest rul
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 
+import msgspec
 import structlog
 import trio
 
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.store_retry import retry_until_readable
+from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.registry import Registry
 from hookgw.models.errors import StorageUnavailable, Unavailable
+from hookgw.models.jobs import Job, JobKind
 from hookgw.models.lanes import lane_rule, registration_of
-from hookgw.models.registrations import Ordering, Registration
+from hookgw.models.registrations import GLOBAL_INSTANCE, Ordering, Registration
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.pending")
@@ -42,6 +46,7 @@ class PendingDeliveries:
 
     Args:
         operational: hears of dead letters.
+        jobs: carries out what takes long.
     """
 
     def __init__(
@@ -51,7 +56,9 @@ class PendingDeliveries:
         dispatcher: Dispatcher,
         metrics: Metrics,
         operational: OperationalEvents,
+        jobs: Jobs,
     ) -> None:
+        self._jobs = jobs
         self._registry = registry
         self._store = store
         self._dispatcher = dispatcher
@@ -101,46 +108,106 @@ class PendingDeliveries:
             registration is not None and registration.enabled and not lane_rule(registration).is_current(lane)
         )
 
-    async def replace(self, old: Registration, new: Registration) -> None:
+    async def replace(self, old: Registration, new: Registration) -> RunningJob | None:
         """Store a changed registration, and apply the change to what is pending. Hold ``registry.changing``.
 
         Returns once the change is on disk. A re-partition goes on behind it.
+
+        Returns:
+            The job that parks what is pending for a disabled registration.
 
         Raises:
             StorageUnavailable: the disk refuses, and the registration stays as it was.
             Unavailable: the gateway is shutting down.
         """
         if not new.enabled:
+            reason = f"The registration was disabled: {new.disabled_reason or 'by its owner.'}"
+            instance = self._registry.find_instance(new.instance)
+            job = self._jobs.new(
+                JobKind.DISABLE_REGISTRATION,
+                new.instance,
+                instance_id=instance.id if instance else None,
+                registrations=(new.id,),
+                reason=reason,
+            )
             # Stored first: a lane that looks from now on makes its head a dead letter, as parking does.
-            await self._registry.put(new)
-            await self.park(new, f"The registration was disabled: {new.disabled_reason or 'by its owner.'}")
-            return
+            await self._registry.put(new, job=job)
+            return self.park(job, [new])
         has_new_target = not new.has_target_of(old)
         # An attempt that was in flight when a registration was disabled may have left its delivery in a
         # former lane: so enabling looks for those, too.
         if new.generation != old.generation or not old.enabled:
             await self._put_and_repartition(new, due=has_new_target)
         else:
-            await self._registry.put(new, due=has_new_target)
+            await self._put(new, due=has_new_target)
         if has_new_target:
             self._dispatcher.redirect(new.id)
         if new.ordering is Ordering.INSTANCE:
             self._dispatcher.set_attempt_limit(new.id, new.concurrency)
+        return None
 
-    async def park(self, registration: Registration, reason: str) -> int:
-        """Turn what is pending for a registration into dead letters, except for attempts in flight.
+    def park(self, job: Job, registrations: Sequence[Registration]) -> RunningJob:
+        """Turn what is pending for registrations into dead letters, except for attempts in flight.
 
-        Returns:
-            How many dead letters there are.
+        Their lanes are paused when this returns, and later deliveries are not parked: the registration may be
+        enabled again while the job runs. No checkpoint may lie between this call and the change of the
+        registrations in memory.
 
-        Raises:
-            StorageUnavailable: the disk refuses.
+        Args:
+            job: names the registrations and the reason. Unless they are of the configuration, it is in the
+                store.
+            registrations: as they were.
         """
-        self._store.check_open()  # paused lanes resume when the disk works again, and not before
-        with self._dispatcher.paused(registration.id):
-            count = await self._store.park(registration.id, reason, spared=self._in_flight(registration.id))
-        self._report_dead(registration.id, registration, reason, count)
-        return count
+        is_stored = job.instance != GLOBAL_INSTANCE
+        return self._jobs.start(job, partial(self.parking, registrations=registrations), is_stored=is_stored)
+
+    def parking(
+        self, running: RunningJob, *, registrations: Sequence[Registration] = ()
+    ) -> Callable[[], Awaitable[None]]:
+        """Pause the lanes of a job's registrations, and return the work that parks; see :class:`Jobs`."""
+        # After a restart there is none only if the job had not begun: then everything is to be parked.
+        cursor = running.job.cursor or self._store.park_cursor()
+        running.job = msgspec.structs.replace(running.job, cursor=cursor)
+        pauses, spared = ExitStack(), []
+        for registration_id in running.job.registrations:
+            pauses.enter_context(self._dispatcher.paused(registration_id))
+            spared += self._in_flight(registration_id)
+        return partial(self._park, running, cursor, registrations, pauses, spared)
+
+    async def _park(
+        self,
+        running: RunningJob,
+        cursor: str,
+        registrations: Sequence[Registration],
+        pauses: ExitStack,
+        spared: Sequence[int],
+    ) -> None:
+        known = {registration.id: registration for registration in registrations}
+        reason = running.job.reason
+        # Paused lanes resume when the disk works again, and not before.
+        with pauses:
+            for registration_id in running.job.registrations:
+                refused = partial(_log_refusal, "parking", registration_id)
+                more = True
+                while more:
+                    job = running.job if running.is_stored else None
+                    park = partial(
+                        self._store.park_step,
+                        registration_id,
+                        reason,
+                        cursor,
+                        spared=spared,
+                        job=job,
+                    )
+                    async with self._jobs.turn():
+                        step = await retry_until_readable(park, refused)
+                    running.job = running.job.advanced(step.count, cursor)
+                    self._report_dead(registration_id, known.get(registration_id), reason, step.count)
+                    more = step.more
+            if running.is_resumed:
+                # The start left their lanes to this job. One of them may be enabled again by now.
+                for registration_id in running.job.registrations:
+                    await self._start_lanes(registration_id)
 
     async def drop_oldest(
         self, registration_id: str, instance: str, reason: str, *, count: int, size: int
@@ -178,9 +245,16 @@ class PendingDeliveries:
     def _in_flight(self, registration_id: str) -> list[int]:
         return [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
 
-    def _report_dead(self, registration_id: str, registration: Registration, reason: str, count: int) -> None:
+    def _report_dead(
+        self, registration_id: str, registration: Registration | None, reason: str, count: int
+    ) -> None:
         self._metrics.dead(count)
         self._operational.dead(registration_id, registration, reason, count=count)
+
+    async def _put(self, new: Registration, *, due: bool) -> None:
+        # If it was just disabled, and the process is killed after this, its job must not park what comes
+        # later: the job is stored with the place up to which it parks.
+        await self._registry.put(new, due=due, job=self._jobs.parking(new.id))
 
     async def _put_and_repartition(self, new: Registration, *, due: bool) -> None:
         if self._nursery is None:  # stored now, the change would wait for the next start without a pause
@@ -189,7 +263,7 @@ class PendingDeliveries:
         while (lock := self._repartitions.get(new.id)) is not None:
             async with lock:
                 if self._repartitions.get(new.id) is lock:
-                    await self._registry.put(new, due=due)
+                    await self._put(new, due=due)
                     return
         await self._nursery.start(self._repartition, new.id, new, due)
 
@@ -206,22 +280,26 @@ class PendingDeliveries:
         try:
             with self._dispatcher.paused(registration_id):
                 if new is not None:
-                    await self._registry.put(new, due=due)
+                    await self._put(new, due=due)
                 task_status.started()
                 # A delivery in flight must not be moved: its new lane would send it a second time.
                 for _, ended in self._dispatcher.in_flight(registration_id):
                     await ended.wait()
                 step = partial(self._step, registration_id, lock)
-                refused = partial(_log_refusal, registration_id)
+                refused = partial(_log_refusal, "re-partitioning", registration_id)
                 while await retry_until_readable(step, refused):
                     pass
-                read = partial(self._store.pending_lanes, registration_id)
-                backlog = await retry_until_readable(read, refused)
-                # Appended meanwhile, or moved: lanes that run already read on by themselves.
-                self._dispatcher.start((found.lane, found.count) for found in backlog)
+                # Appended meanwhile, or moved.
+                await self._start_lanes(registration_id)
         finally:
             if self._repartitions.get(registration_id) is lock:
                 del self._repartitions[registration_id]
+
+    async def _start_lanes(self, registration_id: str) -> None:
+        """Start the lanes with pending deliveries; those that run already read on by themselves."""
+        read = partial(self._store.pending_lanes, registration_id)
+        backlog = await retry_until_readable(read, partial(_log_refusal, "starting lanes", registration_id))
+        self._dispatcher.start((found.lane, found.count) for found in backlog)
 
     async def _step(self, registration_id: str, lock: trio.Lock) -> bool:
         """Move some deliveries; return whether there may be more."""
@@ -239,5 +317,5 @@ class PendingDeliveries:
             return False
 
 
-def _log_refusal(registration_id: str, error: StorageUnavailable) -> None:
-    logger.warning("re-partitioning waits for the disk", registration=registration_id, reason=str(error))
+def _log_refusal(work: str, registration_id: str, error: StorageUnavailable) -> None:
+    logger.warning(f"{work} waits for the disk", registration=registration_id, reason=str(error))

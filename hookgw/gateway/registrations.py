@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,6 +14,7 @@ from hookgw.delivery.sender import DeliverySender, template_for
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.retry_policy import policy_of
 from hookgw.gateway.instances import InstanceService
+from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.shielded import completes
@@ -20,6 +22,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, LaneStatistics
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, PluginFailed
 from hookgw.models.events import Catalog, Event, new_event_id
+from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange, in_grace, new_secret
 from hookgw.plugins.hooks import Hooks
 
@@ -28,11 +31,25 @@ MOST_REGISTRATIONS = 16
 _USUAL_KIND = "MESSAGES_UPSERT"
 
 
+class StoredRegistration(NamedTuple):
+    """What :meth:`RegistrationService.set` did.
+
+    Attributes:
+        registration: as it is stored.
+        warnings: sentences about its URL.
+        job: is still making its pending deliveries dead letters; ``None`` if nothing is left to do.
+    """
+
+    registration: Registration
+    warnings: list[str]
+    job: Job | None
+
+
 class RegistrationService:
     """Everything that can be done to registrations.
 
     Args:
-        registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings: the
+        registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs: the
             gateway's.
     """
 
@@ -48,7 +65,9 @@ class RegistrationService:
         outbound: OutboundHttp,
         clock: Clock,
         settings: Settings,
+        jobs: Jobs,
     ) -> None:
+        self._jobs = jobs
         self._registry = registry
         self._instances = instances
         self._pending = pending
@@ -81,7 +100,7 @@ class RegistrationService:
 
     async def set(
         self, instance: str, label: str, change: RegistrationChange, *, create: bool = False
-    ) -> tuple[Registration, list[str]]:
+    ) -> StoredRegistration:
         """Store a registration, new or changed.
 
         Args:
@@ -91,24 +110,29 @@ class RegistrationService:
 
         Returns:
             The stored registration, and warnings: the address guard refuses the URL now. Looking up its
-            host takes at most 2 s, after the registration is stored.
+            host takes at most 2 s, after the registration is stored. If it was disabled and has many pending
+            deliveries, the job that makes them dead letters.
 
         Raises:
             NotFound: there is no such instance.
             Invalid: a plugin refuses its options, or the instance has too many registrations. No instance
                 is created for a refused registration.
         """
-        stored = None
+        stored, running = None, None
         if create and self._settings.instances.auto_create and self._instances.find(instance) is None:
             # One commit for both: a crash in between would leave an instance that nobody asked for.
             with suppress(Forbidden):  # another request created it at the same moment
                 stored = (await self._instances.create(instance, webhook=change, label=label)).registration
         if stored is None:
-            stored = await self._store(instance, label, change)
-        return stored, await self._outbound.warnings(stored)
+            stored, running = await self._store(instance, label, change)
+        job = None if running is None else await self._jobs.wait(running)
+        warnings = await self._outbound.warnings(stored)
+        return StoredRegistration(stored, warnings, job if job and job.is_running else None)
 
     @completes
-    async def _store(self, instance: str, label: str, change: RegistrationChange) -> Registration:
+    async def _store(
+        self, instance: str, label: str, change: RegistrationChange
+    ) -> tuple[Registration, RunningJob | None]:
         async with self._registry.changing(instance):
             self._registry.instance(instance)
             old = self._registry.find(instance, label)
@@ -121,9 +145,8 @@ class RegistrationService:
             self._hooks.check_registration(new)
             if old is None:
                 await self._registry.put(new)
-            else:
-                await self._pending.replace(old, new)
-            return new
+                return new, None
+            return new, await self._pending.replace(old, new)
 
     async def warnings(self, registration: Registration) -> list[str]:
         """Return what would keep deliveries of a registration from being made now; see :meth:`set`."""
@@ -142,19 +165,31 @@ class RegistrationService:
         self._dispatcher.resume(registration.id)
         return self._dispatcher.lanes(registration.id)
 
-    @completes
-    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> None:
+    async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Job:
         """Delete a registration; what is pending for it is parked.
+
+        Returns:
+            The job that parks. It runs still if that takes long; see :meth:`Jobs.wait`.
 
         Raises:
             NotFound: there is none.
         """
+        return await self._jobs.wait(await self._delete(instance, label))
+
+    @completes
+    async def _delete(self, instance: str, label: str) -> RunningJob:
         async with self._registry.changing(instance):
             registration = self.get(instance, label)
-            # Removed first: nothing is appended to it after the park. A kill in between leaves deliveries
-            # without a registration; their lane makes them dead letters at the next start.
-            await self._registry.remove(registration)
-            await self._pending.park(registration, "The registration was deleted.")
+            job = self._jobs.new(
+                JobKind.DELETE_REGISTRATION,
+                instance,
+                instance_id=self._registry.instance(instance).id,
+                registrations=(registration.id,),
+                reason="The registration was deleted.",
+            )
+            # Removed first: nothing is appended to it after the park.
+            await self._registry.remove(registration, job)
+            return self._pending.park(job, [registration])
 
     @completes
     async def rotate_secret(self, instance: str, label: str, grace: float) -> Registration:

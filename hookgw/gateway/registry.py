@@ -9,6 +9,7 @@ import trio
 
 from hookgw.models.errors import NotFound
 from hookgw.models.instances import Instance, retired_name
+from hookgw.models.jobs import Job
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
 from hookgw.store import Store
 
@@ -69,15 +70,30 @@ class Registry:
         if first is not None:
             self._remember(first)
 
-    async def remove_instance(self, instance: Instance) -> None:
-        """Remove an instance. Its events and deliveries are no longer found under its name."""
+    async def remove_instance(self, instance: Instance, job: Job | None = None) -> None:
+        """Remove an instance with its registrations, in one commit.
+
+        Its events and deliveries are no longer found under its name.
+
+        Args:
+            instance: which one.
+            job: is to park what is pending; stored in the same commit.
+        """
+        registrations = self.of_instance(instance.name)
         # Removed from memory first, so that no event is accepted for it during the write.
         del self._instances[instance.name]
         try:
-            await _complete(self._store.remove_instance(instance.name, retired_as=retired_name(instance)))
+            ids = [registration.id for registration in registrations]
+            retired_as = retired_name(instance)
+            await _complete(
+                self._store.remove_instance(instance.name, retired_as=retired_as, registrations=ids, job=job)
+            )
         except BaseException:  # the disk refused: the instance still exists
             self._instances[instance.name] = instance
             raise
+        # Not before: a lane whose registration is gone makes its head a dead letter.
+        for registration in registrations:
+            self._forget(registration)
 
     # Registrations
 
@@ -117,20 +133,20 @@ class Registry:
             if not lock.locked() and self._locks.get(instance) is lock:
                 del self._locks[instance]
 
-    async def put(self, registration: Registration, *, due: bool = False) -> None:
+    async def put(self, registration: Registration, *, due: bool = False, job: Job | None = None) -> None:
         """Store a registration; one of the configuration changes only in memory.
 
         Args:
             registration: the new or changed one.
-            due: make its waiting deliveries due at once; see
-                :meth:`hookgw.store.protocol.Records.put_registration`.
+            due, job: see :meth:`hookgw.store.protocol.Records.put_registration`. A job of a registration of
+                the configuration is not stored: the next start begins with the configuration.
         """
         if registration.instance == GLOBAL_INSTANCE:
             # Its record is the configuration: what hookgw changes (a 410) lasts until the next start.
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
-            await _complete(self._store.put_registration(registration, due=due))
+            await _complete(self._store.put_registration(registration, due=due, job=job))
             self._remember(registration)
         self._registrations[registration.id] = registration
 
@@ -138,9 +154,12 @@ class Registry:
         self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
         self._registrations[registration.id] = registration
 
-    async def remove(self, registration: Registration) -> None:
-        """Remove an instance's registration."""
-        await _complete(self._store.remove_registration(registration.id))
+    async def remove(self, registration: Registration, job: Job | None = None) -> None:
+        """Remove an instance's registration; ``job``, stored in the same commit, is to park the rest."""
+        await _complete(self._store.remove_registration(registration.id, job=job))
+        self._forget(registration)
+
+    def _forget(self, registration: Registration) -> None:
         self._registrations.pop(registration.id, None)
         labels = self._of_instance.get(registration.instance, {})
         labels.pop(registration.label, None)

@@ -1,18 +1,23 @@
 """Sending again what was finished: one delivery, or all of a time.
 
-A replay belongs to the gateway and not to the request that asked for it: a client that goes away does
-not stop it half-way. Only the end of the process does, between two steps; then the log says how far it
-came.
+A replay is a job (see :mod:`hookgw.gateway.jobs`): neither a client that goes away nor the end of the process
+stops it half-way.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 import structlog
 import trio
 
+from hookgw.dispatch.store_retry import FIRST_WAIT, LAST_WAIT
 from hookgw.gateway.history import DeliveryHistory
+from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.registry import Registry
-from hookgw.models.errors import Conflict, NotFound, Unavailable
+from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
+from hookgw.models.jobs import Job, JobKind, ReplayScope
 from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.registrations import is_global
 from hookgw.parsing import Replay
@@ -24,20 +29,11 @@ logger = structlog.get_logger("hookgw.resending")
 class Replays:
     """Makes finished deliveries pending again, on behalf of the gateway."""
 
-    def __init__(self, registry: Registry, store: Store, history: DeliveryHistory) -> None:
+    def __init__(self, registry: Registry, store: Store, history: DeliveryHistory, jobs: Jobs) -> None:
+        self._jobs = jobs
         self._registry = registry
         self._store = store
         self._history = history
-        self._nursery: trio.Nursery | None = None
-        # One at a time for each instance: two at once would mix their orders.
-        self._replays: dict[str, _Progress] = {}
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Carry replays through, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            task_status.started()
-            await trio.sleep_forever()
 
     async def resend(self, instance: str, name: str, *, without_global: bool = False) -> DeliverySummary:
         """Send a finished delivery again: at the end of its lane, with the same ``webhook-id``.
@@ -70,11 +66,11 @@ class Replays:
             raise Conflict("The delivery is still pending; hookgw will send it anyway.")
         return (await self._history.find(instance, found.id, without_global=without_global)).summary
 
-    async def replay(self, instance: str, replay: Replay, *, without_global: bool = False) -> int:
+    async def replay(self, instance: str, replay: Replay, *, without_global: bool = False) -> Job:
         """Send finished deliveries of an instance again, in their original order.
 
-        A caller that is cancelled while it waits does not stop it. Deliveries whose registration is
-        deleted or disabled are left alone.
+        A caller that is cancelled while it waits does not stop it, and neither does a restart. Deliveries
+        whose registration is deleted or disabled are left alone.
 
         Args:
             instance: the instance's name.
@@ -82,60 +78,68 @@ class Replays:
             without_global: as for :meth:`resend`.
 
         Returns:
-            How many there were, once all of them are pending.
+            The job. It runs still if that takes long; see :meth:`Jobs.wait`.
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
             Conflict: a replay of the instance is under way.
-            Unavailable: the disk refused, or the gateway is closing; the message says how many were
-                replayed before that.
+            Unavailable: the disk refused, and nothing is replayed; or the gateway is closing.
         """
-        self._registry.instance(instance)
+        instance_id = self._registry.instance(instance).id
         if replay.label is not None and self._registry.find(instance, replay.label) is None:
             raise NotFound(f"The instance {instance!r} has no webhook {replay.label!r}.")
-        if instance in self._replays:
-            done = self._replays[instance].count
-            raise Conflict(f"A replay of {instance!r} is under way, {done:,} so far; try again after it.")
-        if self._nursery is None:
-            raise Unavailable("The gateway is not running.")
-        progress = self._replays[instance] = _Progress()
-        # A task of the gateway: a client that goes away does not stop a replay half-way.
-        self._nursery.start_soon(self._carry_out, instance, replay, without_global, progress)
-        await progress.ended.wait()
-        if progress.error is not None:
-            raise progress.error
-        return progress.count
-
-    async def _carry_out(
-        self, instance: str, replay: Replay, without_global: bool, progress: _Progress
-    ) -> None:
-        """Replay to the end, and say in the log what came of it, as the one who asked may be gone."""
-        progress.error = Unavailable(_CLOSING)  # unless it ends otherwise than by cancellation
-        query = ReplayQuery(
-            instance=instance, state=replay.state, since=replay.since, until=replay.until, kinds=replay.kinds
+        # One at a time for each instance: two at once would mix their orders.
+        former = self._jobs.running(JobKind.REPLAY, instance)
+        if former is not None:
+            raise Conflict(
+                f"A replay of {instance!r} is under way, {former.done:,} so far; try again after {former.id}."
+            )
+        scope = ReplayScope(
+            state=replay.state,
+            since=replay.since,
+            until=replay.until,
+            kinds=replay.kinds,
+            label=replay.label,
+            without_global=without_global,
         )
-        try:
-            cursor, is_done = None, False
-            while not is_done:
+        job = self._jobs.new(JobKind.REPLAY, instance, instance_id=instance_id, replay=scope)
+        # Stored with its first step, unless that is the last: many replays are short.
+        return await self._jobs.wait(self._jobs.start(job, self.replaying, is_stored=False))
+
+    def replaying(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
+        """Return the work of a replay; see :class:`Jobs`."""
+        return partial(self._carry_out, running)
+
+    async def _carry_out(self, running: RunningJob) -> None:
+        """Replay to the end, or raise why it cannot go on."""
+        instance, scope = running.job.instance, running.job.replay or ReplayScope()
+        query = ReplayQuery(
+            instance=instance, state=scope.state, since=scope.since, until=scope.until, kinds=scope.kinds
+        )
+        wait = FIRST_WAIT
+        while running.job.is_running:
+            try:
                 # A registration that changes between two steps is seen by the next one. Within a step
                 # none may change: its deliveries would go to lanes that it no longer has.
-                async with self._registry.changing(instance):
-                    rules = self._rules(instance, replay.label, without_global)
-                    step = await self._store.replay_step(query, rules, cursor)
-                progress.count += step.count
-                cursor, is_done = step.cursor, step.cursor is None
-            progress.error = None
-        except Unavailable as error:
-            progress.error = Unavailable(*error.messages, retry_after=error.retry_after)
-        finally:
-            del self._replays[instance]
-            progress.end()
-            # The caller may be gone, so the log says how it ended.
-            if progress.error is not None:
-                reason = progress.error.messages[0]
-                logger.warning("replay cut off", instance=instance, count=progress.count, reason=reason)
-            elif progress.count:  # `hookgw delivery replay` asks for many short windows, most of them empty
-                logger.info("replayed", instance=instance, count=progress.count)
+                async with self._registry.changing(instance), self._jobs.turn():
+                    found = self._registry.find_instance(instance)
+                    if found is None or found.id != running.job.instance_id:
+                        raise NotFound("The instance was deleted.")
+                    rules = self._rules(instance, scope.label, scope.without_global)
+                    job = running.job
+                    step = await self._store.replay_step(query, rules, job.cursor, job=job)
+            except StorageUnavailable as error:
+                if not running.is_stored:  # nothing is replayed: the caller may ask again
+                    raise StorageUnavailable(*error.messages, retry_after=error.retry_after) from error
+                logger.warning("replay waits for the disk", instance=instance, reason=str(error))
+                await trio.sleep(wait)
+                wait = min(2 * wait, LAST_WAIT)
+                continue
+            wait = FIRST_WAIT
+            running.job = job.advanced(step.count, step.cursor)
+            if step.cursor is None:
+                return
+            running.is_stored = True
 
     def _rules(self, instance: str, label: str | None, without_global: bool) -> dict[str, LaneRule]:
         """Return the lane rules of the registrations that take part, by id."""
@@ -146,25 +150,3 @@ class Replays:
             and (label is None or (one.instance, one.label) == (instance, label))
             and not (without_global and is_global(one.id))
         }
-
-
-_CLOSING = "The gateway is closing."
-
-
-class _Progress:
-    """How far a replay has come, and how it ended."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.error: Unavailable | None = None
-        self.ended = trio.Event()
-
-    def end(self) -> None:
-        """Wake who waits; an error says from now on how much was done before it."""
-        if self.error is not None:
-            self.error = Unavailable(
-                *self.error.messages,
-                f"{self.count:,} deliveries were replayed before that; the later ones are as they were.",
-                retry_after=self.error.retry_after,
-            )
-        self.ended.set()

@@ -34,6 +34,7 @@ from typing import Any, Protocol
 
 from hookgw.models.deliveries import Delivery, Page, Position, Settlement
 from hookgw.models.instances import Instance
+from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Registration
 from hookgw.store.records import (
@@ -43,6 +44,7 @@ from hookgw.store.records import (
     DeliveryReport,
     DiskSpace,
     LaneBacklog,
+    ParkStep,
     PendingChange,
     ReplayQuery,
     ReplayStep,
@@ -129,16 +131,29 @@ class Outbox(Protocol):
 class PendingChanges(Protocol):
     """Bulk changes of what is pending, in commits of bounded size, so that others write between them."""
 
-    async def park(self, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
-        """Turn the pending deliveries of a registration, in all its lanes, into dead letters.
+    def park_cursor(self) -> str:
+        """Return the cursor for parking what is appended, or made pending again, until now."""
+
+    async def park_step(
+        self,
+        registration: str,
+        reason: str,
+        cursor: str,
+        *,
+        spared: Collection[int] = (),
+        job: Job | None = None,
+    ) -> ParkStep:
+        """Turn pending deliveries of a registration, in any of its lanes, into dead letters: some of them.
 
         Args:
             registration: the registration's id.
             reason: a sentence.
+            cursor: from :meth:`park_cursor`, the same for every step: later deliveries stay pending.
             spared: sequence numbers of deliveries that stay pending, because an attempt is in flight.
+            job: the job that this is a step of. It is stored in the same commit, advanced by the step.
 
         Returns:
-            How many there were. If it is interrupted, the later ones stay pending.
+            How many there were, and whether there may be more.
         """
 
     async def drop_oldest(
@@ -182,7 +197,12 @@ class PendingChanges(Protocol):
         """
 
     async def replay_step(
-        self, query: ReplayQuery, rules: Mapping[str, LaneRule], cursor: str | None
+        self,
+        query: ReplayQuery,
+        rules: Mapping[str, LaneRule],
+        cursor: str | None,
+        *,
+        job: Job | None = None,
     ) -> ReplayStep:
         """Make the next finished deliveries of a replay pending again, in their original order.
 
@@ -191,6 +211,8 @@ class PendingChanges(Protocol):
             rules: of the registrations that take part, by id. Deliveries to others are left alone.
             cursor: ``None`` for the first step, then what the step before returned. The first step fixes
                 the newest delivery that takes part, so that a replay ends.
+            job: the job that this is a step of. It is stored in the same commit, advanced by the step, or
+                ended by the last one; but not by a first step that is also the last.
 
         Returns:
             How many deliveries are pending again, and the cursor of the next step; no cursor after the last.
@@ -247,7 +269,7 @@ class History(Protocol):
 
 
 class Records(Protocol):
-    """Instances, registrations and values: JSON of typed records, encrypted if a master key is set."""
+    """Instances, registrations, jobs and values: JSON of typed records, encrypted if a master key is set."""
 
     async def load_instances(self) -> dict[str, Instance]:
         """Return all instances, by name. A damaged record raises ``StorageUnavailable``."""
@@ -255,29 +277,55 @@ class Records(Protocol):
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
         """Store an instance, and with it its first registration, if any, in one commit."""
 
-    async def remove_instance(self, name: str, *, retired_as: str | None = None) -> None:
-        """Remove an instance.
+    async def remove_instance(
+        self,
+        name: str,
+        *,
+        retired_as: str | None = None,
+        registrations: Collection[str] = (),
+        job: Job | None = None,
+    ) -> None:
+        """Remove an instance and registrations, in one commit.
 
         Args:
             name: the instance's name.
             retired_as: keep its events and deliveries under this name, which no instance can have, so that a
                 later instance of the same name does not inherit them.
+            registrations: the ids of its registrations. Their deliveries stay; park them.
+            job: is to park them; stored in the same commit.
         """
 
     async def load_registrations(self) -> dict[str, Registration]:
         """Return all registrations, by id. A damaged record raises ``StorageUnavailable``."""
 
-    async def put_registration(self, registration: Registration, *, due: bool = False) -> None:
+    async def put_registration(
+        self, registration: Registration, *, due: bool = False, job: Job | None = None
+    ) -> None:
         """Store a registration.
 
         Args:
             registration: the new or changed one.
             due: in the same commit, make its waiting deliveries due at once: the registration has another
                 URL, header, secret or timeout, and the wait was for the former one.
+            job: is to park its pending deliveries; stored in the same commit.
         """
 
-    async def remove_registration(self, registration_id: str) -> None:
-        """Remove a registration. Its deliveries stay; park them."""
+    async def remove_registration(self, registration_id: str, *, job: Job | None = None) -> None:
+        """Remove a registration. Its deliveries stay; park them.
+
+        Args:
+            registration_id: the registration's id.
+            job: is to park them; stored in the same commit.
+        """
+
+    async def load_jobs(self) -> dict[str, Job]:
+        """Return all jobs, by id. A damaged record raises ``StorageUnavailable``."""
+
+    async def put_job(self, job: Job) -> None:
+        """Store a job, new or changed."""
+
+    async def remove_jobs(self, job_ids: Collection[str]) -> None:
+        """Remove jobs, in one commit."""
 
     async def get_value(self, key: str) -> Any:
         """Return the JSON value of a key; ``None`` if there is none."""

@@ -149,6 +149,18 @@ class DeliveryPage(msgspec.Struct, frozen=True):
     cursor: str | None = None
 
 
+class ParkStep(msgspec.Struct, frozen=True):
+    """What one step of parking did.
+
+    Attributes:
+        count: how many deliveries became dead letters.
+        more: whether there may be more.
+    """
+
+    count: int
+    more: bool
+
+
 class ReplayStep(msgspec.Struct, frozen=True):
     """What one step of a replay did.
 

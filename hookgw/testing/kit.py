@@ -172,8 +172,7 @@ class GatewayKit:
         change, _ = parse_registration(decode_strict(body), gateway.catalog)
         if len(body) > gateway.settings.server.max_body:
             raise TooLarge(f"The registration has more than {gateway.settings.server.max_body}.")
-        registration, _ = await gateway.registrations.set(instance, label, change, create=True)
-        return registration
+        return (await gateway.registrations.set(instance, label, change, create=True)).registration
 
     async def emit(
         self, kind: str, data: Any, *, instance: str = "shop", event_id: str | None = None

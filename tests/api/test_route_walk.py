@@ -22,8 +22,8 @@ from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
 OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
-ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/shared/colours"}
-FILLED = {"label": "crm", "name": "dlv_1", "key_name": "default", "rest": "notes"}
+ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}
+FILLED = {"label": "crm", "name": "dlv_1", "key_name": "default", "job_id": "job_1", "rest": "notes"}
 """Values for the variables in paths other than the instance. Add every new variable here."""
 
 Route = tuple[str, str, str]

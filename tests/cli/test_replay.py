@@ -118,7 +118,7 @@ def test_ctrl_c_says_how_to_continue() -> None:
     windows = replay.split_into_windows(SINCE, UNTIL, NOW)
     seen: list[int] = []
     with pytest.raises(Failed) as caught:
-        replay.replay_windows(client, "loja1", windows, {}, seen.append)
+        replay.replay_windows(client, "loja1", windows, {}, lambda replayed, _: seen.append(replayed))
     assert caught.value.message == (
         f"Stopped.\n7 deliveries were replayed. Continue with --since {windows[1]['since']}"
     )

@@ -132,7 +132,7 @@ class World:
         chosen = await self._finished(instance, dead_only=replay.state == "dead")
         labels = {id_: registration.label for id_, registration in self._enabled(instance).items()}
         self.ledger.queue([Key(one.event_id, labels[one.registration]) for one in chosen])
-        assert await self.kit.gateway.deliveries.replay(instance, replay) == len(chosen)
+        assert (await self.kit.gateway.deliveries.replay(instance, replay)).done == len(chosen)
 
     def _enabled(self, instance: str) -> dict[str, Registration]:
         return {one.id: one for one in self.kit.gateway.registrations.of_instance(instance) if one.enabled}

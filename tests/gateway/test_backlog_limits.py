@@ -477,7 +477,7 @@ async def test_deliveries_that_are_replayed_count_and_are_not_refused(
             await kit.gateway.events.accept([event(n) for n in range(3)])
             await kit.settled()
         hookgw_receiver.default = answer(503)
-        assert await kit.gateway.deliveries.replay("shop", Replay(since=0.0)) == 6
+        assert (await kit.gateway.deliveries.replay("shop", Replay(since=0.0))).done == 6
         with pytest.raises(ShareFull):
             await kit.emit(KIND, {})
 

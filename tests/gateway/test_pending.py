@@ -383,7 +383,7 @@ async def test_disabled_and_enabled_again_during_the_move(
     _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     await hookgw_gateway.register(hookgw_receiver.url, enabled=False)
     await hookgw_gateway.register(hookgw_receiver.url)
-    assert await hookgw_gateway.gateway.deliveries.replay("shop", Replay(since=0.0)) == len(sent)
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", Replay(since=0.0))).done == len(sent)
     sent += await emit(hookgw_gateway, 3, first=9)
     await finish(hookgw_gateway, go_on)
     check_arrivals(hookgw_receiver, sent)
@@ -430,7 +430,7 @@ async def test_replayed_and_resent_during_the_move(
     await hookgw_gateway.settled()
     _, sent, go_on = await start_slow_repartition(hookgw_gateway, hookgw_receiver, monkeypatch)
     await hookgw_gateway.gateway.deliveries.resend("shop", "dead-2")
-    assert await hookgw_gateway.gateway.deliveries.replay("shop", Replay(since=0.0)) == 2
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", Replay(since=0.0))).done == 2
     await finish(hookgw_gateway, go_on)
     assert len(hookgw_receiver.requests) == len(sent) + 3
     ids = hookgw_receiver.ids

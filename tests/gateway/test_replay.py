@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import structlog
 import trio
+import trio.testing
 from trio.testing import MockClock
 
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
+from hookgw.models.jobs import JobKind
 from hookgw.parsing import Replay
 from hookgw.store import DeliveryQuery, ReplayStep
 from hookgw.store.sqlite import pending_changes
@@ -97,11 +99,11 @@ async def test_where_there_is_nowhere_to_send_it(
     await hookgw_gateway.register(hookgw_receiver.url, enabled=False)
     with pytest.raises(Conflict, match="is disabled; set it with enabled true"):
         await gateway.deliveries.resend("shop", event_id)
-    assert await gateway.deliveries.replay("shop", ALL) == 0
+    assert (await gateway.deliveries.replay("shop", ALL)).done == 0
     await gateway.registrations.delete("shop")
     with pytest.raises(Conflict, match="was deleted"):
         await gateway.deliveries.resend("shop", event_id)
-    assert await gateway.deliveries.replay("shop", ALL) == 0
+    assert (await gateway.deliveries.replay("shop", ALL)).done == 0
     assert await states(hookgw_gateway) == [DeliveryState.DEAD]
 
 
@@ -112,7 +114,7 @@ async def test_it_goes_to_where_the_registration_points_now(
     await hookgw_gateway.register(f"{hookgw_receiver.url}new")
     await hookgw_gateway.gateway.deliveries.resend("shop", ids[1])
     await hookgw_gateway.settled()
-    assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 1
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", EVER)).done == 1
     await hookgw_gateway.settled()
     assert [(request.target, request.event_id) for request in hookgw_receiver.requests] == [
         ("/new", ids[1]),
@@ -148,14 +150,13 @@ async def test_dead_letters_come_in_their_original_order(
     last = await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
     with structlog.testing.capture_logs() as logs:
-        assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 10
-    assert [log for log in logs if log["event"] == "replayed"] == [
-        {"event": "replayed", "log_level": "info", "instance": "shop", "count": 10}
-    ]
+        assert (await hookgw_gateway.gateway.deliveries.replay("shop", EVER)).done == 10
+    (log,) = [log for log in logs if log["event"] == "job ended"]
+    assert (log["kind"], log["instance"], log["done"]) == ("replay", "shop", 10)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == [last.id, *ids]
-    assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 0
-    assert await hookgw_gateway.gateway.deliveries.replay("shop", ALL) == 11
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", EVER)).done == 0
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", ALL)).done == 11
 
 
 async def test_the_choice_of_deliveries(
@@ -178,7 +179,7 @@ async def test_the_choice_of_deliveries(
         EVER: 0,
     }
     for choice, count in choices.items():
-        assert await hookgw_gateway.gateway.deliveries.replay("shop", choice) == count, choice
+        assert (await hookgw_gateway.gateway.deliveries.replay("shop", choice)).done == count, choice
         await hookgw_gateway.settled()
 
 
@@ -190,11 +191,11 @@ async def test_global_webhooks_take_part_unless_a_label_is_named(
         await kit.register(f"{hookgw_receiver.url}own")
         await kit.emit(KIND, {})
         await kit.settled()
-        assert await kit.gateway.deliveries.replay("shop", ALL) == 2
+        assert (await kit.gateway.deliveries.replay("shop", ALL)).done == 2
         await kit.settled()
         assert (
-            await kit.gateway.deliveries.replay("shop", Replay(since=0.0, state="all", label="default")) == 1
-        )
+            await kit.gateway.deliveries.replay("shop", Replay(since=0.0, state="all", label="default"))
+        ).done == 1
         await kit.settled()
     assert sorted(request.target for request in hookgw_receiver.requests) == [
         "/",
@@ -221,10 +222,10 @@ class Steps:
         monkeypatch.setattr(pending_changes, "REPLAY_STEP", 2)
         monkeypatch.setattr(kit.gateway.store, "replay_step", self.next_step)
 
-    async def next_step(self, *given: Any) -> ReplayStep:
+    async def next_step(self, *given: Any, **more: Any) -> ReplayStep:
         if self.reached.is_set():
             await self.go_on.wait()
-        step = await self.step(*given)
+        step = await self.step(*given, **more)
         self.reached.set()
         return step
 
@@ -250,10 +251,10 @@ async def test_who_goes_away_does_not_stop_it(
     await hookgw_receiver.wait_for(5)
     await hookgw_gateway.settled()
     assert hookgw_receiver.ids == ids
-    assert await gateway.deliveries.replay("shop", EVER) == 0
+    assert (await gateway.deliveries.replay("shop", EVER)).done == 0
 
 
-async def test_a_gateway_that_closes_says_how_far_it_came(
+async def test_a_gateway_that_closes_says_how_far_it_came_and_goes_on_at_the_next_start(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -263,43 +264,71 @@ async def test_a_gateway_that_closes_says_how_far_it_came(
             await kit.gateway.deliveries.replay("shop", EVER)
         said.extend(caught.value.messages)
 
-    async with trio.open_nursery() as nursery:
-        with structlog.testing.capture_logs() as logs:
-            async with open_kit(tmp_path) as kit:
-                await dead_letters(kit, hookgw_receiver, 5)
-                await recover(kit, hookgw_receiver)
-                steps = Steps(monkeypatch, kit)
-                nursery.start_soon(replay, kit)
-                await steps.reached.wait()
-                await hookgw_receiver.wait_for(2)
+    async with trio.open_nursery() as nursery, open_kit(tmp_path) as kit:
+        ids = await dead_letters(kit, hookgw_receiver, 5)
+        await recover(kit, hookgw_receiver)
+        steps = Steps(monkeypatch, kit)
+        nursery.start_soon(replay, kit)
+        await steps.reached.wait()
+        await hookgw_receiver.wait_for(2)
     assert said == [
-        "The gateway is closing.",
-        "2 deliveries were replayed before that; the later ones are as they were.",
+        "The gateway is closing. 2 deliveries were handled before that; the rest follows at the next start."
     ]
-    assert [log["count"] for log in logs if log["event"] == "replay cut off"] == [2]
     monkeypatch.undo()
     async with open_kit(tmp_path) as kit:
-        assert await kit.gateway.deliveries.replay("shop", EVER) == 3
+        await hookgw_receiver.wait_for(5)
+        (job,) = kit.gateway.jobs.all()
+        while job.is_running:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+            (job,) = kit.gateway.jobs.all()
+        assert (job.kind, job.done) == (JobKind.REPLAY, 5)
+        await kit.settled()
+    assert hookgw_receiver.ids == ids
 
 
-async def test_a_disk_that_refuses_ends_it(
+async def test_a_disk_that_refuses_at_once_starts_nothing(
     hookgw_gateway: GatewayKit,
     hookgw_receiver: Receiver,
     hookgw_clock: MockClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await dead_letters(hookgw_gateway, hookgw_receiver, 3)
-    steps = Steps(monkeypatch, hookgw_gateway)
 
-    async def refuse(*given: Any) -> ReplayStep:
-        if steps.reached.is_set():
-            raise StorageUnavailable("The disk is full.", retry_after=7)
-        return await steps.next_step(*given)
+    async def refuse(*_: Any, **__: Any) -> ReplayStep:
+        raise StorageUnavailable("The disk is full.", retry_after=7)
 
     monkeypatch.setattr(hookgw_gateway.gateway.store, "replay_step", refuse)
-    with pytest.raises(Unavailable, match=r"The disk is full\. 2 deliveries") as caught:
+    with pytest.raises(Unavailable, match=r"The disk is full\.") as caught:
         await hookgw_gateway.gateway.deliveries.replay("shop", EVER)
     assert caught.value.retry_after == 7
     monkeypatch.undo()
+    assert (await hookgw_gateway.gateway.deliveries.replay("shop", EVER)).done == 3
+
+
+async def test_a_disk_that_refuses_later_delays_it(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids = await dead_letters(hookgw_gateway, hookgw_receiver, 3)
+    await recover(hookgw_gateway, hookgw_receiver)
+    steps = Steps(monkeypatch, hookgw_gateway)
+    refused = trio.Event()
+
+    async def refuse(*given: Any, **more: Any) -> ReplayStep:
+        if steps.reached.is_set() and not refused.is_set():
+            refused.set()
+            raise StorageUnavailable("The disk is full.")
+        steps.go_on.set()
+        return await steps.next_step(*given, **more)
+
+    monkeypatch.setattr(hookgw_gateway.gateway.store, "replay_step", refuse)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hookgw_gateway.gateway.deliveries.replay, "shop", EVER)
+        await refused.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        hookgw_clock.jump(0.5)
+        await hookgw_receiver.wait_for(3)
     await hookgw_gateway.settled()
-    assert await hookgw_gateway.gateway.deliveries.replay("shop", EVER) == 1
+    assert hookgw_receiver.ids == ids

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from hookgw.models.deliveries import FIRST, Attempt, Delivery, DeliveryState, Outcome, Position, Settlement
@@ -128,6 +129,15 @@ async def ids_of(store: Store, lane: str = LANE) -> list[str]:
 
 async def seqs_of(store: Store, lane: str = LANE) -> list[int]:
     return [delivery.seq for delivery in await pending(store, lane)]
+
+
+async def park(store: Store, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
+    """Park all that is pending for a registration; return how many deliveries there were."""
+    total, more, cursor = 0, True, store.park_cursor()
+    while more:
+        step = await store.park_step(registration, reason, cursor, spared=spared)
+        total, more = total + step.count, step.more
+    return total
 
 
 async def listed(store: Store, **query: Any) -> list[str]:

@@ -29,6 +29,11 @@ _DELIVERY_NAME = {"type": "string", "examples": ["dlv_17"]}
 _PATH_PARAMETERS = {
     "instance": ("instance", NAME_SCHEMA | {"examples": ["loja1"]}, "The name of the instance."),
     "label": ("label", NAME_SCHEMA | {"examples": ["crm"]}, "The label of the registration."),
+    "job_id": (
+        "job",
+        {"type": "string", "examples": ["job_5f0c2a1be94d7c3680f1a2b3"]},
+        "The id of the job.",
+    ),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }

@@ -5,10 +5,11 @@ converts records to these types. A field that may be absent has the type ``Unset
 present.
 """
 
-from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages
+from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
 from hookgw.api.responses.instances import Connection, CreatedInstance, Instance, ListedInstance, NamedState
+from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
 from hookgw.api.responses.registrations import PublicKey, Registration, Retry, Secret
 
@@ -27,6 +28,7 @@ __all__ = [
     "Event",
     "Health",
     "Instance",
+    "Job",
     "Key",
     "Kind",
     "Lane",
@@ -39,4 +41,5 @@ __all__ = [
     "Report",
     "Retry",
     "Secret",
+    "Started",
 ]

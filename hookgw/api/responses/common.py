@@ -74,6 +74,22 @@ class Done(Struct, frozen=True):
     response: DoneMessage
 
 
+class Started(Struct, frozen=True):
+    """The response of a call that deletes something and is not done yet.
+
+    Attributes:
+        status: always `PENDING`.
+        error: always `false`.
+        response: the result.
+        job: the id of the job that makes the pending deliveries dead letters.
+    """
+
+    status: Literal["PENDING"]
+    error: bool
+    response: DoneMessage
+    job: str
+
+
 class Health(Struct, frozen=True):
     """The health of the process.
 

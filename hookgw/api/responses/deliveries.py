@@ -107,11 +107,13 @@ class Replayed(Struct, frozen=True, kw_only=True):
     """The result of a replay.
 
     Attributes:
-        replayed: the number of deliveries that are sent again.
+        replayed: the number of deliveries that are sent again, so far if there is a `job`.
+        job: the job that goes on with the replay, if it takes long.
         warnings: fields of the request that were ignored.
     """
 
     replayed: Count
+    job: str | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
 
 

@@ -77,6 +77,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
         state: whether it is active.
         state_reason: why it is disabled.
         warnings: fields of the request that were ignored, and problems with the URL.
+        job: the job that makes its pending deliveries dead letters, if it was disabled and that takes long.
     """
 
     id: str
@@ -100,3 +101,4 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     state: Literal["active", "disabled"]
     state_reason: str | None
     warnings: list[str]
+    job: str | UnsetType = UNSET

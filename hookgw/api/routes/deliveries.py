@@ -136,14 +136,18 @@ class DeliveryRoutes:
     async def replay(self, instance: str) -> Response:
         """Send many deliveries again, in their original order.
 
-        The replay continues even if the client disconnects.
+        The replay continues even if the client disconnects. If it takes more than 2 s, the response has its
+        job.
         """
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
         body = await read_json(self._limit)
         asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
         without_global = not current_principal().is_global
-        replayed = await self._gateway.deliveries.replay(instance, asked, without_global=without_global)
-        return json_response(responses.Replayed(replayed=replayed, warnings=warnings or UNSET), 202)
+        job = await self._gateway.deliveries.replay(instance, asked, without_global=without_global)
+        replayed = responses.Replayed(
+            replayed=job.done, job=job.id if job.is_running else UNSET, warnings=warnings or UNSET
+        )
+        return json_response(replayed, 202)
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         # Webhooks of the configuration are not among them: their labels and URLs are the operator's.

@@ -15,6 +15,7 @@ from hookgw.api.present import (
     present_instance,
     present_listed_instance,
     present_registration,
+    present_started,
 )
 from hookgw.api.request_body import json_response, read_json
 from hookgw.api.unmask import unmask_change
@@ -57,7 +58,7 @@ class InstanceRoutes:
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
 
-    @describes(_TAG, {201: responses.CreatedInstance}, body=_CREATE_BODY)
+    @describes(_TAG, {201: responses.CreatedInstance}, body=_CREATE_BODY, errors=(409,))
     async def create(self) -> Response:
         """Create an instance, optionally with a registration.
 
@@ -125,8 +126,13 @@ class InstanceRoutes:
         await self._instances.logout(instance)
         return json_response(present_done("Instance logged out"))
 
-    @describes(_TAG, {200: responses.Done})
+    @describes(_TAG, {200: responses.Done, 202: responses.Started})
     async def delete(self, instance: str) -> Response:
-        """Delete the instance with its registrations; pending deliveries become dead letters."""
-        await self._instances.delete(instance)
+        """Delete the instance with its registrations; pending deliveries become dead letters.
+
+        After a 202 the name is free once the job has ended.
+        """
+        job = await self._instances.delete(instance)
+        if job.is_running:
+            return json_response(present_started(job, "Instance deleted"), 202)
         return json_response(present_done("Instance deleted"))

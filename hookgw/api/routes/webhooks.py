@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from quart import Blueprint, Response
 
 from hookgw.api import responses
@@ -15,6 +16,7 @@ from hookgw.api.present import (
     present_lane,
     present_registration,
     present_secret,
+    present_started,
 )
 from hookgw.api.request_body import json_response, read_json, read_optional_json
 from hookgw.api.unmask import unmask_change
@@ -71,11 +73,12 @@ class WebhookRoutes:
                 blueprint.add_url_rule(path, name, view, methods=[method])
         return blueprint
 
-    @describes(_TAG, {201: responses.Registration}, body=_SET_BODY)
+    @describes(_TAG, {201: responses.Registration, 202: responses.Registration}, body=_SET_BODY)
     async def set(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Store a registration.
 
-        With a global key, this also creates the instance if it does not exist and the settings allow it.
+        With a global key, this also creates the instance if it does not exist and the settings allow it. The
+        status is 202 if it was disabled, and a job is still making its pending deliveries dead letters.
         """
         creates = current_principal().is_global and self._gateway.settings.instances.auto_create
         if not creates:
@@ -84,8 +87,11 @@ class WebhookRoutes:
         # A client may send back what it read: masked values stand for the stored ones.
         old = self._gateway.registrations.find(instance, label)
         change = unmask_change(change, old, self._gateway.hooks.secret_options)
-        stored, more = await self._gateway.registrations.set(instance, label, change, create=creates)
-        return json_response(self._present(stored, [*warnings, *more]), 201)
+        stored, more, job = await self._gateway.registrations.set(instance, label, change, create=creates)
+        shown = self._present(stored, [*warnings, *more])
+        if job is None:
+            return json_response(shown, 201)
+        return json_response(msgspec.structs.replace(shown, job=job.id), 202)
 
     @describes(_TAG, {200: responses.Registration | None})
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
@@ -95,11 +101,13 @@ class WebhookRoutes:
         # Clients of other gateways expect 200 with null here, not 404.
         return json_response(None if stored is None else self._present(stored, []))
 
-    @describes(_TAG, {200: responses.Done})
+    @describes(_TAG, {200: responses.Done, 202: responses.Started})
     async def delete(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
         """Delete a registration; pending deliveries become dead letters."""
         self._gateway.instances.get(instance)
-        await self._gateway.registrations.delete(instance, label)
+        job = await self._gateway.registrations.delete(instance, label)
+        if job.is_running:
+            return json_response(present_started(job, "Webhook deleted"), 202)
         return json_response(present_done("Webhook deleted"))
 
     @describes(_TAG, {200: responses.Secret})

@@ -77,7 +77,9 @@ class Stage:
         await self.gateway.instances.create(INSTANCE, integration="simulator", options=options)
         for receiver in self.receivers:
             change = RegistrationChange(url=receiver.url)
-            registration, _ = await self.gateway.registrations.set(INSTANCE, receiver.name, change)
+            registration = (
+                await self.gateway.registrations.set(INSTANCE, receiver.name, change)
+            ).registration
             receiver.keys = tuple(verifying_key(secret.value) for secret in registration.secrets)
 
     async def play(self, *, once: bool) -> None:

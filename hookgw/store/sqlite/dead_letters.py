@@ -20,7 +20,7 @@ _PENDING = """
 SELECT json_group_array(seq) FROM (
     SELECT seq FROM deliveries INDEXED BY outbox
     WHERE state = 'pending' AND registration = (SELECT number FROM names WHERE name = :registration)
-        AND seq NOT IN (SELECT value FROM json_each(:spared))
+        AND position <= :newest AND seq NOT IN (SELECT value FROM json_each(:spared))
     LIMIT :limit)"""
 _NEXT = """
 SELECT json_group_array(json_array(position, seq, size)) FILTER (WHERE instance = :instance),
@@ -51,16 +51,19 @@ def park(
     reason: str,
     at: float,
     *,
+    newest: int,
     limit: int,
     spared: Collection[int],
 ) -> PendingChange:
     """Turn pending deliveries of a registration into dead letters, at most ``limit`` of them.
 
+    Those behind the position ``newest`` stay pending.
+
     Returns:
         How many deliveries and bytes those were, as positive numbers. Fewer deliveries than ``limit``: no
         more are left.
     """
-    given = {"registration": registration, "spared": _json(spared), "limit": limit}
+    given = {"registration": registration, "spared": _json(spared), "newest": newest, "limit": limit}
     # Each step starts at the beginning of the index: the deliveries of the former steps have left it.
     seqs = _numbers_of(connection.execute(_PENDING, given).fetchone()[0])
     return _bury(connection, seqs, reason, at)

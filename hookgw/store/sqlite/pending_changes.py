@@ -7,14 +7,16 @@ from functools import partial
 
 from hookgw.models.clock import Clock
 from hookgw.models.errors import Invalid
+from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
-from hookgw.store.records import PendingChange, ReplayQuery, ReplayStep
+from hookgw.store.records import ParkStep, PendingChange, ReplayQuery, ReplayStep
 from hookgw.store.sqlite import dead_letters
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import SequenceNumbers
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, requeue, resend
+from hookgw.store.sqlite.shelves import SqliteRecords
 from hookgw.store.sqlite.transaction import Transaction
 
 # How many deliveries are parked, dropped or moved in one commit: a few tens of milliseconds, in which all
@@ -33,31 +35,48 @@ class SqlitePendingChanges:
         reader: finds what is replayed, beside the commits.
         clock: gives the times at which deliveries finish or are queued again.
         numbers: shared with the outbox.
+        records: writes the job of a step, in the commit of the step.
     """
 
-    def __init__(self, commits: GroupCommit, reader: Reader, clock: Clock, numbers: SequenceNumbers) -> None:
+    def __init__(
+        self,
+        commits: GroupCommit,
+        reader: Reader,
+        clock: Clock,
+        numbers: SequenceNumbers,
+        records: SqliteRecords,
+    ) -> None:
+        self._records = records
         self._commits = commits
         self._reader = reader
         self._clock = clock
         self._numbers = numbers
         self._repartitioned: dict[str, LaneRule] = {}
 
-    async def park(self, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
-        # One time for all steps: they are one decision.
-        at = self._clock.steady()
+    def park_cursor(self) -> str:
+        return str(self._numbers.newest)
+
+    async def park_step(
+        self,
+        registration: str,
+        reason: str,
+        cursor: str,
+        *,
+        spared: Collection[int] = (),
+        job: Job | None = None,
+    ) -> ParkStep:
+        newest, at = _read_number(cursor), self._clock.steady()
 
         def park(transaction: Transaction) -> int:
             gone = dead_letters.park(
-                transaction.connection, registration, reason, at, limit=STEP, spared=spared
+                transaction.connection, registration, reason, at, newest=newest, limit=STEP, spared=spared
             )
-            return _count_dead(transaction, gone)
+            count = _count_dead(transaction, gone)
+            self._records.write_job(transaction, job and job.advanced(count, cursor))
+            return count
 
-        total = 0
-        while True:
-            parked = await self._commits.call(park)
-            total += parked
-            if parked < STEP:
-                return total
+        count = await self._commits.call(park)
+        return ParkStep(count, more=count == STEP)
 
     async def drop_oldest(
         self,
@@ -95,7 +114,12 @@ class SqlitePendingChanges:
         )
 
     async def replay_step(
-        self, query: ReplayQuery, rules: Mapping[str, LaneRule], cursor: str | None
+        self,
+        query: ReplayQuery,
+        rules: Mapping[str, LaneRule],
+        cursor: str | None,
+        *,
+        job: Job | None = None,
     ) -> ReplayStep:
         if cursor is None:
             after, newest = 0, self._numbers.newest
@@ -113,12 +137,21 @@ class SqlitePendingChanges:
             # done before these deliveries are written, and would miss those in lanes of the former rule.
             if self._newest(rules) == now:
                 break
-        if not found:
-            return ReplayStep(0, None)
+        next_cursor = f"{max(found)}-{newest}" if len(found) == REPLAY_STEP else None
+        if cursor is None and next_cursor is None:
+            job = None  # one step needs no record
+            if not found:
+                return ReplayStep(0, None)
         position, at = self._numbers.next_positions(len(found)), self._clock.steady()
-        count = await self._commits.call(partial(requeue, lanes=found, position=position, at=at))
-        more = len(found) == REPLAY_STEP
-        return ReplayStep(count, f"{max(found)}-{newest}" if more else None)
+
+        def replay(transaction: Transaction) -> int:
+            count = requeue(transaction, found, position, at)
+            if job is not None:
+                advanced = job.advanced(count, next_cursor)
+                self._records.write_job(transaction, advanced if next_cursor else advanced.ended(at))
+            return count
+
+        return ReplayStep(await self._commits.call(replay), next_cursor)
 
     def _newest(self, rules: Mapping[str, LaneRule]) -> dict[str, LaneRule]:
         """Return the rules, or those of the newest re-partition if they have a later generation."""
@@ -149,7 +182,11 @@ def _count_dead(transaction: Transaction, gone: PendingChange) -> int:
 
 def _read_cursor(cursor: str) -> tuple[int, int]:
     after, _, newest = cursor.partition("-")
+    return _read_number(after), _read_number(newest)
+
+
+def _read_number(text: str) -> int:
     try:
-        return int(after), int(newest)
+        return int(text)
     except ValueError:
         raise Invalid("cursor must be the cursor of the step before.") from None

@@ -1,4 +1,4 @@
-"""Instances, registrations and values: ``shelve.Shelf`` over a table of the data file, with JSON values.
+"""Instances, registrations, jobs, values: ``shelve.Shelf`` over a table of the data file, with JSON values.
 
 The files of the standard library lose keys when the process is killed, and its pickles can run code when they
 are read. Here the table commits with everything else, and a value is the JSON of a typed record, or an error.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import shelve
 import sqlite3
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, MutableMapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
+from hookgw.models.jobs import Job
 from hookgw.models.registrations import Registration
 from hookgw.store.encryption import DecryptionFailed, RecordCipher
 from hookgw.store.sqlite.database import Reader
@@ -32,7 +34,7 @@ def place_of(shelf: str, key: bytes) -> bytes:
 
 
 class SqliteRecords:
-    """Instances, registrations and values; see :class:`hookgw.store.protocol.Records`.
+    """Instances, registrations, jobs and values; see :class:`hookgw.store.protocol.Records`.
 
     Args:
         commits: writes.
@@ -57,9 +59,20 @@ class SqliteRecords:
 
         await self._commits.call(put)
 
-    async def remove_instance(self, name: str, *, retired_as: str | None = None) -> None:
+    async def remove_instance(
+        self,
+        name: str,
+        *,
+        retired_as: str | None = None,
+        registrations: Collection[str] = (),
+        job: Job | None = None,
+    ) -> None:
         def remove(transaction: Transaction) -> None:
-            self._shelves(transaction.connection).instances.pop(name, None)
+            shelves = self._shelves(transaction.connection)
+            shelves.instances.pop(name, None)
+            for registration_id in registrations:
+                shelves.registrations.pop(registration_id, None)
+            self.write_job(transaction, job)
             if retired_as is not None:
                 # One row, however many deliveries: they refer to the instance by its number.
                 transaction.names.rename(of_instance(name), of_instance(retired_as))
@@ -69,9 +82,12 @@ class SqliteRecords:
     async def load_registrations(self) -> dict[str, Registration]:
         return await self._read(lambda shelves: shelves.registrations.load())
 
-    async def put_registration(self, registration: Registration, *, due: bool = False) -> None:
+    async def put_registration(
+        self, registration: Registration, *, due: bool = False, job: Job | None = None
+    ) -> None:
         def put(transaction: Transaction) -> None:
             self._shelves(transaction.connection).registrations[registration.id] = registration
+            self.write_job(transaction, job)
             if due:
                 transaction.count_rows(make_due(transaction.connection, registration.id))
 
@@ -82,10 +98,31 @@ class SqliteRecords:
             lambda transaction: transaction.count_rows(make_due(transaction.connection, registration_id))
         )
 
-    async def remove_registration(self, registration_id: str) -> None:
-        await self._commits.call(
-            lambda transaction: self._shelves(transaction.connection).registrations.pop(registration_id, None)
-        )
+    async def remove_registration(self, registration_id: str, *, job: Job | None = None) -> None:
+        def remove(transaction: Transaction) -> None:
+            self._shelves(transaction.connection).registrations.pop(registration_id, None)
+            self.write_job(transaction, job)
+
+        await self._commits.call(remove)
+
+    async def load_jobs(self) -> dict[str, Job]:
+        return await self._read(lambda shelves: shelves.jobs.load())
+
+    async def put_job(self, job: Job) -> None:
+        await self._commits.call(partial(self.write_job, job=job))
+
+    async def remove_jobs(self, job_ids: Collection[str]) -> None:
+        def remove(transaction: Transaction) -> None:
+            jobs = self._shelves(transaction.connection).jobs
+            for job_id in job_ids:
+                jobs.pop(job_id, None)
+
+        await self._commits.call(remove)
+
+    def write_job(self, transaction: Transaction, job: Job | None) -> None:
+        """Store a job, if there is one, with whatever else the transaction changes."""
+        if job is not None:
+            self._shelves(transaction.connection).jobs[job.id] = job
 
     async def get_value(self, key: str) -> Any:
         return await self._read(lambda shelves: shelves.values.get(key))
@@ -113,6 +150,7 @@ class Shelves:
     Attributes:
         instances: by name.
         registrations: by registration id.
+        jobs: by job id.
         values: JSON values, such as the hash of the global key.
     """
 
@@ -121,6 +159,7 @@ class Shelves:
         self.registrations: RecordShelf[Registration] = RecordShelf(
             Table(connection, "registrations"), Registration, cipher
         )
+        self.jobs: RecordShelf[Job] = RecordShelf(Table(connection, "jobs"), Job, cipher)
         self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object, cipher)
 
 

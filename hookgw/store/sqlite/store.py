@@ -60,7 +60,8 @@ class SqliteStore:
         self.count_pending = outbox.count_pending
         self.subscribe = outbox.subscribe
 
-        self.park = changes.park
+        self.park_cursor = changes.park_cursor
+        self.park_step = changes.park_step
         self.drop_oldest = changes.drop_oldest
         self.resend = changes.resend
         self.replay_step = changes.replay_step
@@ -76,6 +77,9 @@ class SqliteStore:
         self.load_registrations = records.load_registrations
         self.put_registration = records.put_registration
         self.remove_registration = records.remove_registration
+        self.load_jobs = records.load_jobs
+        self.put_job = records.put_job
+        self.remove_jobs = records.remove_jobs
         self.get_value = records.get_value
         self.put_value = records.put_value
         self.make_due = records.make_due
@@ -134,12 +138,13 @@ async def open_store(
         )
         lanes, lists = Reader(path, connections.lanes), Reader(path, *connections.lists)
         background = Reader(path, connections.background)
+        records = SqliteRecords(commits, background, opened.cipher)
         store = SqliteStore(
             commits,
             SqliteOutbox(commits, lanes, background, clock, opened.numbers),
-            SqlitePendingChanges(commits, background, clock, opened.numbers),
+            SqlitePendingChanges(commits, background, clock, opened.numbers, records),
             SqliteHistory(commits, lists, background, clock),
-            SqliteRecords(commits, background, opened.cipher),
+            records,
             background,
             path,
         )

@@ -22,6 +22,7 @@ from tests.store.support import (
     delivered,
     finish,
     ids_of,
+    park,
     seqs_of,
     settle,
     to,
@@ -31,7 +32,7 @@ HOOK = Registration(id="reg_1", instance="shop", url="http://a.test")
 
 WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
     "append": lambda store: store.append(to("e9")),
-    "park": lambda store: store.park("reg_1", "off"),
+    "park": lambda store: park(store, "reg_1", "off"),
     "drop_oldest": lambda store: store.drop_oldest(RULE, "shop", "full", count=1, size=0),
     "resend": lambda store: store.resend("shop", 1, RULE),
     "replay_step": lambda store: store.replay_step(ReplayQuery(instance="shop"), {"reg_1": RULE}, None),
@@ -150,7 +151,7 @@ async def test_writes_take_effect_in_the_order_of_the_calls(engine: Engine, stor
             await trio.testing.wait_all_tasks_blocked()
             nursery.start_soon(store.append, to(f"e{number}"))
             await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(store.park, "reg_1", "off")
+        nursery.start_soon(park, store, "reg_1", "off")
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(store.append, to("later"))
         await trio.testing.wait_all_tasks_blocked()

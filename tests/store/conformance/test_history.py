@@ -22,6 +22,7 @@ from tests.store.support import (
     failed,
     ids_of,
     listed,
+    park,
     pending,
     report,
     seqs_of,
@@ -259,9 +260,9 @@ async def test_without_a_history_an_event_goes_with_its_last_delivery(engine: En
 async def test_without_a_history_parked_deliveries_go_with_the_next_retention(engine: Engine) -> None:
     async with engine.open(keep_history=False) as store:
         await store.append([*to("e1"), Append(event("e2"), ())])
-        assert await store.park("reg_1", "off") == 1
+        assert await park(store, "reg_1", "off") == 1
         assert await store.resend("shop", (await report(store)).summary.seq, RULE) == LANE
-        assert await store.park("reg_1", "off") == 1
+        assert await park(store, "reg_1", "off") == 1
         assert await store.enforce_retention(before=9e9, limit=KEEP) == 2
         assert await store.append(to("e1", "e2")) == [True, True]
 

@@ -19,6 +19,7 @@ from tests.store.support import (
     failed,
     finish,
     ids_of,
+    park,
     replay,
     seqs_of,
     settle,
@@ -71,7 +72,7 @@ async def test_every_change_is_reported_once(store: Store) -> None:
     await settle(store, failed(first), delivered(second))
     await settle(store, delivered(second))
     assert listener.take() == [("changed", {("reg_1", "shop"): (-1, -2)})]
-    assert await store.park("reg_1", "off", spared=[third]) == 1
+    assert await park(store, "reg_1", "off", spared=[third]) == 1
     assert await store.drop_oldest(SECOND, "shop", "full", count=1, size=0) == 1
     assert listener.take() == [
         ("changed", {("reg_1", "shop"): (-1, -2)}),
@@ -85,7 +86,7 @@ async def test_every_change_is_reported_once(store: Store) -> None:
     await store.make_due("reg_1")
     await store.put_value("key", 1)
     assert await store.append(to("a")) == [False]
-    assert await store.park("nobody", "off") == 0
+    assert await park(store, "nobody", "off") == 0
     assert await store.resend("shop", 999, RULE) is None
     assert listener.take() == []
     assert await store.pending_counts() == {("reg_1", "shop"): (2, 4), ("reg_2", "shop"): (1, 2)}
@@ -102,7 +103,7 @@ async def test_changes_are_reported_by_the_instance_of_the_event(store: Store) -
     assert await store.drop_oldest(RULE, "mall", "full", count=1, size=0) == 1
     assert listener.take() == [("changed", {("reg_1", "mall"): (-1, -2)})]
     await store.remove_instance("mall", retired_as="mall 1")
-    assert await store.park("reg_1", "off") == 4
+    assert await park(store, "reg_1", "off") == 4
     assert listener.take() == [("changed", {("reg_1", "shop"): (-3, -6), ("reg_1", "mall 1"): (-1, -2)})]
 
 

@@ -17,7 +17,7 @@ from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
 from hookgw.store import Append, ReplayQuery, Store
 from tests.store.conformance.engines import ENGINES, Engine
-from tests.store.support import AT, attempt, event, pending
+from tests.store.support import AT, attempt, event, park, pending
 
 REGISTRATIONS = st.sampled_from(["reg_1", "reg_2"])
 INSTANCES = st.sampled_from(["shop", "mall"])
@@ -151,7 +151,7 @@ class Model:
     async def park(self, store: Store, registration: str, spared: list[int]) -> None:
         kept = {self.pick(number) for number in spared}
         parked = [seq for seq in self.mine(registration) if seq not in kept]
-        assert await store.park(registration, "off", spared=kept) == len(parked)
+        assert await park(store, registration, "off", spared=kept) == len(parked)
         for seq in parked:
             self.finish(seq)
 

@@ -20,6 +20,7 @@ from tests.store.support import (
     finish,
     ids_of,
     listed,
+    park,
     pending,
     report,
     seqs_of,
@@ -58,7 +59,7 @@ async def test_parking_makes_dead_letters_in_all_lanes(store: Store, step: int) 
     await fill(store)
     [first, *_] = await seqs_of(store, LANES[0])
     await settle(store, dead(first, reason="before"))
-    assert await store.park("reg_1", "The registration was deleted.") == 8
+    assert await park(store, "reg_1", "The registration was deleted.") == 8
     assert await left(store) == []
     assert await ids_of(store, "reg_2:0") == ["other1", "other2"]
     page = await store.list_deliveries(DeliveryQuery(instance="shop", state=DeliveryState.DEAD))
@@ -68,13 +69,13 @@ async def test_parking_makes_dead_letters_in_all_lanes(store: Store, step: int) 
     ]
     assert all(letter.finished_at for letter in page.deliveries)
     assert store.statistics().pending == 2
-    assert await store.park("reg_1", "again") == 0
+    assert await park(store, "reg_1", "again") == 0
 
 
 async def test_parking_spares_deliveries_in_flight(store: Store, step: int) -> None:
     await fill(store)
     spared = [delivery.seq for lane in LANES[:2] for delivery in (await pending(store, lane))[:1]]
-    assert await store.park("reg_1", "off", spared=spared) == 7
+    assert await park(store, "reg_1", "off", spared=spared) == 7
     assert await left(store) == ["e0", "e1"]
 
 
@@ -85,7 +86,7 @@ async def test_others_write_between_the_steps_of_parking(engine: Engine) -> None
         await store.append(to(*map(str, range(20))))
         before = watch.commits
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(store.park, "reg_1", "off")
+            nursery.start_soon(park, store, "reg_1", "off")
             await store.append(to("meanwhile", registration="reg_2"))
             assert await ids_of(store), "the append did not wait for the last step"
         assert watch.commits - before >= 20
@@ -97,7 +98,7 @@ async def test_interrupted_parking_leaves_the_later_ones_pending(engine: Engine,
     await store.append(to(*map(str, range(20))))
     with trio.CancelScope() as scope:
         scope.cancel()
-        await store.park("reg_1", "off")
+        await park(store, "reg_1", "off")
     await store.flush()
     rest = await ids_of(store)
     assert rest == [str(number) for number in range(20 - len(rest), 20)] != []

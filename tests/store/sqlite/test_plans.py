@@ -73,7 +73,7 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settle(c, [delivered(1)]), history._prune(transaction(c), AT + 1)),
-    "park": lambda c: dead_letters.park(c, "reg", "off", AT, limit=10, spared=[2]),
+    "park": lambda c: dead_letters.park(c, "reg", "off", AT, newest=9, limit=10, spared=[2]),
     "drop the oldest": lambda c: dead_letters.drop_oldest(
         c, RULE, "shop", "full", AT, count=1, size=0, spared=[], limit=10
     ),

@@ -1,0 +1,32 @@
+"""Responses about jobs."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from hookgw.api.responses.common import Count, Time
+from hookgw.models.jobs import JobKind, JobState
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """Work on many deliveries, which goes on after the response to the call that asked for it.
+
+    Attributes:
+        id: the job's id.
+        kind: what it does.
+        instance: the instance that it works on; `*` for a webhook of the configuration.
+        state: whether it runs, and how it ended.
+        done: how many deliveries became dead letters, or are sent again, so far.
+        started: when it began.
+        finished: when it ended; ``null`` while it runs.
+        error: why it failed.
+    """
+
+    id: str
+    kind: JobKind
+    instance: str
+    state: JobState
+    done: Count
+    started: Time
+    finished: Time | None
+    error: str | None

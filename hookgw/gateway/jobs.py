@@ -1,0 +1,233 @@
+"""Jobs: work on many deliveries, which goes on after the request that asked for it, and after a restart.
+
+A call that makes millions of deliveries dead letters, or sends them again, answers after
+:data:`ANSWER_WITHIN` seconds at the latest. The rest of the work is a record in the store. It is written in
+the same commit as the change that makes the work necessary, and again in the commit of each step, so that a
+process that is killed goes on at its next start where it was.
+
+Steps are small, take turns among all jobs, and rest between each other for as long as they took. Others write
+in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.dispatch.store_retry import retry_until_readable
+from hookgw.models.clock import Clock
+from hookgw.models.errors import HookgwError, StorageUnavailable, Unavailable
+from hookgw.models.jobs import Job, JobKind, JobState, new_job_id
+from hookgw.store import Store
+
+logger = structlog.get_logger("hookgw.jobs")
+
+ANSWER_WITHIN = 2.0
+"""Seconds that a call waits for its job."""
+KEPT_FOR = 86_400.0
+"""Seconds for which a job can be found after its end."""
+MOST_KEPT = 100
+"""The most jobs of one instance that are kept after their end, the newest ones."""
+PRUNE_EVERY = 600.0
+"""Seconds between two looks at the age of finished jobs."""
+MOST_REST = 0.5
+"""The longest rest after a step, in seconds."""
+
+
+class RunningJob:
+    """A job that is carried out.
+
+    Attributes:
+        job: the job as it is now. Its worker replaces it after each step.
+        is_stored: whether the store has it. The worker stores it with its steps.
+        is_resumed: whether it began in an earlier process.
+        ended: set once it has ended, or is left to the next start.
+        error: why it failed; ``None`` unless it did.
+    """
+
+    def __init__(self, job: Job, *, is_stored: bool, is_resumed: bool = False) -> None:
+        self.job = job
+        self.is_stored = is_stored
+        self.is_resumed = is_resumed
+        self.ended = trio.Event()
+        self.error: HookgwError | None = None
+        # Whether a caller went on without it, and has its id.
+        self.is_told = False
+
+
+Begin = Callable[[RunningJob], Callable[[], Awaitable[None]]]
+"""Prepares a job at once, for example pauses lanes, and returns its work. Work that fails raises a
+:class:`~hookgw.models.errors.HookgwError`."""
+
+
+class Jobs:
+    """Carries out jobs, and remembers them for a while after their end."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._nursery: trio.Nursery | None = None
+        self._running: dict[str, RunningJob] = {}
+        self._finished: dict[str, Job] = {}
+        # Among all jobs: twenty at once must not take twenty times as much of the disk as one.
+        self._turns = trio.Lock()
+
+    async def load(self) -> None:
+        """Read the records. Jobs that were running count as running from now on."""
+        for job in sorted((await self._store.load_jobs()).values(), key=lambda job: job.started):
+            if job.is_running:
+                self._running[job.id] = RunningJob(job, is_stored=True, is_resumed=True)
+            else:
+                self._finished[job.id] = job
+
+    async def run(
+        self, begin: Mapping[JobKind, Begin], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Go on with the jobs of the former process, and carry out new ones, until cancelled.
+
+        It is started once the former jobs are prepared.
+
+        Args:
+            begin: how each kind goes on.
+        """
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                for running in list(self._running.values()):
+                    job = running.job
+                    logger.info("job continues", job=job.id, kind=job.kind, instance=job.instance)
+                    nursery.start_soon(self._carry_out, running, begin[job.kind](running))
+                task_status.started()
+                while True:
+                    await trio.sleep(PRUNE_EVERY)
+                    await self._forget_old()
+            finally:
+                self._nursery = None
+
+    def new(self, kind: JobKind, instance: str, **more: object) -> Job:
+        """Return a job that has not begun."""
+        return msgspec.structs.replace(
+            Job(id=new_job_id(), kind=kind, instance=instance, started=self._clock.wall()), **more
+        )
+
+    def start(self, job: Job, begin: Begin, *, is_stored: bool) -> RunningJob:
+        """Carry out a job. It is prepared when this returns.
+
+        Args:
+            job: what to do.
+            begin: prepares it.
+            is_stored: whether the job is in the store. Otherwise its worker stores it with a step, or it
+                ends with the process.
+        """
+        running = RunningJob(job, is_stored=is_stored)
+        if self._nursery is None:  # the shutdown has begun: a job in the store goes on at the next start
+            running.ended.set()
+        else:
+            self._running[job.id] = running
+            self._nursery.start_soon(self._carry_out, running, begin(running))
+        return running
+
+    async def wait(self, running: RunningJob) -> Job:
+        """Wait until a job has ended, for :data:`ANSWER_WITHIN` seconds.
+
+        Returns:
+            The job, which may be running still. Then it can be found by its id, also after its end.
+
+        Raises:
+            HookgwError: it failed.
+            Unavailable: the gateway is closing.
+        """
+        with trio.move_on_after(ANSWER_WITHIN):
+            await running.ended.wait()
+        if not running.ended.is_set():
+            running.is_told = True
+        elif running.error is not None:
+            raise running.error
+        elif running.job.is_running:
+            done = f"{running.job.done:,} deliveries were handled before that"
+            later = "; the rest follows at the next start" if running.is_stored else ""
+            raise Unavailable(f"The gateway is closing. {done}{later}.")
+        return running.job
+
+    def find(self, job_id: str) -> Job | None:
+        """Return a job that runs, or ended not long ago; ``None`` if there is none of that id."""
+        running = self._running.get(job_id)
+        return running.job if running else self._finished.get(job_id)
+
+    def all(self) -> list[Job]:
+        """Return the jobs that run, and those that ended not long ago, the newest first."""
+        found = [*self._finished.values(), *(running.job for running in self._running.values())]
+        return sorted(found, key=lambda job: job.started, reverse=True)
+
+    def running(self, kind: JobKind, instance: str) -> Job | None:
+        """Return a running job of an instance; ``None`` if there is none of that kind."""
+        found = (running.job for running in self._running.values())
+        return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
+
+    def registrations(self) -> set[str]:
+        """Return the ids of the registrations that running jobs park."""
+        return {name for running in self._running.values() for name in running.job.registrations}
+
+    def parking(self, registration: str) -> Job | None:
+        """Return the newest stored job that parks a registration; ``None`` if there is none."""
+        found = (one.job for one in reversed(self._running.values()) if one.is_stored)
+        return next((job for job in found if registration in job.registrations), None)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Hold the disk for one step, and rest after it."""
+        async with self._turns:
+            begun = trio.current_time()
+            yield
+            # As long as the step took: jobs together use half of what the disk can do at most.
+            await trio.sleep(min(trio.current_time() - begun, MOST_REST))
+
+    async def _carry_out(self, running: RunningJob, work: Callable[[], Awaitable[None]]) -> None:
+        begun = trio.current_time()
+        try:
+            try:
+                await work()
+            except HookgwError as error:
+                running.error = error
+            running.job = job = running.job.ended(
+                self._clock.wall(), str(running.error) if running.error else None
+            )
+        finally:
+            del self._running[running.job.id]
+            running.ended.set()
+        took = trio.current_time() - begun
+        log = logger.warning if job.state is JobState.FAILED else logger.info
+        if job.done or running.error:  # most have nothing to do
+            log("job ended", job=job.id, kind=job.kind, instance=job.instance, done=job.done, error=job.error)
+        if running.is_told or running.is_resumed or took >= ANSWER_WITHIN:
+            self._finished[job.id] = job
+            await self._store_until_done(partial(self._store.put_job, job))
+            await self._forget_old()
+        elif running.is_stored:
+            await self._store_until_done(partial(self._store.remove_jobs, [job.id]))
+
+    async def _forget_old(self) -> None:
+        """Forget jobs that ended long ago, and those beyond the newest of an instance."""
+        oldest = self._clock.wall() - KEPT_FOR
+        newest: dict[str, int] = {}
+        gone = []
+        for job in sorted(self._finished.values(), key=lambda job: job.finished or 0.0, reverse=True):
+            newest[job.instance] = newest.get(job.instance, 0) + 1
+            if (job.finished or 0.0) < oldest or newest[job.instance] > MOST_KEPT:
+                gone.append(job.id)
+        if gone:
+            await self._store_until_done(partial(self._store.remove_jobs, gone))
+            for job_id in gone:
+                self._finished.pop(job_id, None)
+
+    async def _store_until_done(self, write: Callable[[], Awaitable[None]]) -> None:
+        await retry_until_readable(write, _log_refusal)
+
+
+def _log_refusal(error: StorageUnavailable) -> None:
+    logger.warning("jobs wait for the disk", reason=str(error))

@@ -1,0 +1,94 @@
+"""``hookgw job``, and commands that wait for a job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hookgw.cli import job
+from hookgw.cli.failure import Failed
+from hookgw.testing.answers import answer
+from hookgw.testing.receiver import Receiver
+from tests.cli.conftest import Invoke, says
+
+RUNNING: dict[str, Any] = {
+    "id": "job_1",
+    "kind": "delete_instance",
+    "instance": "loja1",
+    "state": "running",
+    "done": 2_500,
+    "started": "2026-11-20T12:00:00.000Z",
+    "finished": None,
+    "error": None,
+}
+DONE = RUNNING | {"state": "done", "done": 5_000, "finished": "2026-11-20T12:00:05.000Z"}
+FAILED = RUNNING | {"state": "failed", "error": "The instance was deleted."}
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "INTERVAL", 0.0)
+
+
+async def test_find_shows_the_progress(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(RUNNING)
+    shown = (await invoke("job", "find", "job_1")).stdout
+    assert "running" in shown
+    assert "2500" in shown
+    assert server.requests[0].target == "/job/find/job_1"
+    assert json.loads((await invoke("job", "find", "job_1", "--json")).stdout) == RUNNING
+
+
+async def test_find_waits_for_the_end_also_over_a_restart(invoke: Invoke, server: Receiver) -> None:
+    server.will(says(RUNNING), answer(503), answer(503), says(RUNNING), says(DONE))
+    result = await invoke("job", "find", "job_1", "--wait", "--json")
+    assert json.loads(result.stdout) == DONE
+    assert result.stderr.count("Waiting until hookgw responds") == 1
+    assert len(server.requests) == 5
+
+
+async def test_a_failed_job_fails_the_command(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(FAILED)
+    result = await invoke("job", "find", "job_1", "--wait")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: job_1 failed after 2,500 deliveries: The instance was deleted.\n"
+
+
+async def test_list_is_a_table(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([DONE])
+    lines = (await invoke("job", "list")).stdout.splitlines()
+    assert lines[-1].split()[:4] == ["job_1", "delete_instance", "loja1", "done"]
+    assert json.loads((await invoke("job", "list", "--json")).stdout) == [DONE]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("instance", "delete", "loja1"), "Deleted 'loja1'.\n"),
+        (("webhook", "delete", "loja1"), "Deleted the registration of 'loja1'.\n"),
+    ],
+)
+async def test_a_deletion_waits_for_its_job(
+    arguments: tuple[str, ...], said: str, invoke: Invoke, server: Receiver
+) -> None:
+    server.will(says({"status": "PENDING", "job": "job_1"}, 202), says(RUNNING), says(DONE))
+    assert (await invoke(*arguments)).stdout == said
+    assert [request.target for request in server.requests[1:]] == ["/job/find/job_1"] * 2
+
+
+async def test_a_replay_waits_for_the_job_of_a_large_window(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"replayed": 0}, 202)
+    server.will(says({"replayed": 10, "job": "job_1"}, 202), says(RUNNING), says(DONE))
+    result = await invoke("delivery", "replay", "loja1", "--since", "2h")
+    assert result.stdout == "Replayed 5,000 deliveries.\n"
+
+
+def test_ctrl_c_leaves_the_job_to_the_gateway() -> None:
+    class Client:
+        def call(self, *_: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Failed, match="hookgw goes on; see: hookgw job find job_1"):
+        job.follow_aloud(Client(), "job_1", "Dead letters")  # type: ignore[arg-type]

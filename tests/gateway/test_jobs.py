@@ -1,0 +1,346 @@
+"""Work that outlasts its request: deleting, disabling and replaying with more pending than a step handles."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hookgw.gateway import jobs
+from hookgw.models.api_keys import Principal
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, Unavailable
+from hookgw.models.jobs import Job, JobKind, JobState
+from hookgw.models.registrations import RegistrationChange
+from hookgw.store import DeliveryQuery
+from hookgw.store.sqlite import pending_changes
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+
+KIND = "CALL"
+
+
+class Gate:
+    """Lets steps through one by one, and counts them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kit: GatewayKit, name: str = "park_step") -> None:
+        self.step = getattr(kit.gateway.store, name)
+        self.asked = 0
+        self._free = trio.Semaphore(0)
+        monkeypatch.setattr(kit.gateway.store, name, self._held)
+
+    async def _held(self, *given: Any, **more: Any) -> Any:
+        self.asked += 1
+        await self._free.acquire()
+        return await self.step(*given, **more)
+
+    def open(self, steps: int = 1_000) -> None:
+        for _ in range(steps):
+            self._free.release()
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending_changes, "STEP", 2)
+
+
+async def fill(kit: GatewayKit, receiver: Receiver, count: int = 5) -> None:
+    """Register a receiver that is down, and emit events: all of them are pending."""
+    receiver.default = answer(503)
+    await kit.register(receiver.url)
+    for number in range(count):
+        await kit.emit(KIND, {"n": number}, event_id=f"e{number}")
+    await kit.settled()
+    receiver.requests.clear()
+
+
+async def states(kit: GatewayKit, instance: str = "shop") -> list[DeliveryState]:
+    await kit.gateway.store.flush()
+    found = await kit.gateway.store.list_deliveries(DeliveryQuery(instance=instance, limit=1000))
+    return [delivery.state for delivery in found.deliveries]
+
+
+async def pending(kit: GatewayKit) -> int:
+    await kit.gateway.store.flush()
+    return kit.gateway.store.statistics().pending
+
+
+async def ended(kit: GatewayKit, job_id: str) -> Job:
+    while True:
+        job = kit.gateway.jobs.find(job_id)
+        if job is not None and not job.is_running:
+            return job
+        kit.clock.jump(jobs.MOST_REST)  # the clock moved during a step, so there may be a rest
+        await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+@asynccontextmanager
+async def told(clock: MockClock, call: Callable[[], Awaitable[Any]]) -> AsyncIterator[list[Any]]:
+    """Make a call, and move the clock until it answers without having ended its job."""
+    answers: list[Any] = []
+
+    async def make() -> None:
+        answers.append(await call())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(make)
+        for _ in range(100):
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        assert answers == []
+        clock.jump(jobs.ANSWER_WITHIN)
+    yield answers
+
+
+async def test_an_instance_is_gone_at_once_and_its_name_is_free_at_the_end(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit, gateway = hookgw_gateway, hookgw_gateway.gateway
+    await gateway.instances.create("shop", token="the-key-of-the-shop")
+    await fill(kit, hookgw_receiver)
+    gate = Gate(monkeypatch, kit)
+    async with told(hookgw_clock, lambda: gateway.instances.delete("shop")) as (job,):
+        assert (job.kind, job.instance, job.state, job.done) == (
+            JobKind.DELETE_INSTANCE,
+            "shop",
+            JobState.RUNNING,
+            0,
+        )
+    with pytest.raises(NotFound):
+        await kit.emit(KIND, {})
+    with pytest.raises(NotFound):
+        await gateway.instances.delete("shop")
+    with pytest.raises(Conflict, match=f"is being deleted. Wait for the end of {job.id}"):
+        await gateway.instances.create("shop")
+    # With `auto_create`, too.
+    with pytest.raises(Conflict, match="is being deleted"):
+        await kit.register(hookgw_receiver.url)
+    # Its key still finds the job.
+    assert gateway.keys.principal_of("the-key-of-the-shop") == Principal("shop")
+    gate.open(1)
+    while gate.asked < 2:
+        hookgw_clock.jump(jobs.MOST_REST)
+        await trio.testing.wait_all_tasks_blocked(0.001)
+    assert gateway.jobs.find(job.id) == msgspec.structs.replace(
+        job,
+        done=2,
+        cursor=gateway.jobs.find(job.id).cursor,  # type: ignore[union-attr]
+    )
+    gate.open()
+    last = await ended(kit, job.id)
+    assert (last.state, last.done, last.error) == (JobState.DONE, 5, None)
+    assert await pending(kit) == 0
+    assert gateway.keys.principal_of("the-key-of-the-shop") is None
+    await gateway.instances.create("shop", token="the-key-of-the-shop")
+    assert await states(kit) == []
+    assert hookgw_receiver.requests == []
+
+
+async def test_a_deletion_goes_on_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_kit(tmp_path) as kit:
+        await kit.gateway.instances.create("shop", token="the-key-of-the-shop")
+        await fill(kit, hookgw_receiver)
+        gate = Gate(monkeypatch, kit)
+        gate.open(1)
+        async with told(hookgw_clock, lambda: kit.gateway.instances.delete("shop")) as (job,):
+            pass
+    monkeypatch.undo()
+    monkeypatch.setattr(pending_changes, "STEP", 2)
+    load = jobs.Jobs.load
+    gates: list[Gate] = []
+
+    async def load_and_hold(self: jobs.Jobs) -> None:
+        await load(self)
+        step = self._store.park_step
+        free = trio.Semaphore(0)
+        gates.append(free)  # type: ignore[arg-type]
+
+        async def held(*given: Any, **more: Any) -> Any:
+            await free.acquire()
+            return await step(*given, **more)
+
+        monkeypatch.setattr(self._store, "park_step", held)
+
+    monkeypatch.setattr(jobs.Jobs, "load", load_and_hold)
+    async with open_kit(tmp_path) as kit:
+        assert kit.gateway.jobs.find(job.id).done == 2  # type: ignore[union-attr]
+        assert kit.gateway.keys.principal_of("the-key-of-the-shop") == Principal("shop")
+        with pytest.raises(Conflict, match="is being deleted"):
+            await kit.gateway.instances.create("shop")
+        with pytest.raises(NotFound):
+            await kit.emit(KIND, {})
+        for _ in range(10):
+            gates[0].release()  # type: ignore[attr-defined]
+        assert (await ended(kit, job.id)).done == 5
+        assert await pending(kit) == 0
+        await kit.gateway.instances.create("shop")
+    assert hookgw_receiver.requests == []
+
+
+async def test_a_registration_that_is_enabled_during_its_disabling_sends_only_what_comes_later(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit, gateway, url = hookgw_gateway, hookgw_gateway.gateway, hookgw_receiver.url
+    await fill(kit, hookgw_receiver)
+    gate = Gate(monkeypatch, kit)
+
+    async def disable() -> Any:
+        change = RegistrationChange(url=url, enabled=False)
+        return await gateway.registrations.set("shop", "default", change)
+
+    async with told(hookgw_clock, disable) as (stored,):
+        assert stored.job.kind is JobKind.DISABLE_REGISTRATION
+        assert not stored.registration.enabled
+    hookgw_receiver.default = answer()
+    assert (await gateway.registrations.set("shop", "default", RegistrationChange(url=url))).job is None
+    await kit.emit(KIND, {}, event_id="later")
+    gate.open()
+    assert (await ended(kit, stored.job.id)).done == 5
+    await kit.settled()
+    assert hookgw_receiver.ids == ["later"]
+    assert await states(kit) == [DeliveryState.DELIVERED, *[DeliveryState.DEAD] * 5]
+
+
+async def test_a_deleted_registration_and_its_successor_of_the_same_label(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit, gateway = hookgw_gateway, hookgw_gateway.gateway
+    await fill(kit, hookgw_receiver)
+    gate = Gate(monkeypatch, kit)
+    async with told(hookgw_clock, lambda: gateway.registrations.delete("shop")) as (job,):
+        assert job.kind is JobKind.DELETE_REGISTRATION
+    hookgw_receiver.default = answer()
+    await kit.register(hookgw_receiver.url)
+    await kit.emit(KIND, {}, event_id="later")
+    await hookgw_receiver.wait_for(1)
+    gate.open()
+    assert (await ended(kit, job.id)).done == 5
+    await kit.settled()
+    assert hookgw_receiver.ids == ["later"]
+
+
+async def test_a_disk_that_refuses_delays_a_job(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit, gateway = hookgw_gateway, hookgw_gateway.gateway
+    await fill(kit, hookgw_receiver)
+    step, refused = gateway.store.park_step, trio.Event()
+
+    async def refuse_once(*given: Any, **more: Any) -> Any:
+        if not refused.is_set():
+            refused.set()
+            raise StorageUnavailable("The disk is full.")
+        return await step(*given, **more)
+
+    monkeypatch.setattr(gateway.store, "park_step", refuse_once)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.registrations.delete, "shop")
+        await refused.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        hookgw_clock.jump(0.5)
+        while await pending(kit):
+            hookgw_clock.jump(jobs.MOST_REST)
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        hookgw_clock.jump(jobs.MOST_REST)
+
+
+async def test_a_disk_that_refuses_at_once_changes_nothing(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit, gateway = hookgw_gateway, hookgw_gateway.gateway
+    await fill(kit, hookgw_receiver)
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise StorageUnavailable("The disk is full.")
+
+    monkeypatch.setattr(gateway.store, "remove_instance", refuse)
+    with pytest.raises(Unavailable, match="disk is full"):
+        await gateway.instances.delete("shop")
+    assert gateway.jobs.all() == []
+    assert gateway.registrations.find("shop") is not None
+    assert await states(kit) == [DeliveryState.PENDING] * 5
+    await kit.emit(KIND, {})
+
+
+async def test_a_quick_job_leaves_no_record(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    kit, gateway = hookgw_gateway, hookgw_gateway.gateway
+    await fill(kit, hookgw_receiver)
+    assert not (await gateway.instances.delete("shop")).is_running
+    assert await pending(kit) == 0
+    assert gateway.jobs.all() == []
+    while await gateway.store.load_jobs():
+        await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+async def test_a_finished_job_is_kept_for_a_day(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_kit(tmp_path) as kit:
+        await fill(kit, hookgw_receiver)
+        gate = Gate(monkeypatch, kit)
+        async with told(hookgw_clock, lambda: kit.gateway.registrations.delete("shop")) as (job,):
+            gate.open()
+        last = await ended(kit, job.id)
+        while (await kit.gateway.store.load_jobs())[job.id].is_running:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+    monkeypatch.undo()
+    async with open_kit(tmp_path) as kit:
+        assert kit.gateway.jobs.find(job.id) == last
+        hookgw_clock.jump(jobs.KEPT_FOR - jobs.PRUNE_EVERY * 2)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert kit.gateway.jobs.find(job.id) == last
+        while kit.gateway.jobs.find(job.id) is not None:
+            hookgw_clock.jump(jobs.PRUNE_EVERY)
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        while await kit.gateway.store.load_jobs():
+            await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+async def test_jobs_take_turns(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kit, gateway = hookgw_gateway, hookgw_gateway.gateway
+    await fill(kit, hookgw_receiver)
+    await kit.register(hookgw_receiver.url, instance="bakery")
+    for number in range(5):
+        await kit.emit(KIND, {}, instance="bakery", event_id=f"b{number}")
+    await kit.settled()
+    step, order = gateway.store.park_step, []
+    names = {r.id: r.instance for name in ("shop", "bakery") for r in gateway.registrations.of_instance(name)}
+
+    async def noted(registration: str, *given: Any, **more: Any) -> Any:
+        order.append(names[registration])
+        return await step(registration, *given, **more)
+
+    monkeypatch.setattr(gateway.store, "park_step", noted)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.instances.delete, "shop")
+        nursery.start_soon(gateway.instances.delete, "bakery")
+    assert sorted(order[:2]) == sorted(order[2:4]) == ["bakery", "shop"]
