@@ -120,7 +120,19 @@ def create_app(gateway: Gateway) -> Application:
     """Return the HTTP API of a gateway, with the routes of its plugins.
 
     It holds nothing that must be closed. :func:`hookgw.api.server.serve.serve` runs it.
+
+    Raises:
+        StartError: a plugin failed.
     """
+    while True:
+        before = gateway.hooks.plugins()
+        app = _app_with_routes(gateway)
+        # An optional plugin that failed may have added some of its routes, or a check of all requests.
+        if gateway.hooks.plugins() == before:
+            return app
+
+
+def _app_with_routes(gateway: Gateway) -> Application:
     app = Application(gateway)
     install_error_handlers(app)
     install_auth(app, gateway)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import trio
 
 from hookgw.api.server.certificates import load_context
 from hookgw.cli.configuration import find_config, load_hooks, read_settings, warn_of_exposed_secrets
+from hookgw.cli.idle_gateway import check_routes
+from hookgw.gateway.start_plugins import start_plugins
 
 
 @click.command("check-config")
@@ -18,11 +21,15 @@ def check_config(file: Path | None) -> None:
     """Check the configuration without starting the gateway.
 
     Checks FILE, or the file that `hookgw serve` would read, together with the
-    HOOKGW_… environment variables. Also loads the plugins and the
-    certificate. Exits with code 1 if the gateway would not start.
+    HOOKGW_… environment variables. Also loads the plugins, checks what they
+    provide, and loads the certificate. Exits with code 1 if the gateway would
+    not start.
     """
     settings, base = read_settings(file)
-    load_hooks(settings, base).kinds()  # checks the connectors, too
+    hooks = load_hooks(settings, base)
+    catalog, _ = start_plugins(hooks, settings)
+    if hooks.implements("hookgw_routes"):
+        trio.run(check_routes, hooks, catalog, settings)
     if settings.server.tls.certificate:
         load_context(settings.server.tls)
     warn_of_exposed_secrets(file)  # after load_hooks, which configures the log

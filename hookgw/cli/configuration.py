@@ -69,17 +69,15 @@ def warn_of_exposed_secrets(given: Path | None) -> None:
 
 
 def load_hooks(settings: Settings, base: Path) -> Hooks:
-    """Load the plugins that the settings name and check their options. Log to standard error.
+    """Load the plugins that the settings name. Log to standard error.
 
     Raises:
-        StartError: a plugin cannot be loaded, or refuses its options.
+        StartError: a plugin cannot be loaded.
     """
     # Standard output belongs to the command's result, which a program may read.
     configure_logging(msgspec.structs.replace(settings.log, format="text"), sys.stderr)
     loaded = load_plugins(settings.plugins, base=base)
-    hooks = Hooks(loaded, hook_timeout=settings.plugins.hook_timeout, on_failure=None)
-    hooks.configure(settings.plugins.options)
-    return hooks
+    return Hooks(loaded, hook_timeout=settings.plugins.hook_timeout, on_failure=None)
 
 
 def add_plugin_commands(group: click.Group) -> None:
@@ -92,4 +90,6 @@ def add_plugin_commands(group: click.Group) -> None:
     # only the environment can name the file here.
     given = os.environ.get("HOOKGW_CONFIG")
     settings, base = read_settings(Path(given) if given else None)
-    load_hooks(settings, base).commands(group)
+    hooks = load_hooks(settings, base)
+    hooks.configure(settings.plugins.options)
+    hooks.commands(group)

@@ -9,6 +9,7 @@ import msgspec
 
 from hookgw.cli.configuration import config_option, load_hooks, read_settings
 from hookgw.cli.output import json_option, show_json, show_table
+from hookgw.gateway.start_plugins import start_plugins
 
 
 @click.command()
@@ -18,7 +19,7 @@ def plugins(config: Path | None, as_json: bool) -> None:
     """List the plugins and their hooks."""
     settings, base = read_settings(config)
     hooks = load_hooks(settings, base)
-    hooks.kinds()  # an optional plugin whose kinds or connectors break a rule is shown with the reason
+    start_plugins(hooks, settings)  # an optional plugin that fails is shown with the reason
     found = hooks.plugins()
     if as_json:
         show_json(msgspec.to_builtins(found))

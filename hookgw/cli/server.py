@@ -10,7 +10,7 @@ from pathlib import Path
 
 import trio
 
-from hookgw.api.app import create_app
+from hookgw.api.app import Application, create_app
 from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.serve import serve
 from hookgw.cli.process import StoppedEarly, cancel_on_signal
@@ -73,14 +73,16 @@ async def open_server(
         if certificates is not None:
             nursery.start_soon(certificates.watch)
             await nursery.start(_reload_on_hangup, certificates)
-        async with open_gateway(settings, base=base, hooks=hooks) as gateway:
+        # Plugins add their routes before anything runs: an optional one that fails there has done nothing.
+        apps: list[Application] = []
+        async with open_gateway(
+            settings, base=base, hooks=hooks, prepare=lambda gateway: apps.append(create_app(gateway))
+        ) as gateway:
             # Inside open_gateway, so that the API has ended before the gateway drains.
             with stop:
                 async with trio.open_nursery() as serving:
                     watch = gateway.metrics.watch_connections
-                    urls = await serving.start(
-                        serve, create_app(gateway), settings.server, certificates, watch
-                    )
+                    urls = await serving.start(serve, apps[0], settings.server, certificates, watch)
                     # The address guard must refuse deliveries to this server: they would go round in circles.
                     gateway.outbound.listens_on(urls)
                     # Last: nothing after it can fail, so the key is shown by a start that succeeds.

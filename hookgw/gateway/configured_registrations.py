@@ -12,8 +12,8 @@ so that the order of the blocks in the file means nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -50,41 +50,59 @@ class _LastStart(msgspec.Struct):
     generation: int
 
 
-async def read_global_webhooks(
+class ParsedWebhook(NamedTuple):
+    """A registration that ``global_webhooks`` configures, and whether its block gives the secret."""
+
+    registration: Registration
+    has_secret: bool
+
+
+def parse_global_webhooks(
     blocks: Sequence[dict[str, Any]],
     catalog: Catalog,
-    store: Store,
     check_options: Callable[[Registration], None] = lambda _: None,
-) -> tuple[Registration, ...]:
-    """Return the registrations that ``global_webhooks`` configures.
+) -> tuple[ParsedWebhook, ...]:
+    """Return what ``global_webhooks`` configures.
 
     Args:
         blocks: each is the body of a ``set``, with a ``label``.
         catalog: the known event kinds.
-        store: has the generated secrets, and what the last start stored.
         check_options: raises ``Invalid`` if a plugin refuses its options.
 
     Raises:
         ConfigError: a block breaks a rule; every problem is named with its place.
-        StorageUnavailable: the disk refuses.
     """
-    found: dict[str, tuple[Registration, bool]] = {}
+    found: dict[str, ParsedWebhook] = {}
     problems: list[str] = []
     for index, block in enumerate(blocks):
         place = f"global_webhooks[{index}]"
         try:
-            registration, has_secret = _parse(block, catalog)
-            check_options(registration)
+            parsed = _parse(block, catalog)
+            check_options(parsed.registration)
         except Invalid as error:
             problems += (f"{place}.{message}" for message in error.messages)
             continue
-        if registration.label in found:
-            problems.append(f"{place}.label: {registration.label!r} is used twice; give each block its own.")
-        found[registration.label] = registration, has_secret
-    if problems:  # before anything is stored: a refused file leaves no trace
+        label = parsed.registration.label
+        if label in found:
+            problems.append(f"{place}.label: {label!r} is used twice; give each block its own.")
+        found[label] = parsed
+    if problems:
         raise ConfigError(*problems)
+    return tuple(found.values())
+
+
+async def read_global_webhooks(parsed: Iterable[ParsedWebhook], store: Store) -> tuple[Registration, ...]:
+    """Return the registrations that ``global_webhooks`` configures, with what the store knows of them.
+
+    Args:
+        parsed: from :func:`parse_global_webhooks`.
+        store: has the generated secrets, and what the last start stored.
+
+    Raises:
+        StorageUnavailable: the disk refuses.
+    """
     registrations = []
-    for registration, has_secret in found.values():
+    for registration, has_secret in parsed:
         prefix = f"global_webhooks.{registration.label}"
         if not has_secret:
             kept = await store.get_value(f"{prefix}.secret")
@@ -125,8 +143,7 @@ async def read_operations(settings: OperationsSettings, store: Store) -> Registr
     return await _follow(registration, "operations.last_start", store)
 
 
-def _parse(block: dict[str, Any], catalog: Catalog) -> tuple[Registration, bool]:
-    """Return the registration of a block, and whether the block gives its secret."""
+def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     change, warnings = parse_registration({k: v for k, v in block.items() if k != "label"}, catalog)
     if warnings:  # a warning for a caller of the API is an error in a file that nobody is told about
         raise Invalid(*(f"{warning.removesuffix('; it was ignored.')}." for warning in warnings))
@@ -137,7 +154,7 @@ def _parse(block: dict[str, Any], catalog: Catalog) -> tuple[Registration, bool]
     label = check_name(block.get("label", default), "label")
     registration = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
     has_secret = change.secret is not msgspec.UNSET
-    return msgspec.structs.replace(registration, id=f"{GLOBAL_ID_PREFIX}{label}"), has_secret
+    return ParsedWebhook(msgspec.structs.replace(registration, id=f"{GLOBAL_ID_PREFIX}{label}"), has_secret)
 
 
 async def _follow(registration: Registration, key: str, store: Store) -> Registration:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -42,15 +42,14 @@ from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.replay import Replays
+from hookgw.gateway.start_plugins import start_plugins
 from hookgw.gateway.watchdog import LoopWatchdog
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import PluginFailed
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
 from hookgw.models.jobs import JobKind
 from hookgw.models.lanes import registration_of
-from hookgw.models.operational_kinds import OPERATIONAL_KINDS, OPERATIONS_ID
+from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.tasks import run_essential
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
@@ -83,6 +82,7 @@ async def open_gateway(
     clock: Clock | None = None,
     hooks: Hooks | None = None,
     resolve: Resolve | None = None,
+    prepare: Callable[[Gateway], None] = lambda _: None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway for the length of a block.
 
@@ -92,6 +92,7 @@ async def open_gateway(
         clock: the time, for tests.
         hooks: plugins that are loaded already; by default the settings say which to load.
         resolve: looks up names instead of the system's resolver, for tests.
+        prepare: called with the gateway before anything runs. It may call hooks that switch a plugin off.
 
     Yields:
         The gateway, with its lanes running. At the end of the block, attempts in flight have
@@ -110,9 +111,8 @@ async def open_gateway(
             hook_timeout=settings.plugins.hook_timeout,
             on_failure=metrics.plugin_failed,
         )
-    hooks.configure(settings.plugins.options)
-    # The connectors are checked here, too: nothing is stored if a plugin stops the start.
-    catalog = Catalog([*BUILT_IN_KINDS, *OPERATIONAL_KINDS, *hooks.kinds()])
+    # First: nothing is stored if a plugin stops the start.
+    catalog, webhooks = start_plugins(hooks, settings)
     server_url = settings.server.public_url
 
     async with open_store(
@@ -123,9 +123,7 @@ async def open_gateway(
         keys=await trio.to_thread.run_sync(read_master_keys, settings.storage),
     ) as store:
         # Records: what exists.
-        global_webhooks = await read_global_webhooks(
-            settings.global_webhooks, catalog, store, hooks.check_registration
-        )
+        global_webhooks = await read_global_webhooks(webhooks, store)
         operations = await read_operations(settings.operations, store)
         registry = Registry(store)
         await registry.load(global_webhooks, operations)
@@ -175,7 +173,8 @@ async def open_gateway(
             server_url=server_url,
         )
         restarts = PluginRestarts(operational)
-        connectors = Connectors(hooks.connectors(), states, restarts, clock, outbound.http)
+        connectors_by_name = hooks.connectors()
+        connectors = Connectors(connectors_by_name, states, restarts, clock, outbound.http)
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
             registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
@@ -225,6 +224,13 @@ async def open_gateway(
             clock=clock,
             metrics=metrics,
         )
+        prepare(gateway)
+        # A plugin that was switched off only now has done nothing yet: what it provides can still be removed.
+        for kind in [kind for kind in catalog if kind.plugin]:
+            if kind not in hooks.kinds():
+                catalog.remove(kind)
+        for name in connectors_by_name.keys() - hooks.connectors().keys():
+            del connectors_by_name[name]
         async with trio.open_nursery() as nursery:
             # In this order: a lane needs deadlines, jobs and re-partitions need lanes to pause, and
             # connectors and plugins raise events, which need all of it.

@@ -172,6 +172,11 @@ class Catalog:
         for spelling in spellings:
             self._spellings[spelling] = kind
 
+    def remove(self, kind: EventKind) -> None:
+        """Remove a kind with all of its spellings."""
+        del self._kinds[kind.name]
+        self._spellings = {name: other for name, other in self._spellings.items() if other != kind}
+
     def __iter__(self) -> Iterator[EventKind]:
         return iter(self._kinds.values())
 

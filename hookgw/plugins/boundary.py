@@ -202,7 +202,10 @@ def describe(error: BaseException, mask: Callable[[str], str] = str) -> str:
     leaves = list(_leaves(error))
     # Where a nursery raises both, the cancellation is the consequence of the others.
     failures = [leaf for leaf in leaves if not issubclass(type(leaf), trio.Cancelled)]
-    described = ["".join((_name_of(leaf), ": ", message_of(leaf, mask))) for leaf in (failures or leaves)[:3]]
+    described = []
+    for leaf in (failures or leaves)[:3]:
+        name, message = _name_of(leaf), message_of(leaf, mask)
+        described.append(f"{name}: {message}" if message else name)
     return _shortened("; ".join(described))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -204,27 +205,60 @@ class StartupHooks:
                 rejected by its plugin. Each message names the block.
             PluginFailed: a plugin failed otherwise.
         """
+        if problems := self._check_options(registration, reports=True):
+            raise Invalid(*(f"webhook.plugins.{name}: {sentence}" for name, sentence in problems))
+
+    def check_configured(self, registration: Registration) -> None:
+        """Let each plugin check its block in a registration of the configuration.
+
+        An optional plugin that fails or rejects its block is switched off. There may be blocks for plugins
+        that are disabled or switched off, as in ``plugins.options``.
+
+        Raises:
+            Invalid: as for :meth:`check_registration`.
+            StartError: a plugin failed.
+        """
+        unused = {info.name for info in self._infos.values() if not info.enabled} | (
+            self._optional - self._infos.keys()
+        )
+        blocks = {name: block for name, block in registration.plugins.items() if name not in unused}
+        problems = []
+        try:
+            for name, sentence in self._check_options(
+                msgspec.structs.replace(registration, plugins=blocks), reports=False
+            ):
+                if name in self._optional:
+                    failure = PluginFailed(name, "hookgw_check_registration", sentence.removesuffix("."))
+                    self._stop_or_switch_off(failure)
+                else:
+                    problems.append(f"plugins.{name}: {sentence}")
+        except PluginFailed as failure:
+            self._stop_or_switch_off(failure)
+        if problems:
+            raise Invalid(*problems)
+
+    def _check_options(self, registration: Registration, *, reports: bool) -> list[tuple[str, str]]:
+        """Return the plugins that reject their block, each with a sentence; raise ``PluginFailed``."""
         checks = {found.plugin: found for found in self._implementations["hookgw_check_registration"]}
         problems = []
         for name, block in registration.plugins.items():
             if name not in checks:
                 enabled = [info.name for info in self._infos.values() if info.enabled]
                 problems.append(
-                    f"{name}: this plugin takes no options for a registration."
+                    (name, "this plugin takes no options for a registration.")
                     if name in enabled
-                    else f"{name}: no plugin has this name.{nearest(name, enabled)}"
+                    else (name, f"no plugin has this name.{nearest(name, enabled)}")
                 )
                 continue
             if not isinstance(block, dict):
                 # Its type only: the value may be a secret.
-                problems.append(f"{name}: must be an object, not {kind_of(block)}.")
+                problems.append((name, f"must be an object, not {kind_of(block)}."))
                 continue
             try:
-                self.boundary.call(checks[name], block, registration, passes=_REJECTIONS)
+                self.boundary.call(checks[name], block, registration, passes=_REJECTIONS, reports=reports)
             except _REJECTIONS as error:
-                problems.append(f"{name}: {self._sentence(error, registration)}")
-        if problems:
-            raise Invalid(*(f"webhook.plugins.{problem}" for problem in problems))
+                problems.append((name, self._sentence(error, registration)))
+        return problems
 
     def secrets_of(self, registration: Registration) -> set[str]:
         """Return the values of secret options, in the registration and in the configuration."""
@@ -297,7 +331,8 @@ class StartupHooks:
         name = failure.plugin
         if name not in self._optional:
             cause = failure.__cause__
-            place = "" if cause is None else location_of(cause, None).removesuffix(": ")
+            file = Path(self._infos[name].source).resolve()  # a path that does not exist, if it is none
+            place = "" if cause is None else location_of(cause, file).removesuffix(": ")
             # One line, whatever the plugin's message looks like. The log has the traceback for its author.
             sentence = " ".join(f"{failure} ({place}).".replace(" ().", ".").split())
             self.boundary.report(failure, level=logging.DEBUG)

@@ -30,3 +30,71 @@ async def test_an_optional_plugin_may_be_broken(invoke: Invoke, tmp_path: Path) 
     assert (await invoke("check-config")).exit_code == 0
     found = json.loads((await invoke("plugins", "--json")).stdout)
     assert "return a list of Connector" in {info["name"]: info["error"] for info in found}["mine"]
+
+
+WEBHOOK = "global_webhooks: [{{label: crm, url: 'https://crm.example/', {rest}}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("hook", "rest", "message"),
+    [
+        ("", "events: [NOPE]", "global_webhooks[0].events[0]: 'NOPE' is not a known event kind."),
+        ("", "events: [MINE]", None),
+        ("", "plugins: {mine: {a: 1}}", "global_webhooks[0].plugins.mine: this plugin takes no options"),
+        ("", "plugins: {nobody: {a: 1}}", "global_webhooks[0].plugins.nobody: no plugin has this name."),
+        (
+            "def hookgw_check_registration(options): raise ValueError('a must be 2')",
+            "plugins: {mine: {a: 1}}",
+            "global_webhooks[0].plugins.mine: a must be 2.",
+        ),
+        (
+            "def hookgw_check_registration(options): options['b']",
+            "plugins: {mine: {a: 1}}",
+            "Plugin 'mine' failed in hookgw_check_registration: KeyError: 'b'",
+        ),
+    ],
+)
+async def test_the_webhooks_of_the_configuration_are_checked(
+    invoke: Invoke, tmp_path: Path, hook: str, rest: str, message: str | None
+) -> None:
+    write_plugin(tmp_path, hook or "def hookgw_delivered(): ...")
+    (tmp_path / "config.yaml").write_text(WEBHOOK.format(rest=rest))
+    result = await invoke("check-config")
+    assert result.exit_code == (0 if message is None else 1)
+    assert (message or "") in result.stderr
+    assert len(result.stderr.splitlines()) == (message is not None)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "def hookgw_check_registration(options): raise ValueError('a must be 2')",
+        "def hookgw_check_registration(options): options['b']",
+        "def hookgw_event_kinds(): 1 / 0",
+    ],
+)
+async def test_webhooks_may_have_options_for_an_optional_plugin_that_fails(
+    invoke: Invoke, tmp_path: Path, hook: str
+) -> None:
+    write_plugin(tmp_path, hook)
+    rest = "plugins: {mine: {a: 1}, missing: {a: 1}}"
+    optional = "plugins: {optional: [mine, missing]}\n"
+    (tmp_path / "config.yaml").write_text(WEBHOOK.format(rest=rest) + optional)
+    assert (await invoke("check-config")).exit_code == 0
+
+
+async def test_routes_find_a_gateway_without_instances(invoke: Invoke, tmp_path: Path) -> None:
+    # In a task: a plugin may start with trio here.
+    write_plugin(
+        tmp_path,
+        "def hookgw_routes(app, gateway):\n"
+        "    import trio\n"
+        "    trio.lowlevel.current_task()\n"
+        "    assert gateway.catalog.get('mine')\n"
+        "    assert gateway.http and gateway.events.accept\n"
+        "    assert gateway.instances.all() == gateway.lanes() == []\n"
+        "    assert gateway.registrations.of_instance('shop') == []\n"
+        "    assert gateway.instances.find('shop') is None\n"
+        "    app.add_url_rule('/mine', view_func=lambda: 'x')\n",
+    )
+    assert (await invoke("check-config")).exit_code == 0

@@ -125,6 +125,23 @@ def test_a_broken_plugin_prevents_the_start(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in errors
 
 
+@pytest.mark.parametrize(
+    "hook",
+    [
+        "def hookgw_event_kinds(): return [hookgw.EventKind(name='a b', meaning='X.')]",
+        "def hookgw_connectors(): raise KeyboardInterrupt",
+        "def hookgw_routes(app): 1 / 0",
+    ],
+)
+def test_a_plugin_that_fails_at_start_is_named_in_one_line(tmp_path: Path, hook: str) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "mine.py").write_text(f"import hookgw\n@hookgw.hookimpl\n{hook}\n")
+    errors = refused(tmp_path, KEYED)
+    assert errors.splitlines()[-1].startswith("Error: Plugin 'mine' failed in hookgw_")
+    assert errors.count("mine.py, line 3") == errors.count("mine.py") <= 1
+    assert "Traceback" not in errors
+
+
 def test_a_missing_file_prevents_the_start(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, *PROGRAM, "serve", "--config", "none.yaml"],

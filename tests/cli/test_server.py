@@ -25,7 +25,7 @@ from hookgw.config.settings import (
     StorageSettings,
 )
 from hookgw.models.deliveries import Outcome
-from hookgw.models.errors import StartError
+from hookgw.models.errors import Invalid, StartError
 from hookgw.models.registrations import RegistrationChange
 from hookgw.models.units import Size
 from hookgw.testing import open_receiver
@@ -180,3 +180,46 @@ async def test_a_broken_certificate_prevents_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"none\.pem cannot be read"):
         async with open_server(msgspec.structs.replace(settings, server=server_settings), base=tmp_path):
             raise AssertionError("it started")
+
+
+HALF = """
+import hookgw
+
+@hookgw.hookimpl
+def hookgw_event_kinds():
+    return [hookgw.EventKind(name="HALF", meaning="X.", aliases=("half.alias",))]
+
+@hookgw.hookimpl
+def hookgw_connectors():
+    class Connector:
+        name = "half"
+        async def run(self, session): raise AssertionError
+        async def send_text(self, session, number, text): ...
+    return [Connector()]
+
+@hookgw.hookimpl
+async def hookgw_run(gateway):
+    raise AssertionError
+
+@hookgw.hookimpl
+def hookgw_routes(app):
+    app.add_url_rule("/public/half", view_func=lambda: "half")
+    app.before_request(lambda: "half")
+    raise RuntimeError
+"""
+
+
+async def test_an_optional_plugin_whose_routes_fail_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "half.py").write_text(HALF)
+    plugins = PluginsSettings(first_party=False, optional=("half",))
+    settings = msgspec.structs.replace(settings_in(tmp_path), plugins=plugins)
+    async with open_server(settings, base=tmp_path) as server:
+        assert (await get(f"{server.urls[0]}/readyz")).status_code == 200
+        assert (await get(f"{server.urls[0]}/public/half")).status_code == 404
+        catalog = server.gateway.catalog
+        assert [catalog.get(name) for name in ("HALF", "half.alias")] == [None, None]
+        assert catalog.get("MESSAGES_UPSERT") is not None
+        with pytest.raises(Invalid, match="there is no connector 'half'"):
+            await server.gateway.instances.create("shop", integration="half")
+        assert server.gateway.hooks.background() == []

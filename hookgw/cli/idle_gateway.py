@@ -1,0 +1,61 @@
+"""A gateway that is not started: for the checks of ``hookgw check-config``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx
+
+from hookgw.config.settings import Settings
+from hookgw.delivery.outbound import OutboundHttp
+from hookgw.models.deliveries import LaneStatistics
+from hookgw.models.errors import Unavailable
+from hookgw.models.events import Catalog, Event, Receipt
+from hookgw.models.instances import Instance
+from hookgw.models.registrations import Registration
+from hookgw.plugins.hooks import Hooks
+
+
+class IdleGateway:
+    """What plugins may use of a gateway, as it is at its first start: without instances."""
+
+    def __init__(self, catalog: Catalog, http: httpx.AsyncClient) -> None:
+        self.catalog = catalog
+        self.http = http
+        self.events = _NoEvents()
+        self.instances = _NoInstances()
+        self.registrations = _NoRegistrations()
+
+    def lanes(self) -> list[LaneStatistics]:
+        return []
+
+
+class _NoEvents:
+    async def accept(self, _events: Sequence[Event], /) -> Receipt:
+        raise Unavailable("hookgw is not running.")
+
+
+class _NoInstances:
+    def all(self) -> list[Instance]:
+        return []
+
+    def find(self, _name: str, /) -> Instance | None:
+        return None
+
+
+class _NoRegistrations:
+    def of_instance(self, _name: str, /) -> list[Registration]:
+        return []
+
+
+async def check_routes(hooks: Hooks, catalog: Catalog, settings: Settings) -> None:
+    """Let plugins add their routes to an application that is not served.
+
+    Raises:
+        StartError: a plugin failed.
+    """
+    # Importing Quart takes half a second, and most plugins add no routes.
+    from quart_trio import QuartTrio
+
+    outbound = OutboundHttp(settings.delivery)
+    hooks.routes(QuartTrio("hookgw.api", static_folder=None), IdleGateway(catalog, outbound.http))
