@@ -36,13 +36,13 @@ class Blocker(NamedTuple):
         hook: the hook, or other function of the plugin that hookgw called; empty if hookgw did not call it,
             as for a task that the plugin started.
         line: the plugin's innermost line, otherwise the innermost one, as ``file:line in function``.
-        stack: the innermost lines.
+        frames: the innermost lines. Not "stack", which structlog's renderer for terminals takes for a text.
     """
 
     plugin: str
     hook: str
     line: str
-    stack: list[str]
+    frames: list[str]
 
 
 class LoopWatchdog:

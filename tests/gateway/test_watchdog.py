@@ -86,7 +86,7 @@ async def test_the_plugin_hook_and_line_that_block_the_loop_are_reported() -> No
             assert (report["plugin"], report["hook"]) == ("slow", hook)
             assert report["line"] == f"_folder.slow.py:{line} in {hook}"
             assert report["seconds"] >= 0
-            assert any("in block" in each for each in report["stack"])
+            assert any("in block" in each for each in report["frames"])
             await until(lambda: len(log.lines) > 1)
             assert log.lines[-1]["event"] == "the event loop runs again"
     assert b"hookgw_loop_lag_seconds_count" in metrics.render()[0]
@@ -147,3 +147,9 @@ def test_a_plugin_that_is_no_module_is_named_with_a_line_of_its_file() -> None:
     assert (seen[0].plugin, seen[0].hook) == ("mine", "hookgw_configure")
     assert seen[0].line.endswith(" in hook")
     assert find_blocker(None, {}) == Blocker("", "", "", [])
+
+
+def test_a_report_can_be_rendered_for_a_terminal() -> None:
+    blocker = Blocker("slow", "hookgw_filter", "slow.py:5 in block", ["slow.py:5 in block"])
+    line = structlog.dev.ConsoleRenderer(colors=False)(None, "warning", {"event": "x", **blocker._asdict()})
+    assert "slow.py:5 in block" in line
