@@ -25,6 +25,10 @@ from hookgw.models.json_decoding import decode_json
 # deliveries have the same signature.
 EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
+# For suggestions: the characters of an unknown kind, and the known ones, that are compared exactly.
+_COMPARED = 40
+_CANDIDATES = 5
+
 # os.urandom releases the interpreter lock, which costs a switch of threads for each event.
 _random_bits = random.Random().getrandbits  # noqa: S311 -- seeded by the system; event ids are not secret
 
@@ -206,11 +210,23 @@ class Catalog:
         kind = self.get(spelling)
         if kind is not None:
             return kind
-        # The caller's text is cut before it is compared: difflib is quadratic in its length.
         shown = spelling if len(spelling) <= 64 else spelling[:64] + "…"
-        near = difflib.get_close_matches(_fold(shown), list(self._spellings), n=1, cutoff=0.0)
-        hint = f" Did you mean {self._spellings[near[0]].name}?" if near else ""
+        near = self._nearest(spelling)
+        hint = f" Did you mean {near.name}?" if near else ""
         raise Invalid(f"{where}: {shown!r} is not a known event kind.{hint}")
+
+    def _nearest(self, spelling: str) -> EventKind | None:
+        # The exact comparison is quadratic in the length of the text: it gets a part of it, and only the few
+        # names that have about the same letters.
+        matcher = difflib.SequenceMatcher(b=_fold(spelling[:_COMPARED]), autojunk=False)
+
+        def similarity(name: str, *, exact: bool) -> float:
+            matcher.set_seq1(name)
+            return matcher.ratio() if exact else matcher.quick_ratio()
+
+        ranked = sorted(self._spellings, key=lambda name: similarity(name, exact=False), reverse=True)
+        near = max(ranked[:_CANDIDATES], key=lambda name: similarity(name, exact=True), default=None)
+        return self._spellings[near] if near is not None else None
 
 
 def _fold(spelling: str) -> str:

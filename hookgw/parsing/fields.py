@@ -14,6 +14,9 @@ T = TypeVar("T")
 # sentence for each would make the response many times larger than the request.
 MAX_SENTENCES = 100
 
+MAX_BAD_ITEMS = 20
+"""Wrong items of a list after which the rest is not checked: suggesting a kind takes 0.3 ms."""
+
 Check = Callable[[Any, str], T]
 """Takes a value and its path. Returns the parsed value, or raises Invalid with the path in the message."""
 
@@ -221,18 +224,23 @@ def list_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
 
 
 def checked_items(check: Check[T], items: Sequence[Any], where: str) -> tuple[T, ...]:
-    """Check every item.
+    """Check the items.
 
     Raises:
-        Invalid: with the mistakes of all items.
+        Invalid: with the mistakes of the first :data:`MAX_BAD_ITEMS` wrong items.
     """
     taken: list[T] = []
     problems: list[str] = []
+    bad = 0
     for index, item in enumerate(items):
         try:
             taken.append(check(item, f"{where}[{index}]"))
         except Invalid as error:
             problems.extend(error.messages)
+            bad += 1
+            if bad == MAX_BAD_ITEMS and index + 1 < len(items):
+                problems.append(f"The items after {where}[{index}] were not checked.")
+                break
     if problems:
         raise Invalid(*problems)
     return tuple(taken)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hookgw.models.registrations import Ordering
 from hookgw.models.signing_keys import Signature
 from hookgw.parsing.headers import MAX_HEADERS, NAME_PATTERN, VALUE_PATTERN
-from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_SCHEDULE, MAX_URL
+from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_PLUGINS, MAX_SCHEDULE, MAX_URL
 from hookgw.parsing.schema_parts import DURATION_SCHEMA, URL_SCHEMA, ZERO, Schema, flag, length, or_null, ref
 
 _BASE64 = "[A-Za-z0-9+/]"
@@ -86,7 +86,12 @@ OPTIONS: Schema = {
     "timeout": length("100ms", "5m", "The deadline of a whole attempt; null means the gateway's."),
     "retry": or_null(ref("RetryRequest"), "The retry rules; null means the gateway's."),
     "plugins": or_null(
-        {"type": "object", "propertyNames": ref("PluginName"), "additionalProperties": {"type": "object"}},
+        {
+            "type": "object",
+            "maxProperties": MAX_PLUGINS,
+            "propertyNames": ref("PluginName"),
+            "additionalProperties": {"type": "object"},
+        },
         "Options for plugins, an object for each.",
     ),
 }

@@ -37,6 +37,8 @@ MAX_URL = 2048
 # Each partition is a lane with a task and up to one connection.
 MAX_CONCURRENCY = 64
 MAX_SCHEDULE = 100
+# A registration names the plugins whose options it sets; each unknown name is compared with all known ones.
+MAX_PLUGINS = 100
 MAX_GRACE = 30 * DAY
 
 READ_ONLY = (
@@ -181,6 +183,8 @@ def check_ordering(value: Any, where: str) -> Ordering:
 def check_plugins(value: Any, where: str) -> dict[str, Any]:
     """Check that the options of each plugin are an object; the plugins check the content."""
     blocks = as_object(value, where)
+    if len(blocks) > MAX_PLUGINS:
+        raise Invalid(f"{where} has {len(blocks):,} plugins; at most {MAX_PLUGINS} are allowed.")
     problems: list[str] = []
     for name, block in blocks.items():
         try:

@@ -62,7 +62,8 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``" Did you mean …?"`` with the most similar known name, or ``""`` if none is similar."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    # Cut: the comparison is quadratic in the length, and a tenant chooses the names of plugins in a `set`.
+    near = difflib.get_close_matches(name[:64], list(known), n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
 

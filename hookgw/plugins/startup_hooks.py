@@ -21,7 +21,7 @@ from hookgw.models.events import Catalog, EventKind
 from hookgw.models.masking import mask_secrets
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
 from hookgw.models.registrations import Registration
-from hookgw.parsing.fields import kind_of
+from hookgw.parsing.fields import kind_of, show_name
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.discovery import location_of
@@ -247,7 +247,7 @@ class StartupHooks:
                 problems.append(
                     (name, "this plugin takes no options for a registration.")
                     if name in enabled
-                    else (name, f"no plugin has this name.{nearest(name, enabled)}")
+                    else (show_name(name), f"no plugin has this name.{nearest(name, enabled)}")
                 )
                 continue
             if not isinstance(block, dict):

@@ -75,3 +75,10 @@ def test_the_edges_of_the_lists() -> None:
 def test_unknown_fields_get_a_warning() -> None:
     _, warnings = parse_replay({"since": "0", "limit": 5}, CATALOG, now=NOW)
     assert warnings == ["limit is an unknown field; it was ignored."]
+
+
+def test_the_name_of_an_unknown_kind_is_compared_in_part_only() -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_replay({"since": "1h", "kinds": ["MESSAGES_UPSER" + "T" * 900_000]}, CATALOG, now=NOW)
+    assert str(caught.value).endswith("is not a known event kind. Did you mean MESSAGES_UPSERT?")
+    assert len(str(caught.value)) < 200

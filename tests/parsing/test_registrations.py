@@ -12,7 +12,7 @@ from hookgw.models.events import Catalog, EventKind
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
 from hookgw.models.signing_keys import Signature, make_secret
-from hookgw.parsing.fields import MAX_SENTENCES
+from hookgw.parsing.fields import MAX_BAD_ITEMS, MAX_SENTENCES
 from hookgw.parsing.headers import MAX_HEADERS, unmask_headers, unmask_url
 from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
 
@@ -411,6 +411,9 @@ def test_a_masked_user_of_another_url_is_refused(stored: str | None) -> None:
         unmask_url("https://********@receiver.test/in", stored)
 
 
+MORE = [EventKind(name=f"KIND_{number}", meaning="…") for number in range(10)]
+
+
 def test_an_answer_does_not_outgrow_its_request() -> None:
     many = {f"x{number}": 1 for number in range(MAX_SENTENCES + 2)}
     _, warnings = parse_registration({"url": URL, **many}, CATALOG)
@@ -418,7 +421,16 @@ def test_an_answer_does_not_outgrow_its_request() -> None:
     assert warnings[-1] == "2 further messages were omitted."
     with pytest.raises(Invalid) as caught:
         parse_registration({"url": URL, "plugins": many}, CATALOG)
-    assert len(caught.value.messages) == MAX_SENTENCES + 1
+    assert caught.value.messages == ("plugins has 102 plugins; at most 100 are allowed.",)
+
+
+def test_a_list_of_wrong_items_is_not_checked_to_its_end() -> None:
+    # A suggestion for each of them would block other requests for seconds.
+    for count, cut in ((MAX_BAD_ITEMS, False), (MAX_BAD_ITEMS + 1, True)):
+        with pytest.raises(Invalid) as caught:
+            parse_registration({"url": URL, "events": ["NOPE"] * count}, Catalog([*CATALOG, *MORE]))
+        assert len(caught.value.messages) == MAX_BAD_ITEMS + cut
+        assert caught.value.messages[-1].startswith("The items after events[19]") is cut
 
 
 PRIVATE_KEY = make_secret(Signature.V1A)
