@@ -39,6 +39,9 @@ from hookgw.store import Append
 SHARE = 4
 """How many times what is free an instance may hold."""
 
+REPLAY_STEP = (1000, 2**30)
+"""The most deliveries and bytes that a replay takes room for at a time."""
+
 LAST_PART = 10
 """The last tenth of a limit is for instances that hold little."""
 
@@ -289,6 +292,37 @@ class Backlog:
             largest = max(by_instance, key=lambda name: self.of_instance(name)[unit])
             raise BacklogFull(shortage(-free, largest, None))
 
+    def replay_room(self, instance: str, registrations: Iterable[str]) -> Amount:
+        """Return how much of an instance may be made pending again now, for these registrations together.
+
+        A replay leaves room for new events: it may fill half of what they may. With nothing pending, there is
+        room for one delivery, or a limit that is smaller than that would hold a replay up for ever.
+
+        Returns:
+            Deliveries and bytes, at most :data:`REPLAY_STEP`; none of both if there is no room.
+        """
+        room: list[float] = []
+        tally = self._instances.get(instance)
+        for unit, step in enumerate(REPLAY_STEP):
+            has = _amount(tally)[unit]
+            free = self._most[unit] - (self.count, self.size)[unit]
+            # Half of what is free beside it, not four times as much.
+            share = max((free - self._last[unit] - has) / 2, self._reserved[unit] / 2 - has)
+            most = min(share, free, step)
+            for registration in registrations:
+                most = min(most, self._most_of_one[unit] / 2 - self.of(registration)[unit])
+            room.append(max(most, 1) if not has and free >= 1 else most)
+        count, size = map(int, room)
+        return (count, size) if count > 0 and size > 0 else (0, 0)
+
+    def hold(self, instance: str, amount: Amount) -> None:
+        """Count something that an instance is about to make pending again; see :meth:`release`."""
+        self._adjust_instance(instance, *amount)
+
+    def release(self, instance: str, amount: Amount) -> None:
+        """Take back what :meth:`hold` counted. The commit has counted what is pending."""
+        self._adjust_instance(instance, -amount[0], -amount[1])
+
     def add(self, need: Need) -> None:
         """Count deliveries that are about to be appended; call :meth:`watch` once they are."""
         for (registration, instance), (count, size) in need.items():
@@ -311,8 +345,6 @@ class Backlog:
         self.watch(changed)
 
     def _adjust(self, registration: str, instance: str, count: int, size: int) -> None:
-        self.count += count
-        self.size += size
         tally = self._registrations.get(registration)
         if tally is None:
             tally = self._registrations[registration] = Tally()
@@ -324,8 +356,21 @@ class Backlog:
             self._observer.backlog_crossed(registration, tally)
         if not tally.count:  # or registrations that come and go would add up
             del self._registrations[registration]
-        if instance == GLOBAL_INSTANCE:
+        holder = self._adjust_instance(instance, count, size)
+        if holder is None:
             return
+        part = holder.parts.get(registration)
+        if part is None:
+            part = holder.parts[registration] = Tally()
+        part.count += count
+        part.size += size
+
+    def _adjust_instance(self, instance: str, count: int, size: int) -> InstanceTally | None:
+        """Change the counts of an instance and the total; operational events have no instance."""
+        self.count += count
+        self.size += size
+        if instance == GLOBAL_INSTANCE:
+            return None
         holder = self._instances.get(instance)
         if holder is None:
             if len(self._instances) >= self._sweep_at:
@@ -333,14 +378,10 @@ class Backlog:
             holder = self._instances[instance] = InstanceTally()
         holder.count += count
         holder.size += size
-        part = holder.parts.get(registration)
-        if part is None:
-            part = holder.parts[registration] = Tally()
-        part.count += count
-        part.size += size
         if holder.is_high and not self._is_high(holder, HIGH_PART * NORMAL_PART):
             holder.is_high = False
             self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
+        return holder
 
     def _sweep(self) -> None:
         """Forget instances and registrations without a backlog, now and then.

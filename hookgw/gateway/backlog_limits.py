@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Protocol
 
 import trio
 
 from hookgw.config.settings import LimitsSettings
-from hookgw.gateway.backlog import Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
+from hookgw.gateway.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.store import Append, Store
 
@@ -93,6 +93,43 @@ class LimitedOutbox:
         need = need_of(appends)
         self._backlog.add(need)
         return await self._append(appends, need)
+
+    @contextmanager
+    def holding(self, need: Need) -> Iterator[None]:
+        """Hold room for finished deliveries that become pending again, for the length of a block.
+
+        Nothing is dropped for them.
+
+        Raises:
+            ShareFull, BacklogFull, TooLarge, Unavailable: as for :meth:`append`.
+        """
+        self._disk.check()
+        self._backlog.check(need)
+        self._backlog.add(need)
+        try:
+            yield
+        finally:
+            self._backlog.take(need)
+
+    @contextmanager
+    def holding_for_replay(self, instance: str, registrations: Collection[str]) -> Iterator[Amount]:
+        """Hold the room that one step of a replay may take, for the length of a block.
+
+        Args:
+            instance: the instance's name.
+            registrations: the ids of the registrations that take part.
+
+        Yields:
+            How many deliveries and bytes; none of both if there is no room now.
+        """
+        room = (0, 0)
+        if self._disk.shortage is None:
+            room = self._backlog.replay_room(instance, registrations)
+        self._backlog.hold(instance, room)
+        try:
+            yield room
+        finally:
+            self._backlog.release(instance, room)
 
     async def _append(self, appends: Sequence[Append], need: Need) -> list[bool]:
         """Append what the backlog counts already, and correct the count for what was not stored."""

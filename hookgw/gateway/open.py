@@ -181,7 +181,7 @@ async def open_gateway(
         )
         keys = KeyService(keyring, registry, global_keys, clock)
         history = DeliveryHistory(store, metrics.limited)
-        replays = Replays(registry, store, history, jobs)
+        replays = Replays(registry, store, history, jobs, outbox)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())

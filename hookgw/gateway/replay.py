@@ -13,6 +13,8 @@ import structlog
 import trio
 
 from hookgw.dispatch.store_retry import FIRST_WAIT, LAST_WAIT
+from hookgw.gateway.backlog import Need
+from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.registry import Registry
@@ -23,13 +25,19 @@ from hookgw.models.registrations import is_global
 from hookgw.parsing import Replay
 from hookgw.store import DeliverySummary, ReplayQuery, Store
 
+ROOM_WAIT = 1.0
+"""Seconds between two looks for room."""
+
 logger = structlog.get_logger("hookgw.resending")
 
 
 class Replays:
     """Makes finished deliveries pending again, on behalf of the gateway."""
 
-    def __init__(self, registry: Registry, store: Store, history: DeliveryHistory, jobs: Jobs) -> None:
+    def __init__(
+        self, registry: Registry, store: Store, history: DeliveryHistory, jobs: Jobs, outbox: LimitedOutbox
+    ) -> None:
+        self._outbox = outbox
         self._jobs = jobs
         self._registry = registry
         self._store = store
@@ -50,11 +58,13 @@ class Replays:
         Raises:
             NotFound: there is no such instance, or it has no such delivery.
             Conflict: it is pending, or its registration is deleted or disabled.
-            TooManyRequests: too many reads of the instance are in progress.
-            Unavailable: the disk refused.
+            TooManyRequests: the instance or the registration is at its limit of pending deliveries, or too
+                many reads of the instance are in progress.
+            Unavailable: the disk refused, or there is no room for anybody.
         """
         self._registry.instance(instance)
-        found = (await self._history.find(instance, name, without_global=without_global)).summary
+        report = await self._history.find(instance, name, without_global=without_global)
+        found = report.summary
         registration = self._registry.registration(found.registration)
         if registration is None:
             raise Conflict("The registration of this delivery was deleted, so there is nowhere to send it.")
@@ -62,8 +72,10 @@ class Replays:
             raise Conflict("The registration of this delivery is disabled; set it with enabled true first.")
         # No checkpoint between the look at the registration and this call: a change of the registration is
         # either seen above, or written after this, and then moves or parks this delivery, too.
-        if await self._store.resend(instance, found.seq, lane_rule(registration)) is None:
-            raise Conflict("The delivery is still pending; hookgw will send it anyway.")
+        need: Need = {(registration.id, instance): (1, len(report.event.data_json))}
+        with self._outbox.holding(need):
+            if await self._store.resend(instance, found.seq, lane_rule(registration)) is None:
+                raise Conflict("The delivery is still pending; hookgw will send it anyway.")
         return (await self._history.find(instance, found.id, without_global=without_global)).summary
 
     async def replay(self, instance: str, replay: Replay, *, without_global: bool = False) -> Job:
@@ -126,8 +138,13 @@ class Replays:
                     if found is None or found.id != running.job.instance_id:
                         raise NotFound("The instance was deleted.")
                     rules = self._rules(instance, scope.label, scope.without_global)
-                    job = running.job
-                    step = await self._store.replay_step(query, rules, job.cursor, job=job)
+                    job, step = running.job, None
+                    with self._outbox.holding_for_replay(instance, rules) as (count, size):
+                        if count or job.cursor is None:
+                            # Without room, the first step only stores the job, and what takes part.
+                            step = await self._store.replay_step(
+                                query, rules, job.cursor, count=count, size=size, job=job
+                            )
             except StorageUnavailable as error:
                 if not running.is_stored:  # nothing is replayed: the caller may ask again
                     raise StorageUnavailable(*error.messages, retry_after=error.retry_after) from error
@@ -136,6 +153,9 @@ class Replays:
                 wait = min(2 * wait, LAST_WAIT)
                 continue
             wait = FIRST_WAIT
+            if step is None:
+                await trio.sleep(ROOM_WAIT)
+                continue
             running.job = job.advanced(step.count, step.cursor)
             if step.cursor is None:
                 return

@@ -51,6 +51,9 @@ from hookgw.store.records import (
     StoreStatistics,
 )
 
+NO_LIMIT = 2**62
+"""More deliveries and bytes than any engine holds."""
+
 
 class StoreListener(Protocol):
     """Hears of commits, in the Trio thread, before the waiters of the commit run.
@@ -202,6 +205,8 @@ class PendingChanges(Protocol):
         rules: Mapping[str, LaneRule],
         cursor: str | None,
         *,
+        count: int = NO_LIMIT,
+        size: int = NO_LIMIT,
         job: Job | None = None,
     ) -> ReplayStep:
         """Make the next finished deliveries of a replay pending again, in their original order.
@@ -211,6 +216,9 @@ class PendingChanges(Protocol):
             rules: of the registrations that take part, by id. Deliveries to others are left alone.
             cursor: ``None`` for the first step, then what the step before returned. The first step fixes
                 the newest delivery that takes part, so that a replay ends.
+            count, size: the most deliveries, and the most payload bytes unless the first delivery alone has
+                more. The engine bounds a step, too. With a count of 0, a first step only fixes its newest
+                delivery.
             job: the job that this is a step of. It is stored in the same commit, advanced by the step, or
                 ended by the last one; but not by a first step that is also the last.
 

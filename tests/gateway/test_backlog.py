@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookgw.config.settings import LimitsSettings
-from hookgw.gateway.backlog import Backlog, BacklogFull, Need, ShareFull, Tally, need_of
+from hookgw.gateway.backlog import REPLAY_STEP, Backlog, BacklogFull, Need, ShareFull, Tally, need_of
 from hookgw.models.errors import TooLarge
 from hookgw.models.events import Event
 from hookgw.models.units import Size
@@ -313,6 +313,38 @@ def test_a_quiet_instance_is_never_refused_whatever_the_others_do(
             pending.add(need)
         # Whatever it wants, as long as it holds little.
         pending.check({("global_g", "quiet"): (quiet, quiet)})
+
+
+# Room for replays
+
+
+def test_a_replay_may_fill_half_of_each_limit() -> None:
+    limits = {"deliveries": 1000, "bytes": 10_000, "registration_deliveries": 600, "registration_bytes": 9000}
+    pending, _ = backlog(**limits)
+    assert pending.replay_room("shop", ["a"]) == (300, 4500)
+    assert pending.replay_room("shop", []) == (500, 5000)
+    pending.add(of({"a": (100, 100)}))
+    assert pending.replay_room("shop", ["a"]) == (200, 4400)
+    pending.add(of({"b": (600, 100)}, "mall"))
+    # Half of the 300 that are free, with what it has.
+    assert pending.replay_room("shop", ["a"]) == (100, 4400)
+    assert pending.replay_room("shop", ["a", "b"]) == (0, 0)
+    assert pending.replay_room("third", ["a"]) == (150, 4400)
+
+
+def test_a_step_of_a_replay_is_bounded() -> None:
+    pending, _ = backlog()
+    assert pending.replay_room("shop", ["a"]) == REPLAY_STEP
+
+
+def test_one_delivery_may_be_replayed_where_nothing_is_pending() -> None:
+    pending, _ = backlog(deliveries=1, bytes=1, registration_deliveries=1, registration_bytes=1)
+    assert pending.replay_room("shop", ["a"]) == (1, 1)
+    pending.hold("shop", (1, 1))
+    assert pending.replay_room("shop", ["a"]) == (0, 0)
+    assert pending.replay_room("mall", ["b"]) == (0, 0)
+    pending.release("shop", (1, 1))
+    assert (pending.count, pending.size, list(pending.instances())) == (0, 0, [])
 
 
 def test_the_largest_of_an_instance() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from hookgw.gateway.pending import PendingDeliveries
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import HookgwError, NotFound, StorageUnavailable, TooLarge
 from hookgw.models.events import Event, new_event_id
+from hookgw.models.jobs import Job
 from hookgw.models.lanes import partition_of
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import Replay
@@ -466,20 +468,104 @@ async def test_producers_that_come_at_once_keep_the_limit_together(
         assert len(await deliveries(kit, DeliveryState.DEAD)) == 20
 
 
-async def test_deliveries_that_are_replayed_count_and_are_not_refused(
+async def dead_letters(kit: GatewayKit, receiver: Receiver, count: int) -> None:
+    """Let so many deliveries be refused, and then find the receiver down."""
+    receiver.default = answer(422)
+    for _ in range(count):
+        await kit.gateway.events.accept([event()])
+        await kit.settled()
+    receiver.default = answer(503)
+
+
+async def let_time_pass(clock: MockClock) -> None:
+    """Move the clock on and on."""
+    while True:
+        await trio.testing.wait_all_tasks_blocked(0.005)
+        clock.jump(1)
+
+
+async def done(kit: GatewayKit, job: Job, count: int) -> Job:
+    """Wait until a job has handled so many deliveries; return it once nothing of it is left to do now."""
+    with trio.fail_after(3600):
+        while (found := kit.gateway.jobs.find(job.id)) is None or found.done < count:  # noqa: ASYNC110
+            await trio.sleep(1)
+        await trio.sleep(10)
+    return kit.gateway.jobs.find(job.id) or found
+
+
+async def test_a_replay_waits_for_room_and_leaves_half_of_it(
     tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
-    hookgw_receiver.default = answer(422)
-    settings = {"limits": {"registration_deliveries": 3}}
-    async with open_kit(tmp_path, settings=settings) as kit:
+    settings = {"limits": {"registration_deliveries": 8}}
+    async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
         await kit.register(hookgw_receiver.url)
-        for _ in range(2):
-            await kit.gateway.events.accept([event(n) for n in range(3)])
-            await kit.settled()
-        hookgw_receiver.default = answer(503)
-        assert (await kit.gateway.deliveries.replay("shop", Replay(since=0.0))).done == 6
+        await dead_letters(kit, hookgw_receiver, 12)
+        replays = kit.gateway.deliveries
+        nursery.start_soon(let_time_pass, hookgw_clock)
+        job = await replays.replay("shop", Replay(since=0.0))
+        await done(kit, job, 4)
+        await trio.sleep(10)
+        assert len(await pending(kit)) == 4
+        # Room for new events is left.
+        await kit.gateway.events.accept([event(n) for n in range(4)])
         with pytest.raises(ShareFull):
             await kit.emit(KIND, {})
+        hookgw_receiver.default = answer()
+        assert not (await done(kit, job, 12)).is_running
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_replay_that_has_no_room_at_all_goes_on_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"limits": {"registration_deliveries": 8}}
+    async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
+        await kit.register(hookgw_receiver.url)
+        await dead_letters(kit, hookgw_receiver, 3)
+        await kit.gateway.events.accept([event(n) for n in range(8)])
+        nursery.start_soon(let_time_pass, hookgw_clock)
+        job = await kit.gateway.deliveries.replay("shop", Replay(since=0.0))
+        assert (job.is_running, job.done) == (True, 0)
+        nursery.cancel_scope.cancel()
+    hookgw_receiver.default = answer()
+    async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
+        nursery.start_soon(let_time_pass, hookgw_clock)
+        assert (await done(kit, job, 3)).done == 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_replay_of_one_instance_leaves_room_for_the_others(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"limits": {"deliveries": 40, "instance_reserved_deliveries": 2}}
+    async with open_kit(tmp_path, settings=settings) as kit, trio.open_nursery() as nursery:
+        await kit.register(hookgw_receiver.url)
+        await kit.register(hookgw_receiver.url, instance="other")
+        await dead_letters(kit, hookgw_receiver, 30)
+        nursery.start_soon(let_time_pass, hookgw_clock)
+        job = await kit.gateway.deliveries.replay("shop", Replay(since=0.0))
+        # Half of what is free, without the last tenth.
+        await done(kit, job, 18)
+        await trio.sleep(10)
+        assert len(await pending(kit)) == 18
+        assert await fill(kit, "other") == 17
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_resend_is_refused_at_a_limit(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"limits": {"registration_deliveries": 3, "on_full": "drop_oldest"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await dead_letters(kit, hookgw_receiver, 2)
+        await kit.gateway.events.accept([event(n) for n in range(2)])
+        await kit.gateway.deliveries.resend("shop", "dlv_1")
+        with pytest.raises(ShareFull) as refused:
+            await kit.gateway.deliveries.resend("shop", "dlv_2")
+        assert refused.value.status == 429
+        assert len(await pending(kit)) == 3
+        assert figures(kit.gateway.backlog) == await on_disk(kit)
 
 
 def figures(backlog: Backlog) -> dict[str, dict[str, tuple[int, int]]]:
@@ -565,9 +651,12 @@ class Script:
         await self.kit.gateway.registrations.delete("shop", self.chance.choice("ab"))
 
     async def replay(self) -> None:
-        await self.kit.gateway.deliveries.replay(
-            "shop", Replay(since=0.0, state=self.chance.choice(["dead", "all"]))
-        )
+        replay = Replay(since=0.0, state=self.chance.choice(["dead", "all"]))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(let_time_pass, self.kit.clock)  # it may wait for room
+            with suppress(HookgwError):
+                await self.kit.gateway.deliveries.replay("shop", replay)
+            nursery.cancel_scope.cancel()
 
     async def resend(self) -> None:
         await self.kit.gateway.deliveries.resend("shop", f"dlv_{self.chance.randrange(1, 50)}")

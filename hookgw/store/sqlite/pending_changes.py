@@ -9,6 +9,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.errors import Invalid
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
+from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import ParkStep, PendingChange, ReplayQuery, ReplayStep
 from hookgw.store.sqlite import dead_letters
 from hookgw.store.sqlite.database import Reader
@@ -119,6 +120,8 @@ class SqlitePendingChanges:
         rules: Mapping[str, LaneRule],
         cursor: str | None,
         *,
+        count: int = NO_LIMIT,
+        size: int = NO_LIMIT,
         job: Job | None = None,
     ) -> ReplayStep:
         if cursor is None:
@@ -130,14 +133,21 @@ class SqlitePendingChanges:
         while True:
             # Beside the commits: a search with filters may walk through the whole history.
             now = self._newest(rules)
-            found = await self._reader.run(
-                partial(find_finished, query=query, rules=now, after=after, newest=newest, limit=REPLAY_STEP)
+            find = partial(
+                find_finished,
+                query=query,
+                rules=now,
+                after=after,
+                newest=newest,
+                limit=min(count, REPLAY_STEP),
+                size=size,
             )
+            found, more = await self._reader.run(find)
             # The search runs beside the commits. If a re-partition began meanwhile, its last step may be
             # done before these deliveries are written, and would miss those in lanes of the former rule.
             if self._newest(rules) == now:
                 break
-        next_cursor = f"{max(found)}-{newest}" if len(found) == REPLAY_STEP else None
+        next_cursor = f"{max(found, default=after)}-{newest}" if more else None
         if cursor is None and next_cursor is None:
             job = None  # one step needs no record
             if not found:

@@ -93,8 +93,9 @@ def find_finished(
     after: int,
     newest: int,
     limit: int,
-) -> dict[int, str]:
-    """Return the lanes of the next deliveries to replay, by number, in the order of their numbers.
+    size: int,
+) -> tuple[dict[int, str], bool]:
+    """Find the next deliveries to replay.
 
     Args:
         connection: a reading one.
@@ -102,6 +103,10 @@ def find_finished(
         rules: of the registrations that take part, by id.
         after, newest: the range of the numbers, the first excluded.
         limit: the most deliveries to return.
+        size: the most bytes of payload, unless the first delivery alone has more.
+
+    Returns:
+        Their lanes by number, in the order of their numbers, and whether there may be more.
     """
     conditions = []
     given: dict[str, Any] = {
@@ -122,13 +127,19 @@ def find_finished(
             "AND kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
         )
         given["kinds"] = msgspec.json.encode(query.kinds).decode()
-    statement = f"""SELECT c.seq, r.name FROM (
-        SELECT seq, registration FROM {_SOURCES[query.state]}
+    statement = f"""SELECT c.seq, r.name, c.size FROM (
+        SELECT seq, registration, size FROM {_SOURCES[query.state]}
             AND instance = (SELECT number FROM names WHERE name = :instance)
             AND seq > :after AND seq <= :newest {" ".join(conditions)}
             AND registration IN (
                 SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:registrations)))
         ORDER BY seq LIMIT :limit) c
         CROSS JOIN names r ON r.number = c.registration"""  # noqa: S608 - only the texts above are in it
-    found = {seq: rules[registration] for seq, registration in connection.execute(statement, given)}
-    return find_lanes(connection, found)
+    found: dict[int, LaneRule] = {}
+    total = 0
+    for seq, registration, bytes_of in connection.execute(statement, given):
+        total += bytes_of
+        if found and total > size:
+            return find_lanes(connection, found), True
+        found[seq] = rules[registration]
+    return find_lanes(connection, found), len(found) == limit

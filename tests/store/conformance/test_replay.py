@@ -157,3 +157,44 @@ async def test_a_replay_of_nothing(store: Store) -> None:
 async def test_an_unreadable_cursor(store: Store, cursor: str) -> None:
     with pytest.raises(Invalid, match="cursor"):
         await store.replay_step(QUERY, RULES, cursor)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "counts"),
+    [
+        (2, 2**40, [2, 2, 1]),
+        (5, 2**40, [5, 0]),
+        (9, 4, [2, 2, 1]),
+        (9, 5, [2, 2, 1]),
+        # One delivery at least.
+        (9, 1, [1, 1, 1, 1, 1]),
+    ],
+)
+async def test_a_step_has_no_more_than_there_is_room_for(
+    store: Store, count: int, size: int, counts: list[int]
+) -> None:
+    names = [f"e{number}" for number in range(5)]
+    await finish(store, *names)
+    found, cursor = [], None
+    while True:
+        step = await store.replay_step(
+            ReplayQuery(instance="shop"), {"reg_1": RULE}, cursor, count=count, size=size
+        )
+        found.append(step.count)
+        cursor = step.cursor
+        if cursor is None:
+            break
+    assert found == counts
+    assert await ids_of(store) == names
+
+
+async def test_a_first_step_without_room_fixes_what_takes_part(store: Store) -> None:
+    await finish(store, "e1", "e2")
+    query, rules = ReplayQuery(instance="shop"), {"reg_1": RULE}
+    step = await store.replay_step(query, rules, None, count=0)
+    assert step.count == 0
+    assert step.cursor is not None
+    await finish(store, "later")
+    step = await store.replay_step(query, rules, step.cursor)
+    assert (step.count, step.cursor) == (2, None)
+    assert await ids_of(store) == ["e1", "e2"]
