@@ -30,6 +30,7 @@ def main() -> int:
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each attack takes (10)")
     parser.add_argument("--full", action="store_true", help="the full sizes, which take minutes each")
+    parser.add_argument("--steps", action="store_true", help="also print the longest steps of the event loop")
     parser.add_argument(
         "--list", action="store_true", help="print the names of the attacks, and attack nothing"
     )
@@ -41,13 +42,15 @@ def main() -> int:
     rows, hurt = [], 0
     print(HEADER, flush=True)
     for name in arguments.only or ATTACKS:
-        figures = run(ATTACKS[name], seconds=arguments.seconds, full=arguments.full)
+        figures = run(ATTACKS[name], seconds=arguments.seconds, full=arguments.full, steps=arguments.steps)
         rows.append(row(name, ATTACKS[name].what, figures))
         hurt += bool(shortcomings(figures))
         print(rows[-1], flush=True)
         used = f"the gateway used {figures.processor:.0%} of a processor"
         load = f"{used}, the machine's load is {os.getloadavg()[0]:.1f}"
         print(f"{name}: {load}; the attacker's counts: {dict(figures.counts)}", file=sys.stderr, flush=True)
+        for step in figures.steps:
+            print(f"  {step}", file=sys.stderr, flush=True)
     if arguments.write:
         write(PAGE, [*HEADER.splitlines(), *rows])
     print(f"{len(rows)} attacks, {hurt} of them hurt somebody else.", file=sys.stderr)

@@ -35,13 +35,14 @@ main(prog_name="hookgw")
 """
 
 
-def run(attack: Attack, *, seconds: float, full: bool) -> Figures:
+def run(attack: Attack, *, seconds: float, full: bool, steps: bool = False) -> Figures:
     """Run one attack.
 
     Args:
         attack: which one.
         seconds: how long it may take after its preparation.
         full: whether it has its full size.
+        steps: whether to measure the steps of the gateway's event loop; see :mod:`tests.isolation.stepped`.
     """
     with scratch() as folder:
         if attack.plugin is not None:
@@ -51,6 +52,8 @@ def run(attack: Attack, *, seconds: float, full: bool) -> Figures:
         command: list[str | Path] = ["-m", "hookgw"]
         if attack.descriptors is not None:
             command = ["-c", _LIMITED, str(attack.descriptors)]
+        elif steps:
+            command = ["-m", "tests.isolation.stepped"]
         environment = {"PYTHONPATH": str(ROOT)}
         with started([*command, "serve", "--config", config], cwd=folder, env=environment) as gateway:
             url = gateway.line_with(" listening on ").rsplit(" ", 1)[1]
@@ -67,7 +70,11 @@ def run(attack: Attack, *, seconds: float, full: bool) -> Figures:
                 return Figures(failure=f"the gateway ended with {gateway.popen.poll()}")
             if attack.blocks and not _reports_blocked_loop(url):
                 return Figures(failure="the blocked loop was not reported")
-            return msgspec.structs.replace(figures, blocks=attack.blocks)
+            longest: list[str] = []
+            if steps and attack.descriptors is None:
+                gateway.stop()
+                longest = [line for line in gateway.rest() if line.startswith("step ")]
+            return msgspec.structs.replace(figures, blocks=attack.blocks, steps=longest)
 
 
 def _measure(gateway: Process, prey: Process, hunter: Process, seconds: float) -> Figures:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -39,6 +39,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         counts: what the attacker's requests were answered with.
         processor: the share of one processor that the gateway used under attack. On a machine that does
             other work, it tells whether a latency is the gateway's.
+        steps: the longest steps of its event loop, if they were measured.
     """
 
     answered: tuple[float, float] = (0.0, 0.0)
@@ -51,6 +52,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     failure: str | None = None
     counts: Mapping[str, int] = {}
     processor: float = 0.0
+    steps: Sequence[str] = ()
 
 
 def shortcomings(figures: Figures) -> list[str]:

@@ -56,6 +56,13 @@ class Process:
             pass
         return line
 
+    def rest(self) -> list[str]:
+        """All lines of its output that are left; it must have ended, or be about to."""
+        lines = []
+        while (line := self._lines.get(timeout=PATIENCE)) is not None:
+            lines.append(line)
+        return lines
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send the signal and wait for the end.
 

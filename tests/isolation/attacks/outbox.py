@@ -69,6 +69,7 @@ async def _hold(target: Target, request: bytes, address: str) -> None:
     while True:
         try:
             stream = await open_stream(target.port, address)
+            target.counts["connections"] += 1
             with trio.move_on_after(5):
                 await stream.send_all(request[:-1])
                 target.counts["sent"] += 1
