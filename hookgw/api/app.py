@@ -10,6 +10,7 @@ from quart_trio import QuartTrio
 from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
 from hookgw.api.fast_emit import FastEmit
 from hookgw.api.openapi.routes import OpenApiRoutes
+from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
 from hookgw.api.routes.emit import EmitEndpoint
 from hookgw.api.routes.events import EventRoutes
@@ -24,6 +25,7 @@ from hookgw.api.server.errors import error_body, install_error_handlers
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
+from hookgw.plugins.hook_implementation import HookImplementation
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -96,6 +98,14 @@ class Application(QuartTrio):
         else:
             await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
 
+    def expect_plugins(self) -> None:
+        """Call this after hookgw's own routes were added, and before those of plugins are."""
+        self._plugin_routes = PluginRoutes(self, self._gateway.hooks.boundary)
+
+    def contain(self, added_by: HookImplementation) -> None:
+        """See :meth:`hookgw.api.plugin_routes.PluginRoutes.contain`."""
+        self._plugin_routes.contain(added_by)
+
     def use_fast_emit(self, fast_emit: FastEmit | None) -> None:
         """Let a fast path handle the requests that it matches; ``None`` for no fast path.
 
@@ -150,6 +160,7 @@ def _app_with_routes(gateway: Gateway) -> Application:
     )
     for resource in resources:
         app.register_blueprint(resource.blueprint())
+    app.expect_plugins()
     gateway.hooks.routes(app, gateway)
     app.use_fast_emit(FastEmit(gateway, emit))
     return app

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -44,6 +44,14 @@ _Connectors = list[tuple[HookImplementation, ContainedConnector]]
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
 _REJECTIONS = (ValueError, Invalid)
+
+
+@runtime_checkable
+class ContainsRoutes(Protocol):
+    """An application that calls the routes of plugins through the boundary."""
+
+    def contain(self, added_by: HookImplementation) -> None:
+        """Contain what was added since the last call."""
 
 
 class StartupHooks:
@@ -267,11 +275,17 @@ class StartupHooks:
     def routes(self, app: QuartTrio, gateway: PluginGateway) -> None:
         """Let plugins add routes to the HTTP API, before it starts.
 
+        Args:
+            app: if it is a :class:`ContainsRoutes`, it contains what each plugin added.
+            gateway: for the plugins.
+
         Raises:
             StartError: a plugin failed.
         """
         for implementation in self._implementations["hookgw_routes"]:
             self._call_at_start(implementation, app, gateway)
+            if isinstance(app, ContainsRoutes):
+                app.contain(implementation)
 
     def commands(self, group: click.Group) -> None:
         """Let plugins add commands to ``hookgw``.

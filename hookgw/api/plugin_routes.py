@@ -1,0 +1,102 @@
+"""The routes and request hooks of plugins, called through the boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+from quart import Response
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
+
+from hookgw.api.server.errors import error_response
+from hookgw.models.errors import HookgwError, PluginFailed
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.hook_implementation import HookImplementation
+
+# A route answers with these.
+_ANSWERS = (HookgwError, HTTPException)
+
+
+class PluginRoutes:
+    """Replaces what plugins add to the application by functions that contain it.
+
+    Args:
+        app: with hookgw's own routes.
+        boundary: reports failures.
+    """
+
+    def __init__(self, app: QuartTrio, boundary: Boundary) -> None:
+        self._app = app
+        self._boundary = boundary
+        self._known = {id(function) for function in self._functions()}
+
+    def contain(self, added_by: HookImplementation) -> None:
+        """Contain what was added since the last call.
+
+        Args:
+            added_by: the ``hookgw_routes`` that was called.
+        """
+        app = self._app
+        for endpoint, view in app.view_functions.items():
+            if id(view) not in self._known:
+                app.view_functions[endpoint] = self._view(added_by, view)
+        hooks: Any = app  # Quart's types of these functions are too narrow for a wrapper
+        for functions in hooks.before_request_funcs.values():
+            # It may be a check: a request that was not checked must not be carried out.
+            self._replace(functions, partial(self._view, added_by, may_be_none=True))
+        for functions in hooks.after_request_funcs.values():
+            self._replace(functions, partial(self._after, added_by))
+        for functions in hooks.teardown_request_funcs.values():
+            self._replace(functions, partial(self._after, added_by))
+        self._known = {id(function) for function in self._functions()}
+
+    def _functions(self) -> list[Any]:
+        app = self._app
+        scopes = (app.before_request_funcs, app.after_request_funcs, app.teardown_request_funcs)
+        hooks = [hook for scope in scopes for functions in scope.values() for hook in functions]
+        return [*app.view_functions.values(), *hooks]
+
+    def _replace(self, functions: list[Any], contained: Callable[[Any], Any]) -> None:
+        functions[:] = [each if id(each) in self._known else contained(each) for each in functions]
+
+    def _view(
+        self, added_by: HookImplementation, view: Callable[..., Any], *, may_be_none: bool = False
+    ) -> Callable[..., Any]:
+        run = self._app.ensure_async(view)
+
+        # wraps: the OpenAPI document reads what describes() noted at the function.
+        @wraps(view)
+        async def contained(**values: Any) -> Any:
+            async def respond() -> Any:
+                answer = await run(**values)
+                if answer is None and may_be_none:
+                    return None
+                # Inside of the boundary, because an answer can be anything.
+                return await self._app.make_response(answer)
+
+            try:
+                return await self._boundary.run(_named(added_by, respond), passes=_ANSWERS)
+            except PluginFailed:
+                # The client does not see the exception: it may hold data of other tenants.
+                return error_response(500, [f"The plugin {added_by.plugin!r} failed; see hookgw's log."])
+
+        return contained
+
+    def _after(self, added_by: HookImplementation, function: Callable[..., Any]) -> Callable[..., Any]:
+        run = self._app.ensure_async(function)
+
+        @wraps(function)
+        async def contained(given: Any) -> Any:
+            try:
+                answer = await self._boundary.run(_named(added_by, partial(run, given)))
+            except PluginFailed:
+                return given
+            return answer if isinstance(answer, Response) else given
+
+        return contained
+
+
+def _named(added_by: HookImplementation, call: Callable[..., Any]) -> HookImplementation:
+    return HookImplementation(plugin=added_by.plugin, hook=added_by.hook, call=call)

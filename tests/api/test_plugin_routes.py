@@ -1,0 +1,121 @@
+"""Routes and request hooks of plugins that do everything wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from quart import Response, abort
+
+import hookgw
+from hookgw.api.app import create_app
+from hookgw.testing import GatewayKit, open_kit
+
+
+async def stray_cancelled() -> None:
+    kept: list[BaseException] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled as cancelled:
+            kept.append(cancelled)
+    raise kept[0]
+
+
+def raising(error: BaseException) -> Any:
+    async def view() -> None:
+        raise error
+
+    return view
+
+
+def returning(answer: Any) -> Any:
+    async def view() -> Any:
+        return answer
+
+    return view
+
+
+def plain() -> None:
+    raise SystemExit(3)
+
+
+FAILING = {
+    "value": raising(ValueError("secret of another tenant")),
+    "exit": raising(SystemExit(0)),
+    "interrupt": raising(KeyboardInterrupt()),
+    "cancelled": stray_cancelled,
+    "group": raising(BaseExceptionGroup("", [GeneratorExit(), ValueError()])),
+    "plain": plain,
+    "none": returning(None),
+    "object": returning(object()),
+    "status": returning(("text", "no status")),
+}
+GOOD = {
+    "text": (returning("fine"), 200),
+    "made": (returning({"a": 1}), 200),
+    "created": (returning(("fine", 201)), 201),
+    "refused": (raising(hookgw.Invalid("no")), 400),
+    "missing": (lambda: abort(404), 404),
+}
+
+
+class Plugin:
+    def __init__(self, **hooks: Any) -> None:
+        self.hooks = hooks
+
+    @hookgw.hookimpl
+    def hookgw_routes(self, app: Any) -> None:
+        views = FAILING | {name: view for name, (view, _) in GOOD.items()}
+        for name, view in views.items():
+            app.add_url_rule(f"/public/{name}", name, view)
+        for name, hook in self.hooks.items():
+            getattr(app, name)(hook)
+
+
+def client_of(kit: GatewayKit) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app=create_app(kit.gateway))  # type: ignore[arg-type]
+    return httpx.AsyncClient(transport=transport, base_url="http://test", headers={"apikey": kit.key})
+
+
+async def test_whatever_a_route_does_is_its_own_failure(tmp_path: Path, hookgw_clock: Any) -> None:
+    async with open_kit(tmp_path, plugins={"mine": Plugin()}) as kit, client_of(kit) as client:
+        for name in FAILING:
+            response = await client.get(f"/public/{name}")
+            assert response.status_code == 500, name
+            assert response.json()["response"]["message"] == ["The plugin 'mine' failed; see hookgw's log."]
+        assert [(one.plugin, one.hook) for one in kit.plugin_failures] == [("mine", "hookgw_routes")] * len(
+            FAILING
+        )
+        for name, (_, status) in GOOD.items():
+            assert (await client.get(f"/public/{name}")).status_code == status, name
+        assert len(kit.plugin_failures) == len(FAILING)
+
+
+@pytest.mark.parametrize(("hook", "status"), [("before_request", 500), ("after_request", 200)])
+async def test_a_failing_request_hook(tmp_path: Path, hookgw_clock: Any, hook: str, status: int) -> None:
+    async def fail(*_: object) -> Response:
+        raise SystemExit(0)
+
+    async with open_kit(tmp_path, plugins={"mine": Plugin(**{hook: fail})}) as kit, client_of(kit) as client:
+        assert (await client.get("/event/kinds")).status_code == status
+        assert [(one.plugin, one.hook) for one in kit.plugin_failures] == [("mine", "hookgw_routes")]
+
+
+async def test_request_hooks_still_work(tmp_path: Path, hookgw_clock: Any) -> None:
+    async def add(response: Response) -> Response:
+        response.headers["x-mine"] = "1"
+        return response
+
+    def refuse() -> Any:
+        return {"no": True}, 418
+
+    plugin = Plugin(after_request=add, before_request=refuse)
+    async with open_kit(tmp_path, plugins={"mine": plugin}) as kit, client_of(kit) as client:
+        response = await client.get("/public/text")
+        assert (response.status_code, response.headers["x-mine"]) == (418, "1")
+        assert kit.plugin_failures == []
