@@ -251,12 +251,15 @@ class StartupHooks:
         problems = []
         for name, block in registration.plugins.items():
             if name not in checks:
-                enabled = [info.name for info in self._infos.values() if info.enabled]
-                problems.append(
-                    (name, "this plugin takes no options for a registration.")
-                    if name in enabled
-                    else (show_name(name), f"no plugin has this name.{nearest(name, enabled)}")
-                )
+                info = self._infos.get(name)
+                if info is None:
+                    enabled = [info.name for info in self._infos.values() if info.enabled]
+                    sentence = f"no plugin has this name.{nearest(name, enabled)}"
+                    problems.append((show_name(name), sentence))
+                elif info.enabled:
+                    problems.append((name, "this plugin takes no options for a registration."))
+                else:
+                    problems.append((name, "this plugin is switched off. Remove the block."))
                 continue
             if not isinstance(block, dict):
                 # Its type only: the value may be a secret.

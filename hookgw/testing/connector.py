@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -105,6 +106,7 @@ class FakeConnector:
             "key": {"remoteJid": f"{number}@fake", "fromMe": True, "id": f"FAKE{len(self.sent)}"},
             "message": {"conversation": text},
             "messageType": "conversation",
+            "messageTimestamp": int(time.time()),
             "status": "PENDING",
         }
 

@@ -211,6 +211,20 @@ def test_all_wrong_blocks_of_a_registration_are_named(hooks_of: HooksOf, registr
     )
 
 
+def test_a_block_of_a_plugin_that_is_switched_off_is_refused(
+    hooks_of: HooksOf, registration: Registration
+) -> None:
+    hooks = hooks_of(optional=("mine",), mine=plugin(connectors=lambda: 5, check_registration=lambda: None))
+    hooks.connectors()
+    subject = with_blocks(registration, mine={})
+    with pytest.raises(
+        Invalid, match=r"^webhook\.plugins\.mine: this plugin is switched off\. Remove the block\.$"
+    ):
+        hooks.check_registration(subject)
+    # The configuration is the operator's, who made the plugin optional.
+    hooks.check_configured(subject)
+
+
 def test_a_block_must_be_an_object(hooks_of: HooksOf, registration: Registration) -> None:
     hooks = hooks_of(mine=plugin(check_registration=lambda options: None))
     with pytest.raises(Invalid, match=r"webhook\.plugins\.mine: must be an object, not true\."):

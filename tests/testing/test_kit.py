@@ -126,6 +126,19 @@ async def test_a_fake_connector_connects_and_sends(tmp_path: Path, hookgw_clock:
     assert [sent.text for sent in connector.sent] == ["hello"]
 
 
+async def test_what_a_fake_connector_sends_satisfies_the_schema(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"events": {"validate": "strict"}}
+    async with open_kit(tmp_path, plugins={"fake": FakeConnector()}, settings=settings) as kit:
+        await kit.gateway.instances.create("shop", integration="fake")
+        await kit.register(hookgw_receiver.url, events=("SEND_MESSAGE",))
+        await kit.gateway.instances.connect("shop")
+        await kit.gateway.instances.send_text("shop", "123", "hello")
+        [request] = await hookgw_receiver.wait_for(1)
+    assert request.json["data"]["message"] == {"conversation": "hello"}
+
+
 async def test_an_unknown_kind_is_refused(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
     with pytest.raises(NotFound, match="shop"):
         await hookgw_gateway.emit("MESSAGE_UPSERT", {})
