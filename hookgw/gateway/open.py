@@ -226,9 +226,9 @@ async def open_gateway(
         )
         prepare(gateway)
         # A plugin that was switched off only now has done nothing yet: what it provides can still be removed.
-        for kind in [kind for kind in catalog if kind.plugin]:
-            if kind not in hooks.kinds():
-                catalog.remove(kind)
+        kept = hooks.kinds()
+        for kind in [kind for kind in catalog if kind.plugin and kind not in kept]:
+            catalog.remove(kind)
         for name in connectors_by_name.keys() - hooks.connectors().keys():
             del connectors_by_name[name]
         async with trio.open_nursery() as nursery:
