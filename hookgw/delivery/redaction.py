@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from urllib.parse import unquote
 
 from hookgw.models.masking import MASK, SHORTEST, spellings, user_of
@@ -18,15 +19,38 @@ def secrets_sent(
     They are the values of its headers and each further word in them (the token of ``Bearer …``), the user
     and password of its URL in every spelling in which they are sent, and secret options of plugins.
     """
-    texts = list(options)
-    texts += [word for value in registration.headers.values() for word in (value, *value.split()[1:])]
+    texts = [*options, *_words(registration.headers.values())]
     for text in user_of(registration.url).split(":", 1):
         texts += [text, unquote(text)]
     if target.authorization is not None:
         texts.append(target.authorization.removeprefix("Basic "))
+    return _forms(texts)
+
+
+def with_secret_headers(secrets: tuple[bytes, ...], headers: Mapping[str, str]) -> tuple[bytes, ...]:
+    """Return more secrets: the headers of one attempt, as plugins changed them, whose names say secret.
+
+    Of a registration's own headers, all are secrets. A plugin also adds harmless ones, such as a time.
+    """
+    added = _forms(_words(value for name, value in headers.items() if _SECRET_NAME.search(name)))
+    return tuple(sorted({*secrets, *added}, key=_longest_first))
+
+
+_SECRET_NAME = re.compile("auth|cookie|token|key|secret|password|signature", re.IGNORECASE)
+
+
+def _words(values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (value, *value.split()[1:])]
+
+
+def _forms(texts: Iterable[str]) -> tuple[bytes, ...]:
     found = {form.encode() for text in texts if len(text) >= SHORTEST for form in spellings(text)}
-    # Longest first: masking a word inside a longer secret would leave the rest of that secret readable.
-    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+    return tuple(sorted(found, key=_longest_first))
+
+
+def _longest_first(secret: bytes) -> tuple[int, bytes]:
+    # Masking a word inside a longer secret would leave the rest of that secret readable.
+    return -len(secret), secret
 
 
 def redact(body: bytes, secrets: tuple[bytes, ...]) -> bytes:

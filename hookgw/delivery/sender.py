@@ -17,7 +17,7 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
-from hookgw.delivery.redaction import redact, secrets_sent
+from hookgw.delivery.redaction import redact, secrets_sent, with_secret_headers
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.models.clock import Clock
@@ -232,6 +232,7 @@ class DeliverySender:
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
         target, rendered = template.head(event.kind)
+        prepared = headers
         if headers is None:
             headers = _event_headers(event, number)
         else:
@@ -261,11 +262,14 @@ class DeliverySender:
         if template.sent_secrets is None:
             options = self._hooks.secrets_of(template.registration)
             template.sent_secrets = secrets_sent(template.registration, template.target, options)
+        secrets = template.sent_secrets
+        if prepared is not None:
+            secrets = with_secret_headers(secrets, prepared)
         # Before the cut: a secret across the cut would leave its first half unmasked.
-        if template.sent_secrets:
-            answer = redact(answer, template.sent_secrets)
+        if secrets:
+            answer = redact(answer, secrets)
             # A redirect's location may repeat them as well.
-            error = error and redact(error.encode(), template.sent_secrets).decode()
+            error = error and redact(error.encode(), secrets).decode()
         attempt = _attempt(
             number,
             wall,

@@ -223,6 +223,19 @@ async def test_a_plugin_that_prepares_nothing_changes_nothing(hookgw_receiver: R
     assert without == beside
 
 
+async def test_a_token_that_a_plugin_adds_is_masked_in_the_answer(hookgw_receiver: Receiver) -> None:
+    class Minting(NoPlugins):
+        implemented = frozenset({"hookgw_prepare"})
+
+        async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
+            request.headers |= {"authorization": "Bearer minted-1", "x-when": "someday"}
+
+    hookgw_receiver.will(answer(200, "minted-1 someday"))
+    result = await send(registration_for(hookgw_receiver.url), hooks=Minting())
+    assert hookgw_receiver.requests[0].header("authorization") == "Bearer minted-1"
+    assert result.attempt.answer == "******** someday"[:16]
+
+
 async def test_a_plugin_that_fails_to_prepare_sends_nothing(hookgw_receiver: Receiver) -> None:
     class Plugins(NoPlugins):
         implemented = frozenset({"hookgw_prepare"})
