@@ -189,7 +189,8 @@ class EventIntake:
 
     async def _notify(self, accepted: Sequence[Event]) -> None:
         for event in accepted:
-            if event.kind == "CONNECTION_UPDATE":
+            # The instance may have been deleted during the commit: then its state would be kept for good.
+            if event.kind == "CONNECTION_UPDATE" and self._registry.find_instance(event.instance):
                 self._states.note(event)
         if not accepted or not self._hooks.implements("hookgw_event_accepted"):
             return

@@ -25,6 +25,10 @@ STORED_AFTER = 60.0
 writes."""
 
 
+_FEW = 100
+"""So many rows are kept in any case."""
+
+
 class AutoDisable:
     """Watches how long registrations have been failing, and disables them.
 
@@ -46,6 +50,7 @@ class AutoDisable:
         self._clock = clock
         self._settings = settings
         self._failing: dict[str, tuple[Registration, float]] = {}
+        self._most = _FEW
 
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
         """Note an attempt's outcome; disable the registration if it has been failing for too long.
@@ -73,11 +78,20 @@ class AutoDisable:
             since = now
         since = current.failing_since or since
         self._failing[registration.id] = current, since
+        if len(self._failing) > self._most:
+            self._forget_deleted()
         disable_after = policy_of(registration, self._settings).disable_after
         if now - since >= disable_after:
             await self.disable(registration, f"It failed for {disable_after:g} s without one success.")
         elif now - since >= STORED_AFTER:
             await self._store_failing_since(registration, since)
+
+    def _forget_deleted(self) -> None:
+        # Nothing tells of a deletion here. At twice as many rows as were left last time, so that the cost of
+        # an attempt does not grow with the number of registrations that fail.
+        present = self._registry.registration
+        self._failing = {name: row for name, row in self._failing.items() if present(name) is not None}
+        self._most = max(_FEW, 2 * len(self._failing))
 
     async def disable(self, registration: Registration, reason: str) -> None:
         """Disable a registration, and park what is pending for it.

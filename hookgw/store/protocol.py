@@ -264,7 +264,9 @@ class History(Protocol):
     async def enforce_retention(self, *, before: float, limit: int) -> int:
         """Remove what is too old, and then the oldest until the history fits its size.
 
-        It works in small commits with rests between them, so that others are not held up.
+        Whatever else the engine keeps of instances, registrations and lanes that have nothing left is removed
+        from time to time, too. It works in small commits with rests between them, so that others are not held
+        up.
 
         Args:
             before: deliveries that finished before this time go with their attempts, and events without

@@ -26,6 +26,7 @@ from hookgw.store.records import (
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
+from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.settle import remove
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -146,6 +147,7 @@ class SqliteHistory:
         self._commits = commits
         self._lists = lists
         self._background = background
+        self._names = NamePruning(commits, background)
         self._clock = clock
 
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
@@ -186,6 +188,7 @@ class SqliteHistory:
         )
 
     async def enforce_retention(self, *, before: float, limit: int) -> int:
+        await self._names.prune_if_due()
         removed = 0
         while step := await self._commits.call(partial(_prune, before=before)):
             removed += step

@@ -36,6 +36,8 @@ class NameIds:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._ids: dict[str, int] = {}
+        # During a walk: what was known and is forgotten again. ``None`` at other times.
+        self._used: set[int] | None = None
 
     def ids(self, names: Iterable[str]) -> Mapping[str, int]:
         """Return a mapping that has at least the given names; unknown names are added to the data file.
@@ -46,7 +48,7 @@ class NameIds:
         if not wanted <= self._ids.keys():
             # All at once, not the oldest: the names in use are learned again with one statement.
             if len(self._ids) + len(wanted) > MAX_REMEMBERED:
-                self._ids = {}
+                self.forget()
             unknown = [name for name in wanted if name not in self._ids]
             _ADD.run(self._connection, [(name,) for name in unknown])
             rows = self._connection.execute(_FIND, (msgspec.json.encode(unknown).decode(),)).fetchone()[0]
@@ -62,4 +64,21 @@ class NameIds:
 
     def forget(self) -> None:
         """Empty the cache: names that were added may have been rolled back."""
+        if self._used is not None:
+            self._used.update(self._ids.values())
         self._ids = {}
+
+    def begin_walk(self) -> None:
+        """Remember from now on which numbers are used; see :mod:`hookgw.store.sqlite.name_pruning`."""
+        # Numbers in the cache would be used without a notice.
+        self._used, self._ids = set(), {}
+
+    def used_since_walk_began(self) -> set[int]:
+        """Return all numbers that :meth:`ids` returned since :meth:`begin_walk`, and perhaps others."""
+        if self._used is None:
+            raise RuntimeError("There is no walk.")
+        return self._used.union(self._ids.values())
+
+    def end_walk(self) -> None:
+        """Stop remembering."""
+        self._used = None

@@ -27,6 +27,10 @@ STEP = 2_500
 # How many deliveries are replayed in one commit. Each changes more indexes than one that is moved.
 REPLAY_STEP = 1_000
 
+# The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
+# compares them, sees fewer re-partitions begin.
+MOST_RULES = 1_000
+
 
 class SqlitePendingChanges:
     """Bulk changes of what is pending; see :class:`hookgw.store.protocol.PendingChanges`.
@@ -52,6 +56,7 @@ class SqlitePendingChanges:
         self._reader = reader
         self._clock = clock
         self._numbers = numbers
+        # The newest last.
         self._repartitioned: dict[str, LaneRule] = {}
 
     def park_cursor(self) -> str:
@@ -172,7 +177,10 @@ class SqlitePendingChanges:
 
     async def repartition_step(self, rule: LaneRule) -> bool:
         # Before the first step is queued; see replay_step.
+        self._repartitioned.pop(rule.registration, None)
         self._repartitioned[rule.registration] = rule
+        if len(self._repartitioned) > MOST_RULES:
+            del self._repartitioned[next(iter(self._repartitioned))]
 
         def step(transaction: Transaction) -> bool:
             count, more = repartition(transaction.connection, transaction.names, rule, STEP)

@@ -1,0 +1,127 @@
+"""Removes names that no row refers to: of deleted instances and registrations, once their history is gone.
+
+No index leads from a name to its rows, and one would cost every append a page. So the rows are walked, a part
+at a time, on a reading connection. Meanwhile appends may take a name into use again, or give rows that were
+walked another lane. All of them get the number from :class:`~hookgw.store.sqlite.name_ids.NameIds`, which
+forgets what it knows at the beginning of a walk: what it knows at the end was used meanwhile, and stays.
+
+Names of kinds are few and stay.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from hookgw.models.errors import StorageUnavailable
+from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.group_commit import GroupCommit
+from hookgw.store.sqlite.jobs import FunctionJob
+from hookgw.store.sqlite.transaction import Transaction
+
+WALK_EVERY = 3600.0
+"""Seconds between two walks."""
+FEW_NAMES = 1_000
+"""With no more names than this, there is no walk."""
+# How many rows are looked at, and names removed, in one turn; and the rest between two turns, in seconds.
+ROWS = 5_000
+BATCH = 1_000
+REST = 0.01
+
+# Instances begin with "@", see name_ids.py; a lane begins with the id of its registration.
+_CANDIDATES = """SELECT json_group_array(number) FROM names WHERE substr(name, 1, 1) = '@'
+    OR substr(name, 1, 4) = 'reg_' OR substr(name, 1, 7) = 'global_' OR substr(name, 1, 10) = 'operations'"""
+_COUNT = "SELECT count(*) FROM names"
+_DELIVERIES = """SELECT count(*), max(seq), json_group_array(DISTINCT instance),
+    json_group_array(DISTINCT registration), json_group_array(DISTINCT lane)
+    FROM (SELECT seq, instance, registration, lane FROM deliveries WHERE seq > ? ORDER BY seq LIMIT ?)"""
+# An event with deliveries has an instance that they have, too. The others are few, and have no payload.
+_UNHEARD = """SELECT count(*), max(accepted_at), max(seq), json_group_array(DISTINCT instance)
+    FROM (SELECT accepted_at, seq, instance FROM events INDEXED BY unheard
+        WHERE heard = 0 AND (accepted_at, seq) > (?, ?) ORDER BY accepted_at, seq LIMIT ?)"""
+_REMOVE = "DELETE FROM names WHERE number IN (SELECT value FROM json_each(?))"
+
+_numbers_of = msgspec.json.Decoder(set[int]).decode
+
+
+class _Part(NamedTuple):
+    """A part of a walk: where it ended, ``None`` at the end of all rows, and the names in it."""
+
+    last: tuple[int, int] | None
+    used: set[int]
+
+
+class NamePruning:
+    """Walks from time to time.
+
+    Args:
+        commits: writes.
+        reader: walks.
+    """
+
+    def __init__(self, commits: GroupCommit, reader: Reader) -> None:
+        self._commits = commits
+        self._reader = reader
+        self._walked_at = trio.current_time()
+
+    async def prune_if_due(self) -> int:
+        """Remove names that no row refers to, unless that was done not long ago; return how many."""
+        now = trio.current_time()
+        if now < self._walked_at + WALK_EVERY or await self._reader.run(_count) <= FEW_NAMES:
+            return 0
+        self._walked_at = now
+        return await self.prune()
+
+    async def prune(self) -> int:
+        """Remove names that no row refers to; return how many."""
+        await self._commits.call(lambda transaction: transaction.names.begin_walk())
+        try:
+            # After the commit above: a name that is new by now is in the memory of the names.
+            unused = await self._reader.run(_candidates)
+            for walk in (_walk_deliveries, _walk_unheard):
+                last: tuple[int, int] | None = (-1, -1)
+                while last is not None and unused:
+                    last, used = await self._reader.run(partial(walk, after=last))
+                    unused -= used
+                    await trio.sleep(REST)
+            removed, numbers = 0, sorted(unused)
+            for start in range(0, len(numbers), BATCH):
+                remove = partial(_remove, numbers=numbers[start : start + BATCH])
+                removed += await self._commits.call(remove)
+                await trio.sleep(REST)
+            return removed
+        finally:
+            # Only to free memory: the next walk begins anew in any case.
+            with suppress(StorageUnavailable):
+                self._commits.call_nowait(FunctionJob(lambda transaction: transaction.names.end_walk()))
+
+
+def _count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute(_COUNT).fetchone()[0])
+
+
+def _candidates(connection: sqlite3.Connection) -> set[int]:
+    return _numbers_of(connection.execute(_CANDIDATES).fetchone()[0])
+
+
+def _walk_deliveries(connection: sqlite3.Connection, after: tuple[int, int]) -> _Part:
+    count, last, *used = connection.execute(_DELIVERIES, (after[1], ROWS)).fetchone()
+    return _Part((0, last) if count == ROWS else None, set().union(*map(_numbers_of, used)))
+
+
+def _walk_unheard(connection: sqlite3.Connection, after: tuple[int, int]) -> _Part:
+    count, at, seq, used = connection.execute(_UNHEARD, (*after, ROWS)).fetchone()
+    return _Part((at, seq) if count == ROWS else None, _numbers_of(used))
+
+
+def _remove(transaction: Transaction, numbers: list[int]) -> int:
+    used = transaction.names.used_since_walk_began()
+    free = msgspec.json.encode([number for number in numbers if number not in used]).decode()
+    removed = transaction.connection.execute(_REMOVE, (free,)).rowcount
+    transaction.count_rows(removed)
+    return removed

@@ -1,0 +1,151 @@
+"""Names that no row refers to are removed, also while appends take them into use again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from hookgw.models.lanes import LaneRule
+from hookgw.models.registrations import Ordering
+from hookgw.store import Append, Store
+from hookgw.store.sqlite import name_pruning
+from hookgw.store.sqlite.name_pruning import NamePruning
+from tests.store.sqlite.support import commits_of, opened, peek
+from tests.store.support import RULE, dead, delivered, event, ids_of, seqs_of, settle, to
+
+KEEP = 2**40
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(name_pruning, "ROWS", 2)
+    monkeypatch.setattr(name_pruning, "BATCH", 2)
+    monkeypatch.setattr(name_pruning, "REST", 0)
+
+
+def pruning_of(store: Store) -> NamePruning:
+    history: Any = store.list_deliveries
+    found: NamePruning = history.__self__._names
+    return found
+
+
+def names(path: Path) -> set[object]:
+    return {name for (name,) in peek(path, "SELECT name FROM names")}
+
+
+async def finish(store: Store) -> None:
+    """Settle everything, and remove the history."""
+    for lane in await store.pending_lanes():
+        await settle(store, *map(delivered, await seqs_of(store, lane.lane)))
+    await store.enforce_retention(before=9e9, limit=KEEP)
+
+
+async def test_ten_thousand_names_once_used_are_forgotten(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(name_pruning, "REST", 0)
+    appends = [
+        Append(event(f"e{n}", instance=f"tenant-{n}"), ((f"reg_{n}", f"reg_{n}:0"),)) for n in range(3_500)
+    ]
+    await store.append(appends)
+    for number in range(3_500):
+        await store.remove_instance(f"tenant-{number}", retired_as=f"tenant-{number} gone")
+    assert len(names(path)) == 10_501
+    seqs = [seq for (seq,) in peek(path, "SELECT seq FROM deliveries")]
+    await settle(store, *map(delivered, seqs))  # type: ignore[arg-type]
+    await store.enforce_retention(before=9e9, limit=KEEP)
+    assert await pruning_of(store).prune() == 10_500
+    assert names(path) == {"MESSAGES_UPSERT"}
+
+
+async def test_names_with_rows_stay(path: Path, store: Store) -> None:
+    await store.append(to("gone", registration="reg_9", instance="gone"))
+    await finish(store)
+    # Pending, finished, without deliveries; an instance called like a kind; lanes of a global webhook.
+    await store.append([*to("a", "b", "c"), Append(event("unheard", instance="quiet"), ())])
+    await store.append(to("d", registration="global_audit", lane="global_audit:0:shop", instance="CALL"))
+    await settle(store, delivered((await seqs_of(store))[0]))
+    before = names(path)
+    assert await pruning_of(store).prune() == 3
+    assert names(path) == before - {"@gone", "reg_9", "reg_9:0"}
+    assert await pruning_of(store).prune() == 0
+
+
+async def test_a_name_that_is_used_again_during_the_walk_stays(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The memory of the names knows its number; without a notice the append would write it to its rows."""
+    await store.append(to(*(f"e{n}" for n in range(5)), registration="reg_9", instance="old"))
+    await finish(store)
+    await store.append(to("a", "b", "c"))
+    pruning = pruning_of(store)
+    usual = name_pruning._walk_unheard
+
+    def walk(connection: Any, after: Any) -> Any:
+        # After the deliveries were walked.
+        trio.from_thread.run(store.append, to("again", registration="reg_9", instance="old"))
+        return usual(connection, after)
+
+    monkeypatch.setattr(name_pruning, "_walk_unheard", walk)
+    # What the memory forgets during the walk counts, too.
+    remove = name_pruning._remove
+
+    def forget_and_remove(transaction: Any, numbers: list[int]) -> int:
+        transaction.names.forget()
+        return remove(transaction, numbers)
+
+    monkeypatch.setattr(name_pruning, "_remove", forget_and_remove)
+    assert await pruning.prune() == 0
+    assert await ids_of(store, "reg_9:0") == ["again"]
+    assert names(path) >= {"@old", "reg_9", "reg_9:0"}
+
+
+async def test_a_lane_that_a_delivery_moves_to_during_the_walk_stays(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that were walked already may get another lane: by a replay, a resend or a re-partition."""
+    await store.append(to("once", lane="reg_1:1"))
+    await finish(store)
+    await store.append(to("a"))
+    (seq,) = await seqs_of(store)
+    await settle(store, dead(seq))
+    usual = name_pruning._walk_unheard
+
+    def walk(connection: Any, after: Any) -> Any:
+        trio.from_thread.run(store.resend, "shop", seq, LaneRule("reg_1", 1, Ordering.URL, 1))
+        return usual(connection, after)
+
+    monkeypatch.setattr(name_pruning, "_walk_unheard", walk)
+    assert await pruning_of(store).prune() == 0
+    assert await ids_of(store, "reg_1:1") == ["a"]
+
+
+async def test_names_work_after_they_were_removed(path: Path, store: Store) -> None:
+    await store.append(to("a"))
+    await finish(store)
+    assert await pruning_of(store).prune() == 3
+    await store.append(to("b"))
+    assert await ids_of(store) == ["b"]
+    (seq,) = await seqs_of(store)
+    await settle(store, dead(seq))
+    assert await store.resend("shop", seq, RULE) == "reg_1:0"
+
+
+async def test_a_walk_is_due_with_many_names_and_after_an_hour(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.append(to("a"))
+    await finish(store)
+    monkeypatch.setattr(name_pruning, "WALK_EVERY", 0)
+    await store.enforce_retention(before=9e9, limit=KEEP)
+    assert len(names(path)) == 4
+    monkeypatch.setattr(name_pruning, "FEW_NAMES", 3)
+    await store.enforce_retention(before=9e9, limit=KEEP)
+    assert names(path) == {"MESSAGES_UPSERT"}
+    async with opened(path.with_name("other.db")) as other:
+        assert await pruning_of(other).prune() == 0
+    assert commits_of(store).failing is None
