@@ -25,7 +25,7 @@ from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.work_slices import run_in_slices
-from hookgw.models.errors import Invalid, Unavailable
+from hookgw.models.errors import Invalid, TooLarge, Unavailable
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.payload_schemas import SchemaBook
@@ -37,6 +37,9 @@ from hookgw.store import Append
 
 logger = structlog.get_logger("hookgw.intake")
 
+MOST_DELIVERIES = 50_000
+"""The most deliveries of one batch: they are numbered without a pause, at about 1 µs each, so that none of
+another request come between them."""
 _REPORTED_PROBLEMS = 100
 """How many problems of a batch are listed, in an error or as warnings."""
 _SHORT = 4096
@@ -94,7 +97,7 @@ class EventIntake:
             Invalid: an event breaks a rule; each message begins with the event's index.
             NotFound: an event's instance does not exist.
             Unavailable: the disk refuses, a limit of the backlog is reached, or no lanes run.
-            TooLarge: the events exceed such a limit on their own.
+            TooLarge: the events exceed such a limit on their own, or make too many deliveries.
         """
         # What is on disk is delivered after a restart at the latest. But producers that get 202 all the time
         # would never learn that nothing is delivered.
@@ -108,7 +111,7 @@ class EventIntake:
             warnings = await run_in_slices(events[0].instance if events else "", checks)
 
         def address() -> list[Append]:
-            appends = []
+            appends, deliveries = [], 0
             rules: dict[tuple[str, str], list[LaneRule]] = {}  # looked up once, not for each event of a batch
             for event in completed:
                 key = event.instance, event.kind
@@ -116,6 +119,12 @@ class EventIntake:
                     self._registry.instance(event.instance)  # it may have been deleted during a wait
                     rules[key] = [lane_rule(found) for found in self._registry.wanting(*key)]
                 targets = tuple([(rule.registration, rule.lane(event)) for rule in rules[key]])
+                deliveries += len(targets)
+                if deliveries > MOST_DELIVERIES and len(completed) > 1:
+                    raise TooLarge(
+                        f"The batch makes more than {MOST_DELIVERIES:,} deliveries: {len(events):,} events "
+                        f"to up to {len(targets)} registrations. Split it into smaller batches."
+                    )
                 appends.append(Append(event, targets))
             return appends
 

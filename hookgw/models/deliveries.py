@@ -70,7 +70,8 @@ FIRST: Position = 0
 
 
 # Not frozen: the lane that holds a delivery updates its attempts, failures, next_at and body.
-class Delivery(msgspec.Struct, kw_only=True):
+# gc=False: deliveries form no cycles, and a batch makes tens of thousands, which the collector would walk.
+class Delivery(msgspec.Struct, kw_only=True, gc=False):
     """One event on its way to one registration.
 
     Attributes:

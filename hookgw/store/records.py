@@ -12,7 +12,8 @@ from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event
 
 
-class Append(msgspec.Struct, frozen=True):
+# gc=False: a batch makes thousands, which the garbage collector would walk; they form no cycles.
+class Append(msgspec.Struct, frozen=True, gc=False):
     """One event to keep, and where it goes.
 
     Attributes:

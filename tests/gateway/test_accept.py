@@ -13,8 +13,9 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw.config.settings import EventsSettings
+from hookgw.gateway import accept
 from hookgw.models.connectors import ConnectionState
-from hookgw.models.errors import Invalid, NotFound
+from hookgw.models.errors import Invalid, NotFound, TooLarge
 from hookgw.models.events import Event, new_event_id
 from hookgw.models.units import Size
 from hookgw.testing import GatewayKit, Receiver, open_kit
@@ -318,3 +319,38 @@ async def test_the_connection_of_a_duplicate_is_not_told_again(
         data = {"instance": "shop", "state": state}
         await hookgw_gateway.emit("CONNECTION_UPDATE", data, event_id=event_id)
     assert hookgw_gateway.gateway.instances.connection_state("shop") is ConnectionState.CLOSE
+
+
+async def test_a_batch_has_a_limit_of_deliveries(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # They are numbered without a pause, so their number limits how long everything else waits.
+    monkeypatch.setattr(accept, "MOST_DELIVERIES", 3)
+    for label in ("one", "two"):
+        await hookgw_gateway.register(hookgw_receiver.url, label=label)
+    with pytest.raises(TooLarge) as caught:
+        await hookgw_gateway.gateway.events.accept([event(), event()])
+    (message,) = caught.value.messages
+    assert message.startswith(
+        "The batch makes more than 3 deliveries: 2 events to up to 2 registrations. Split"
+    )
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.events() == []
+    # A single event cannot be split.
+    monkeypatch.setattr(accept, "MOST_DELIVERIES", 1)
+    await hookgw_gateway.gateway.events.accept([event()])
+    await hookgw_gateway.settled()
+    assert len(hookgw_receiver.events()) == 2
+
+
+async def test_a_payload_has_a_limit_of_values(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    # The events of connectors do not pass the parser.
+    async with open_kit(tmp_path, settings={"events": {"max_values": 1000}}) as kit:
+        await kit.gateway.instances.create("shop")
+        await kit.gateway.events.accept([event([0] * 900, kind="QRCODE_UPDATED")])
+        with pytest.raises(Invalid) as caught:
+            await kit.gateway.events.accept([event([0] * 1000)], single=True)
+    assert caught.value.messages == ("data has too many JSON values: at most 1,000 are allowed.",)

@@ -5,7 +5,7 @@ from collections.abc import Generator
 import pytest
 import trio
 
-from hookgw.gateway.work_slices import SLICE, WorkSlices, run_in_slices
+from hookgw.gateway.work_slices import ROUNDS, SLICE, WorkSlices, run_in_slices
 
 LONG = 1.01 * SLICE
 
@@ -67,7 +67,7 @@ async def test_other_tasks_run_between_two_slices() -> None:
     work = Work()
 
     async def other() -> None:
-        for _ in range(20):
+        for _ in range(20 * ROUNDS):
             work.log.append("-")
             await trio.lowlevel.checkpoint()
 
@@ -75,7 +75,9 @@ async def test_other_tasks_run_between_two_slices() -> None:
         nursery.start_soon(work.run, "shop", "a", 10)
         nursery.start_soon(other)
     # Trio runs the tasks of a round in any order.
-    assert "aaa" not in "".join(work.log)
+    between = "".join(work.log).partition("end")[0].split("a")[1:-1]
+    assert len(between) == 9
+    assert all(ROUNDS - 1 <= len(rounds) <= ROUNDS + 1 for rounds in between)
 
 
 async def test_much_short_work_is_interrupted_too() -> None:
@@ -84,7 +86,7 @@ async def test_much_short_work_is_interrupted_too() -> None:
     async with trio.open_nursery() as nursery:
         for number in range(30):
             nursery.start_soon(work.run, f"i{number}", ".", 1, SLICE / 3)
-        for _ in range(100):
+        for _ in range(30 * ROUNDS):
             work.log.append("tick")
             await trio.lowlevel.checkpoint()
     between = "".join(entry for entry in work.log if not entry.startswith("end")).split("tick")
@@ -112,7 +114,7 @@ async def test_cancelled_work_ends_and_the_turn_goes_on() -> None:
             nursery.start_soon(work.run, "a", "a", 1000)
             nursery.start_soon(work.run, "b", "b", 1000)
             nursery.start_soon(work.run, "b", "c", 1000)
-            for _ in range(10):
+            for _ in range(10 * ROUNDS):
                 await trio.lowlevel.checkpoint()
             scope.cancel()
     assert {"end of a", "end of b"} <= set(work.log)

@@ -33,7 +33,7 @@ _STORED_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? A
 _numbers_of = msgspec.json.Decoder(list[int]).decode
 
 
-class NewEvent(msgspec.Struct):
+class NewEvent(msgspec.Struct, gc=False):
     """An event that is to be appended, with its deliveries."""
 
     seq: int
