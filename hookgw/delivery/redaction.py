@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import unquote
 
 from hookgw.models.masking import MASK, SHORTEST, spellings, user_of
@@ -27,16 +28,27 @@ def secrets_sent(
     return _forms(texts)
 
 
-def with_secret_headers(secrets: tuple[bytes, ...], headers: Mapping[str, str]) -> tuple[bytes, ...]:
-    """Return more secrets: the headers of one attempt, as plugins changed them, whose names say secret.
+def with_added_headers(
+    secrets: tuple[bytes, ...], before: Mapping[str, str], headers: Mapping[str, str]
+) -> tuple[bytes, ...]:
+    """Return the secrets of one attempt: also the headers that plugins added and whose names say secret.
 
     Of a registration's own headers, all are secrets. A plugin also adds harmless ones, such as a time.
+
+    Args:
+        secrets: what is sent in every attempt.
+        before, headers: the headers, before and after plugins changed them.
     """
-    added = _forms(_words(value for name, value in headers.items() if _SECRET_NAME.search(name)))
-    return tuple(sorted({*secrets, *added}, key=_longest_first))
+    added = [value for name, value in headers.items() if before.get(name) != value and _is_secret(name)]
+    return tuple(sorted({*secrets, *_forms(_words(added))}, key=_longest_first)) if added else secrets
 
 
 _SECRET_NAME = re.compile("auth|cookie|token|key|secret|password|signature", re.IGNORECASE)
+
+
+@lru_cache(maxsize=1024)  # the names are the same in every attempt
+def _is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
 
 
 def _words(values: Iterable[str]) -> list[str]:
@@ -54,7 +66,15 @@ def _longest_first(secret: bytes) -> tuple[int, bytes]:
 
 
 def redact(body: bytes, secrets: tuple[bytes, ...]) -> bytes:
-    """Return the body with each secret replaced by a mask."""
+    """Return the body with each secret replaced by a mask.
+
+    Args:
+        body: what a receiver sent.
+        secrets: the longest first.
+    """
+    # Most receivers answer with nothing, or nearly nothing.
+    if not secrets or len(body) < len(secrets[-1]):
+        return body
     for secret in secrets:
         if secret in body:
             body = body.replace(secret, MASK.encode())

@@ -17,7 +17,7 @@ from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.outcome import describe_status, outcome_of_status, parse_retry_after
-from hookgw.delivery.redaction import redact, secrets_sent, with_secret_headers
+from hookgw.delivery.redaction import redact, secrets_sent, with_added_headers
 from hookgw.delivery.request_head import RequestHead
 from hookgw.delivery.signing import sign
 from hookgw.models.clock import Clock
@@ -264,7 +264,7 @@ class DeliverySender:
             template.sent_secrets = secrets_sent(template.registration, template.target, options)
         secrets = template.sent_secrets
         if prepared is not None:
-            secrets = with_secret_headers(secrets, prepared)
+            secrets = with_added_headers(secrets, template.headers, prepared)
         # Before the cut: a secret across the cut would leave its first half unmasked.
         if secrets:
             answer = redact(answer, secrets)
