@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+import structlog
 import trio
 
 from hookgw._version import __version__
@@ -13,7 +14,10 @@ from hookgw.cli.configuration import config_option, read_settings, warn_of_expos
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import raise_file_limit, run_to_end, tune_garbage_collector
 from hookgw.cli.server import open_server
+from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import Settings
+
+logger = structlog.get_logger("hookgw")
 
 
 @click.command()
@@ -30,7 +34,9 @@ def serve(config: Path | None) -> None:
     # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
-    raise_file_limit()
+    limit = raise_file_limit()
+    shares = divide_open_files(settings.server.max_connections, limit)
+    logger.info("open files", limit=limit, **shares._asdict())
     tune_garbage_collector()
     run_to_end(run, settings, base)
 

@@ -53,7 +53,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """How long a client may take to send a request body."""
     write_timeout: Duration = Duration(30)
     """How long a client may take to read a response."""
-    # Half of the open-file limit stays free for lanes, so that clients cannot starve deliveries.
+    # The rest of the open files stays free for lanes, so that clients cannot starve deliveries.
     max_connections: int = 4096
     """Limit of client connections, and at most half of the open-file limit; see operations.md."""
     # A /64, not an address: one IPv6 host can use every address of its /64.

@@ -35,6 +35,7 @@ class OutboundHttp:
     Args:
         settings: which addresses and ports may be dialled, through which proxy, and for how long.
         resolve: used instead of the system's resolver.
+        descriptors: how many connections lanes may have in all.
 
     Attributes:
         http: the client for plugins, usable until :meth:`run` ends. Do not close it.
@@ -42,7 +43,9 @@ class OutboundHttp:
             :meth:`transport` do not count towards their limits.
     """
 
-    def __init__(self, settings: DeliverySettings, resolve: Resolve | None = None) -> None:
+    def __init__(
+        self, settings: DeliverySettings, resolve: Resolve | None = None, *, descriptors: int = 2**20
+    ) -> None:
         self._own_addresses = OwnAddresses()
         guard = AddressGuard(
             settings.allow_networks,
@@ -60,6 +63,7 @@ class OutboundHttp:
         self.pools = ConnectionPools(
             partial(PooledTransport, self._dialer, max_answer=settings.max_answer, deadlines=self._deadlines),
             host_connections=settings.host_connections,
+            descriptors=descriptors,
             idle=settings.lane_idle,
         )
         # Without `deadlines`: plugins may still make requests when run() has ended and nothing enforces them.

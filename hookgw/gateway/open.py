@@ -11,6 +11,7 @@ import trio
 
 from hookgw.auth.authenticator import Authenticator
 from hookgw.config.master_keys import read_master_keys
+from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import Settings
 from hookgw.delivery.fair_share import FairShare
 from hookgw.delivery.http.resolver import Resolve
@@ -130,7 +131,8 @@ async def open_gateway(
         keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), clock)
 
         # The outgoing side: lanes and what they send with.
-        outbound = OutboundHttp(settings.delivery, resolve)
+        descriptors = divide_open_files(settings.server.max_connections).lanes
+        outbound = OutboundHttp(settings.delivery, resolve, descriptors=descriptors)
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )

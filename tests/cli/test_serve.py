@@ -218,6 +218,7 @@ def test_a_low_limit_of_open_files_is_told_at_start(tmp_path: Path) -> None:
     assert server.returncode == 0
     assert "the limit on open files is low" in errors
     assert '"limit":512' in errors.replace(" ", "")
+    assert '"clients":256,"lanes":192,"others":64' in errors.replace(" ", "")
 
 
 THRESHOLD_PLUGIN = """

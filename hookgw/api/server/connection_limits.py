@@ -6,8 +6,6 @@ its client before it refuses a new one.
 
 from __future__ import annotations
 
-import resource
-import sys
 from collections.abc import Iterable, Iterator
 
 import structlog
@@ -15,6 +13,7 @@ import trio
 
 from hookgw.api.server.client_timeouts import ClientTimeouts, TimedConnection
 from hookgw.auth.client_address import TrustedProxies, rate_limit_key
+from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import ServerSettings
 
 logger = structlog.get_logger("hookgw.api")
@@ -26,12 +25,6 @@ _LOG_INTERVAL = 60.0
 """Seconds between two log lines about refused connections."""
 
 
-def _file_limit() -> int:
-    # Each connection is an open file. Half of the process's limit stays free for lanes and the store.
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return sys.maxsize if soft == resource.RLIM_INFINITY else max(1, soft // 2)
-
-
 class ConnectionLimits:
     """The connections of one server.
 
@@ -41,7 +34,7 @@ class ConnectionLimits:
     """
 
     def __init__(self, settings: ServerSettings, timeouts: ClientTimeouts) -> None:
-        self._limit = min(settings.max_connections, _file_limit())
+        self._limit = divide_open_files(settings.max_connections).clients
         self._limit_of_one = settings.max_connections_per_address
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._timeouts = timeouts
