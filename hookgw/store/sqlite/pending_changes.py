@@ -27,6 +27,9 @@ STEP = 2_500
 # How many deliveries are replayed in one commit. Each changes more indexes than one that is moved.
 REPLAY_STEP = 1_000
 
+# How many deliveries one step of a replay looks at, whether they take part or not.
+SEARCH_ROWS = 20_000
+
 # The rules of so many re-partitions are remembered, the newest ones: a search for deliveries to replay, which
 # compares them, sees fewer re-partitions begin.
 MOST_RULES = 1_000
@@ -136,7 +139,7 @@ class SqlitePendingChanges:
         else:
             after, newest = _read_cursor(cursor)
         while True:
-            # Beside the commits: a search with filters may walk through the whole history.
+            # Beside the commits: a search with filters may walk through the whole history, in many steps.
             now = self._newest(rules)
             find = partial(
                 find_finished,
@@ -146,17 +149,18 @@ class SqlitePendingChanges:
                 newest=newest,
                 limit=min(count, REPLAY_STEP),
                 size=size,
+                rows=SEARCH_ROWS,
             )
-            found, more = await self._reader.run(find)
+            found, last = await self._reader.run(find)
             # The search runs beside the commits. If a re-partition began meanwhile, its last step may be
             # done before these deliveries are written, and would miss those in lanes of the former rule.
             if self._newest(rules) == now:
                 break
-        next_cursor = f"{max(found, default=after)}-{newest}" if more else None
+        next_cursor = None if last is None else f"{last}-{newest}"
         if cursor is None and next_cursor is None:
             job = None  # one step needs no record
-            if not found:
-                return ReplayStep(0, None)
+        if not found and (job is None or (cursor is not None and next_cursor is not None)):
+            return ReplayStep(0, next_cursor)  # nothing to write: a search that is cut off begins here again
         position, at = self._numbers.next_positions(len(found)), self._clock.steady()
 
         def replay(transaction: Transaction) -> int:

@@ -36,10 +36,11 @@ _BELONGS = """SELECT 1 FROM deliveries d JOIN names i ON i.number = d.instance
 _SOURCES = {
     # Written out, because SQLite uses the partial index only if its condition is in the statement.
     "dead": "deliveries INDEXED BY undelivered WHERE state = 'dead' AND state <> 'delivered'",
-    "all": "deliveries INDEXED BY history WHERE state <> 'pending'",
+    "all": "deliveries INDEXED BY history WHERE 1",
 }
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
+_finished_of = msgspec.json.Decoder(list[tuple[int, str, int]]).decode
 
 
 def requeue(transaction: Transaction, lanes: Mapping[int, str], position: int, at: float) -> int:
@@ -94,7 +95,8 @@ def find_finished(
     newest: int,
     limit: int,
     size: int,
-) -> tuple[dict[int, str], bool]:
+    rows: int,
+) -> tuple[dict[int, str], int | None]:
     """Find the next deliveries to replay.
 
     Args:
@@ -104,42 +106,61 @@ def find_finished(
         after, newest: the range of the numbers, the first excluded.
         limit: the most deliveries to return.
         size: the most bytes of payload, unless the first delivery alone has more.
+        rows: the most deliveries to look at, whether they match or not: other reads wait meanwhile.
 
     Returns:
-        Their lanes by number, in the order of their numbers, and whether there may be more.
+        Their lanes by number, in the order of their numbers, and behind which number the search goes on;
+        ``None`` if there are no more.
     """
-    conditions = []
+    conditions = ["1"]
     given: dict[str, Any] = {
         "instance": of_instance(query.instance),
         "registrations": msgspec.json.encode(list(rules)).decode(),
         "after": after,
         "newest": newest,
         "limit": limit,
+        "rows": rows,
     }
     if query.since is not None:
-        conditions.append("AND accepted_at >= :since")
+        conditions.append("accepted_at >= :since")
         given["since"] = micros(query.since)
     if query.until is not None:
-        conditions.append("AND accepted_at < :until")
+        conditions.append("accepted_at < :until")
         given["until"] = micros(query.until)
     if query.kinds:
         conditions.append(
-            "AND kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
+            "kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))"
         )
         given["kinds"] = msgspec.json.encode(query.kinds).decode()
-    statement = f"""SELECT c.seq, r.name, c.size FROM (
-        SELECT seq, registration, size FROM {_SOURCES[query.state]}
-            AND instance = (SELECT number FROM names WHERE name = :instance)
-            AND seq > :after AND seq <= :newest {" ".join(conditions)}
-            AND registration IN (
-                SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:registrations)))
-        ORDER BY seq LIMIT :limit) c
-        CROSS JOIN names r ON r.number = c.registration"""  # noqa: S608 - only the texts above are in it
+    # What the index has comes first: the row itself is read only if that matches.
+    if query.state == "all":
+        conditions.append("state <> 'pending'")
+    conditions.append(
+        """registration IN (
+            SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:registrations)))"""
+    )
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT seq, {" AND ".join(conditions)} AS matches FROM {_SOURCES[query.state]}
+                AND instance = (SELECT number FROM names WHERE name = :instance)
+                AND seq > :after AND seq <= :newest
+            ORDER BY seq LIMIT :rows
+        )
+        SELECT (SELECT count(*) FROM looked_at), (SELECT max(seq) FROM looked_at), (
+            SELECT json_group_array(json_array(d.seq, r.name, d.size)) FROM (
+                SELECT seq FROM looked_at WHERE matches ORDER BY seq LIMIT :limit) c
+            CROSS JOIN deliveries d ON d.seq = c.seq
+            CROSS JOIN names r ON r.number = d.registration)"""  # noqa: S608 - only the texts above are in it
+    count, last, lines = connection.execute(statement, given).fetchone()
     found: dict[int, LaneRule] = {}
     total = 0
-    for seq, registration, bytes_of in connection.execute(statement, given):
+    for seq, registration, bytes_of in sorted(_finished_of(lines)):
         total += bytes_of
         if found and total > size:
-            return find_lanes(connection, found), True
+            return find_lanes(connection, found), max(found)
         found[seq] = rules[registration]
-    return find_lanes(connection, found), len(found) == limit
+    if len(found) == limit:
+        last = max(found, default=after)
+    elif count < rows:
+        last = None
+    return find_lanes(connection, found), last

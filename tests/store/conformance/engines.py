@@ -43,7 +43,7 @@ class Engine(Protocol):
         """Change how many deliveries, and bytes of payload, a step handles."""
 
     def shorten_searches(self, rows: int) -> None:
-        """End a search for a list as soon as it has looked at so many deliveries."""
+        """End a search, for a list or a step of a replay, when it has looked at so many deliveries."""
 
 
 class SqliteEngine:
@@ -92,6 +92,7 @@ class SqliteEngine:
 
     def shorten_searches(self, rows: int) -> None:
         self._monkeypatch.setattr(history, "FIRST_ROWS", rows)
+        self._monkeypatch.setattr(pending_changes, "SEARCH_ROWS", rows)
         self._monkeypatch.setattr(history, "LIST_SECONDS", 0)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -74,6 +74,29 @@ async def test_all_steps_together_keep_the_original_order(engine: Engine, store:
     assert await replay(store) == [2, 2, 2, 1]
     assert await ids_of(store) == NAMES
     assert await replay(store) == [0]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("state", ["dead", "all"])
+async def test_a_step_looks_at_few_deliveries_and_the_next_one_goes_on(
+    engine: Engine, store: Store, rows: int, state: Literal["dead", "all"]
+) -> None:
+    engine.shorten_searches(rows)
+    await finish(store, *NAMES)
+    await store.append(to("late", kind="CONNECTION_UPDATE"))
+    await settle(store, dead((await seqs_of(store))[0]))
+    query = ReplayQuery(instance="shop", state=state, kinds=("CONNECTION_UPDATE",))
+    first = await store.replay_step(query, RULES, None)
+    assert (first.count, first.cursor is None) == (0, False)
+    count, cursor = 0, first.cursor
+    while cursor is not None:
+        step = await store.replay_step(query, RULES, cursor)
+        count, cursor = count + step.count, step.cursor
+    assert count == 1
+    assert await ids_of(store) == ["late"]
+    assert await store.append(to("other")) == [True]
+    everything = ReplayQuery(instance="shop", state=state)
+    assert sum(await replay(store, everything)) == len(NAMES)
 
 
 async def test_the_first_step_fixes_the_newest_delivery(engine: Engine, store: Store) -> None:

@@ -85,7 +85,7 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "make due": lambda c: make_due(c, "reg"),
     "resend": lambda c: resend(transaction(c), "shop", 1, RULE, 5, AT),
     "replay": lambda c: find_finished(
-        c, ReplayQuery(instance="shop"), {"reg": RULE}, after=0, newest=9, limit=10, size=100
+        c, ReplayQuery(instance="shop"), {"reg": RULE}, after=0, newest=9, limit=10, size=100, rows=9
     ),
     "count and bytes": lambda c: weight(c, [1]),
 }
