@@ -155,6 +155,10 @@ class Boundary:
         if self._on_failure is not None:
             self._on_failure(failure)
 
+    def masked(self, text: str) -> str:
+        """Return a plugin's text without the secrets that every call may know."""
+        return self._masked((), text)
+
     def _judged(
         self,
         function: HookImplementation,

@@ -68,9 +68,9 @@ class ContainedConnector:
                 self._send, session, number, text, check=_check_message, passes=(Invalid, NetworkRefused)
             )
         except Invalid as error:
-            raise Invalid(message_of(error)) from error
+            raise Invalid(message_of(error, self._boundary.masked)) from error
         except NetworkRefused as error:
-            raise NetworkRefused(message_of(error)) from error
+            raise NetworkRefused(message_of(error, self._boundary.masked)) from error
         return message
 
 

@@ -10,7 +10,7 @@ import structlog
 import trio
 
 from hookgw import hookimpl
-from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
+from hookgw.models.errors import ConfigError, HookgwError, Invalid, NetworkRefused, PluginFailed, StartError
 from hookgw.models.events import Event, EventKind
 from hookgw.models.masking import MASK
 from hookgw.models.registrations import Registration
@@ -312,6 +312,19 @@ async def test_failures_and_their_tracebacks_show_no_secret(
             assert "planted" not in str(caught.value)
     assert len(logs) == 2
     assert SECRET not in str([{**entry, "exc_info": None} for entry in logs])
+
+
+@pytest.mark.parametrize("refusal", [NetworkRefused, Invalid, RuntimeError])
+async def test_what_a_connector_says_shows_no_secret(hooks_of: HooksOf, refusal: type[Exception]) -> None:
+    class Refusing(FakeConnector):
+        async def send_text(self, session: Any, number: str, text: str) -> dict[str, Any]:
+            raise refusal(f"no access with {SECRET}")
+
+    connectors = secretive(configure=lambda options: None, connectors=lambda: [Refusing("one")])
+    hooks = hooks_of(mine=connectors)
+    hooks.configure({"mine": {"token": SECRET}})
+    with pytest.raises(HookgwError, match=r"no access with \*+$"):
+        await hooks.connectors()["one"].send_text(cast("Any", None), "1", "hello")
 
 
 @pytest.mark.parametrize("answer", ["token", [5], [""], [None], {"token": True}])
