@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.isolation.attack import ATTACKS as DECLARED
-from tests.isolation.attacks import connections, outbox, plugins, processor, reads, receivers, work
+from tests.isolation.attacks import connections, outbox, plugins, processor, reads, receivers, values, work
 
-_MODULES = (processor, outbox, receivers, reads, work, connections, plugins)
+_MODULES = (processor, values, outbox, receivers, reads, work, connections, plugins)
 
 ATTACKS = {
     name: attack
