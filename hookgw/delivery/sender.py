@@ -59,6 +59,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
 
     Attributes:
         registration: the registration that it was made from.
+        for_plugins: a copy of the registration.
         target: the registration's URL.
         origin: its scheme, host and port: the pool of its connections.
         shares_connections: whether another registration may use a connection after this one. Not with
@@ -72,6 +73,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     """
 
     registration: Registration
+    for_plugins: Registration
     target: Target
     origin: Origin
     shares_connections: bool
@@ -107,6 +109,7 @@ def template_for(registration: Registration) -> RequestTemplate:
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
     return RequestTemplate(
         registration=registration,
+        for_plugins=registration.detached(),
         target=target,
         origin=(target.scheme, target.host, target.port),
         shares_connections=scheme not in ("ntlm", "negotiate"),
@@ -157,7 +160,7 @@ class DeliverySender:
 
         Args:
             event: as accepted. It is immutable; a transform returns another one.
-            registration: as it is now.
+            registration: as it is now; a copy, because plugins get it.
 
         Returns:
             The body; ``None`` if a filter drops the event.
@@ -189,7 +192,7 @@ class DeliverySender:
         if not self.prepares:
             return None
         defaults = {**template.headers, **_event_headers(delivery.event, number)}
-        registration = template.registration
+        registration = template.for_plugins
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
         await self._hooks.prepare(request, delivery.event, registration)
         return None if request.headers == defaults else request.headers
@@ -231,13 +234,17 @@ class DeliverySender:
         """
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
-        target, rendered = template.head(event.kind)
         prepared = headers
-        if headers is None:
-            headers = _event_headers(event, number)
-        else:
-            # A plugin may also remove headers, which the rendered head cannot do.
-            rendered, headers = RequestHead(target, headers), {}
+        try:
+            target, rendered = template.head(event.kind)
+            if headers is None:
+                headers = _event_headers(event, number)
+            else:
+                # A plugin may also remove headers, which the rendered head cannot do.
+                rendered, headers = RequestHead(target, headers), {}
+        except ValueError as refusal:
+            # A header that was allowed when the registration was stored.
+            return AttemptResult(_attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal)))
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
         # replay.

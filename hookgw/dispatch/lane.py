@@ -467,7 +467,7 @@ class Lane:
         headers: dict[str, str] | None = None
         try:
             if body is None:
-                body = await sender.render_body(delivery.event, registration)
+                body = await sender.render_body(delivery.event, plan.template.for_plugins)
             if body is not None and sender.prepares:
                 headers = await sender.prepare(delivery, body, plan.template, number)
         except PluginFailed as failure:

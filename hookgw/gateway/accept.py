@@ -13,7 +13,7 @@ Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 import msgspec
 import structlog
@@ -31,6 +31,7 @@ from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.payload_schemas import SchemaBook
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import finish
+from hookgw.parsing.event_records import plain_event
 from hookgw.parsing.json_text import check_values
 from hookgw.plugins.hooks import Hooks
 from hookgw.store import Append
@@ -83,7 +84,9 @@ class EventIntake:
         self._metrics = metrics
         self._server_url = server_url
 
-    async def accept(self, events: Sequence[Event], *, single: bool = False) -> Receipt:
+    async def accept(
+        self, events: Sequence[Event], *, single: bool = False, is_parsed: bool = False
+    ) -> Receipt:
         """Store events, each with one delivery for every registration that wants it: all of them or none.
 
         The events are on disk when this returns. A caller that is cancelled while it waits does not undo
@@ -92,6 +95,7 @@ class EventIntake:
         Args:
             events: in the order of delivery.
             single: the caller sent one event, not a batch: messages about it name no index.
+            is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
 
         Raises:
             Invalid: an event breaks a rule; each message begins with the event's index.
@@ -103,6 +107,8 @@ class EventIntake:
         # would never learn that nothing is delivered.
         if not self._is_dispatching():
             raise Unavailable("hookgw does not deliver at the moment: it is starting or stopping.")
+        if not is_parsed:
+            events = _plain(events)
         completed = [self._complete(event) for event in events]
         checks = self._check(completed, single)
         if len(events) == 1 and len(events[0].data_json) <= _SHORT:
@@ -209,6 +215,20 @@ class EventIntake:
                 await self._hooks.notify("hookgw_event_accepted", event=event)
         if scope.cancelled_caught:
             logger.warning("observers took too long; some events were not observed", events=len(accepted))
+
+
+def _plain(events: Iterable[Event]) -> list[Event]:
+    """Return the events of a plugin as plain records; raise ``Invalid`` for what cannot be stored or sent."""
+    plain = []
+    problems = []
+    for index, event in enumerate(events):
+        try:
+            plain.append(plain_event(event))
+        except ValueError as error:
+            problems.append(f"events[{index}] {error}.")
+    if problems:
+        raise Invalid(*_first(problems))
+    return plain
 
 
 def _first(sentences: list[str]) -> list[str]:

@@ -245,7 +245,7 @@ class RegistrationService:
         )
         template = template_for(registration)
         try:
-            body = await self._sender.render_body(event, registration)
+            body = await self._sender.render_body(event, registration.detached())
             if body is None:
                 raise Conflict("A plugin filtered the test event out, so nothing was sent.")
             headers = await self._sender.prepare(delivery, body, template, 1)

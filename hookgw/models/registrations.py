@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from copy import deepcopy
 from enum import StrEnum
 from typing import Any
 
@@ -128,6 +129,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0
 
     __repr__ = repr_without("headers", "secrets", "plugins")
+
+    def detached(self) -> Registration:
+        """Return an equal registration with dicts of its own, because plugins may change what they get."""
+        return msgspec.structs.replace(self, headers=self.headers.copy(), plugins=deepcopy(self.plugins))
 
     @property
     def address(self) -> str:

@@ -35,7 +35,8 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-_OWN = frozenset({"host", "content-length"})
+# "expect" asks the receiver for a 100 before the body, which hookgw does not wait for.
+_OWN = frozenset({"host", "content-length", "expect"})
 
 
 def check_headers(value: Any, where: str) -> dict[str, str]:

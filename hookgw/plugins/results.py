@@ -7,7 +7,6 @@ the plugin in it.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -16,13 +15,11 @@ from hookgw.models.deliveries import Delivery, Outgoing
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
+from hookgw.parsing.event_records import plain_event
 from hookgw.parsing.headers import check_headers
 from hookgw.plugins.boundary import WrongResult
 
 _YEAR_10000 = 253_402_300_800.0
-
-# It reads a text without making objects of it.
-_skim = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def check_filtered(answer: Any) -> bool:
@@ -39,32 +36,16 @@ def check_transformed(event: Event, answer: Any) -> Event:
         return event
     if not isinstance(answer, Event):
         raise _wrong(answer, "event.replace(data=…) or None")
+    try:
+        checked = plain_event(answer, known_data=event.data_json)
+    except ValueError as error:
+        raise WrongResult(f"it returned an event that {error}") from None
+    if not 0 <= checked.time < _YEAR_10000:
+        raise WrongResult("it returned an event whose time is not between the years 1970 and 10000")
     # Receivers deduplicate by id; the instance decides who may see the delivery.
-    if answer.id != event.id or answer.instance != event.instance:
+    if checked.id != event.id or checked.instance != event.instance:
         raise WrongResult("it changed the event's id or instance, which must stay")
-    data_json, at = answer.data_json, answer.time
-    if data_json is not event.data_json:
-        if type(data_json) is not bytes:
-            raise WrongResult(
-                f"it set data_json to a value of type {type(data_json).__name__}; use event.replace(data=…)"
-            )
-        try:
-            # The decoder skips over texts without a look at their encoding.
-            data_json.decode()
-            _skim(data_json)
-        except (ValueError, RecursionError) as error:
-            raise WrongResult(f"it set data_json to bytes that are not JSON: {error}") from None
-    if at is not event.time and (type(at) not in (int, float) or not 0 <= at < _YEAR_10000):
-        raise WrongResult("it set time to a value that is not seconds since the epoch, before the year 10000")
-    return Event(
-        id=event.id,
-        kind=_text(answer.kind, "kind"),
-        instance=event.instance,
-        data_json=data_json,
-        time=at,
-        sender=None if answer.sender is None else _text(answer.sender, "sender"),
-        server_url=None if answer.server_url is None else _text(answer.server_url, "server_url"),
-    )
+    return checked
 
 
 def check_body(answer: Any) -> bytes | None:
@@ -132,27 +113,9 @@ def copy_for_observer(record: Any) -> Any:
     if isinstance(record, Event):
         return msgspec.structs.replace(record)
     if isinstance(record, Registration):
-        return copy_for_plugins(record)
+        return record.detached()
     return record
-
-
-def copy_for_plugins(registration: Registration) -> Registration:
-    """Return a copy of a registration with headers and options of its own."""
-    return msgspec.structs.replace(
-        registration, headers=registration.headers.copy(), plugins=deepcopy(registration.plugins)
-    )
 
 
 def _wrong(answer: object, wanted: str) -> WrongResult:
     return WrongResult(f"it returned a value of type {type(answer).__name__}; return {wanted}")
-
-
-def _text(value: Any, field: str) -> str:
-    if not isinstance(value, str):
-        raise WrongResult(f"it set {field} to a value of type {type(value).__name__}; set a string")
-    text = str.__str__(value)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise WrongResult(f"it set {field} to a text with half of a surrogate pair") from None
-    return text

@@ -201,7 +201,7 @@ class GatewayKit:
         batch = parse_events(
             body, instance, gateway.catalog, now=gateway.clock.wall(), limits=emit_limits(gateway.settings)
         )
-        await gateway.events.accept(batch.events, single=True)
+        await gateway.events.accept(batch.events, single=True, is_parsed=True)
         return batch.events[0]
 
     async def settled(self) -> None:

@@ -302,3 +302,9 @@ async def test_secrets_that_the_receiver_repeats_are_not_kept(hookgw_receiver: R
     (request,) = hookgw_receiver.requests
     assert b"annabel" not in request.body
     assert b"password-in-url" not in request.body
+
+
+async def test_a_stored_header_that_cannot_be_sent_is_a_failed_attempt() -> None:
+    result = await send(registration_for("http://127.0.0.1:9/", headers={"Expect": "100-continue"}))
+    assert result.attempt.outcome is Outcome.FAILED
+    assert result.attempt.error == "The header expect is reserved: hookgw sets it itself. Remove it."

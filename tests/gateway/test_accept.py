@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -354,3 +355,39 @@ async def test_a_payload_has_a_limit_of_values(tmp_path: Path, hookgw_clock: Moc
         with pytest.raises(Invalid) as caught:
             await kit.gateway.events.accept([event([0] * 1000)], single=True)
     assert caught.value.messages == ("data has too many JSON values: at most 1,000 are allowed.",)
+
+
+class OwnText(str):
+    def __str__(self) -> str:
+        return "another"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data_json": "{}"},
+        {"data_json": None},
+        {"data_json": b'{"a":'},
+        {"data_json": b'"\xff"'},
+        {"time": None},
+        {"sender": 5},
+        {"sender": "\ud800"},
+        {"server_url": b"x"},
+        {"kind": None},
+        {"id": 7},
+    ],
+    ids=str,
+)
+async def test_an_event_of_a_plugin_that_cannot_be_sent_is_refused(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, change: dict[str, Any]
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    take = hookgw_gateway.gateway.events.accept
+    with pytest.raises(Invalid, match=r"^events\[1\] has "):
+        await take([event(), msgspec.structs.replace(event(), **change)])
+    with pytest.raises(Invalid, match="not a hookgw"):
+        await take([{"id": "a dict"}])  # type: ignore[list-item]
+    await take([msgspec.structs.replace(event(), sender=OwnText("me"))])
+    await hookgw_gateway.settled()
+    (request,) = hookgw_receiver.requests
+    assert b'"sender":"me"' in request.body

@@ -299,6 +299,7 @@ def test_other_secrets_are_refused(secret: Any, problem: str) -> None:
             "Trailer",
             "Transfer-Encoding",
             "Upgrade",
+            "Expect",
         ),
         *("Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "webhook-id", "Webhook-Anything"),
     ],

@@ -72,7 +72,7 @@ class EmitEndpoint:
         del body, steps  # the events have their own bytes
         # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
         # the client's retry with the same ids is a duplicate.
-        receipt = await gateway.events.accept(batch.events, single=batch.is_single)
+        receipt = await gateway.events.accept(batch.events, single=batch.is_single, is_parsed=True)
         accepted = sum(receipt.fresh)
         emitted = Emitted(
             accepted=accepted,
