@@ -25,6 +25,7 @@ from hookgw.api.server.errors import error_body, install_error_handlers
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
+from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 
 if TYPE_CHECKING:
@@ -100,11 +101,11 @@ class Application(QuartTrio):
 
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""
-        self._plugin_routes = PluginRoutes(self, self._gateway.hooks.boundary)
+        self._plugin_routes = PluginRoutes(self)
 
-    def contain(self, added_by: HookImplementation) -> None:
+    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
         """See :meth:`hookgw.api.plugin_routes.PluginRoutes.contain`."""
-        self._plugin_routes.contain(added_by)
+        self._plugin_routes.contain(added_by, boundary)
 
     def use_fast_emit(self, fast_emit: FastEmit | None) -> None:
         """Let a fast path handle the requests that it matches; ``None`` for no fast path.

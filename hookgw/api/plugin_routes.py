@@ -24,32 +24,31 @@ class PluginRoutes:
 
     Args:
         app: with hookgw's own routes.
-        boundary: reports failures.
     """
 
-    def __init__(self, app: QuartTrio, boundary: Boundary) -> None:
+    def __init__(self, app: QuartTrio) -> None:
         self._app = app
-        self._boundary = boundary
         self._known = {id(function) for function in self._functions()}
 
-    def contain(self, added_by: HookImplementation) -> None:
+    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
         """Contain what was added since the last call.
 
         Args:
             added_by: the ``hookgw_routes`` that was called.
+            boundary: reports failures.
         """
         app = self._app
         for endpoint, view in app.view_functions.items():
             if id(view) not in self._known:
-                app.view_functions[endpoint] = self._view(added_by, view)
+                app.view_functions[endpoint] = self._view(added_by, boundary, view)
         hooks: Any = app  # Quart's types of these functions are too narrow for a wrapper
         for functions in hooks.before_request_funcs.values():
             # It may be a check: a request that was not checked must not be carried out.
-            self._replace(functions, partial(self._view, added_by, may_be_none=True))
+            self._replace(functions, partial(self._view, added_by, boundary, may_be_none=True))
         for functions in hooks.after_request_funcs.values():
-            self._replace(functions, partial(self._after, added_by))
+            self._replace(functions, partial(self._after, added_by, boundary))
         for functions in hooks.teardown_request_funcs.values():
-            self._replace(functions, partial(self._after, added_by))
+            self._replace(functions, partial(self._after, added_by, boundary))
         self._known = {id(function) for function in self._functions()}
 
     def _functions(self) -> list[Any]:
@@ -62,7 +61,12 @@ class PluginRoutes:
         functions[:] = [each if id(each) in self._known else contained(each) for each in functions]
 
     def _view(
-        self, added_by: HookImplementation, view: Callable[..., Any], *, may_be_none: bool = False
+        self,
+        added_by: HookImplementation,
+        boundary: Boundary,
+        view: Callable[..., Any],
+        *,
+        may_be_none: bool = False,
     ) -> Callable[..., Any]:
         run = self._app.ensure_async(view)
 
@@ -77,20 +81,22 @@ class PluginRoutes:
                 return await self._app.make_response(answer)
 
             try:
-                return await self._boundary.run(_named(added_by, respond), passes=_ANSWERS)
+                return await boundary.run(_named(added_by, respond), passes=_ANSWERS)
             except PluginFailed:
                 # The client does not see the exception: it may hold data of other tenants.
                 return error_response(500, [f"The plugin {added_by.plugin!r} failed; see hookgw's log."])
 
         return contained
 
-    def _after(self, added_by: HookImplementation, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _after(
+        self, added_by: HookImplementation, boundary: Boundary, function: Callable[..., Any]
+    ) -> Callable[..., Any]:
         run = self._app.ensure_async(function)
 
         @wraps(function)
         async def contained(given: Any) -> Any:
             try:
-                answer = await self._boundary.run(_named(added_by, partial(run, given)))
+                answer = await boundary.run(_named(added_by, partial(run, given)))
             except PluginFailed:
                 return given
             return answer if isinstance(answer, Response) else given

@@ -60,6 +60,7 @@ class LazyGroup(click.Group):
         super().__init__(**options)
         self._add_plugin_commands = add_plugin_commands
         self._has_plugin_commands = False
+        self._contained_commands: dict[str, click.Command] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the built-in commands in the order of :data:`COMMANDS`, then those of plugins."""
@@ -75,6 +76,14 @@ class LazyGroup(click.Group):
             return command
         self._load_plugin_commands()
         return self.commands.get(cmd_name)
+
+    def contain(self, added_by: Any, boundary: Any) -> None:
+        """Contain the commands that a plugin added; see :mod:`hookgw.cli.plugin_commands`."""
+        # Imported here, as add_plugin_commands does it.
+        from hookgw.cli.plugin_commands import contain_commands
+
+        contain_commands(self, self._contained_commands, added_by, boundary)
+        self._contained_commands = dict(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command and turn a ``HookgwError`` into exit code 1."""

@@ -21,7 +21,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any
@@ -87,7 +87,7 @@ class Boundary:
             KeyboardInterrupt: the user pressed Ctrl-C.
         """
         try:
-            with _ctrl_c():
+            with nullcontext() if KeyboardInterrupt in passes else _ctrl_c():
                 answer = function.call(*arguments)
                 if _is_awaitable(answer):
                     if isinstance(answer, Coroutine):

@@ -47,10 +47,10 @@ _REJECTIONS = (ValueError, Invalid)
 
 
 @runtime_checkable
-class ContainsRoutes(Protocol):
-    """An application that calls the routes of plugins through the boundary."""
+class ContainsPlugins(Protocol):
+    """An application, or a group of commands, that calls what plugins add to it through the boundary."""
 
-    def contain(self, added_by: HookImplementation) -> None:
+    def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
         """Contain what was added since the last call."""
 
 
@@ -279,7 +279,7 @@ class StartupHooks:
         """Let plugins add routes to the HTTP API, before it starts.
 
         Args:
-            app: if it is a :class:`ContainsRoutes`, it contains what each plugin added.
+            app: if it is a :class:`ContainsPlugins`, it contains what each plugin added.
             gateway: for the plugins.
 
         Raises:
@@ -287,17 +287,22 @@ class StartupHooks:
         """
         for implementation in self._implementations["hookgw_routes"]:
             self._call_at_start(implementation, app, gateway)
-            if isinstance(app, ContainsRoutes):
-                app.contain(implementation)
+            if isinstance(app, ContainsPlugins):
+                app.contain(implementation, self.boundary)
 
     def commands(self, group: click.Group) -> None:
         """Let plugins add commands to ``hookgw``.
+
+        Args:
+            group: if it is a :class:`ContainsPlugins`, it contains what each plugin added.
 
         Raises:
             StartError: a plugin failed.
         """
         for implementation in self._implementations["hookgw_commands"]:
             self._call_at_start(implementation, group)
+            if isinstance(group, ContainsPlugins):
+                group.contain(implementation, self.boundary)
 
     def background(self) -> list[tuple[str, Callable[[PluginGateway], Awaitable[None]]]]:
         """Return the background tasks of plugins: each plugin's name, and a function to run in a task.
