@@ -281,11 +281,17 @@ class ConnectionPools:
         Returns:
             A connection for one exchange, then :meth:`give_back`; ``None`` if the lane must :meth:`line_up`.
         """
-        pool = self._pool(origin, holder)
-        if not pool.fits(holder) or not self._descriptors.fits(holder):
+        pool, descriptors = self._pools.get(origin), self._descriptors
+        if pool is None or pool.newest != holder:
+            pool = self._pool(origin, holder)
+        pool.used_at = self._looks
+        # While less than three quarters are used, everybody may have one: the usual case, without a call.
+        if 4 * pool.used >= RATIO * pool.total and not pool.fits(holder):
+            return None
+        if 4 * descriptors.used >= RATIO * descriptors.total and not descriptors.fits(holder):
             return None
         pool.take(holder)
-        self._descriptors.take(holder)
+        descriptors.take(holder)
         return self._lend(pool, holder, preferred)
 
     def line_up(self, origin: Origin, holder: str, preferred: PooledTransport | None = None) -> Place:
