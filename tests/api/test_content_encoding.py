@@ -89,6 +89,7 @@ async def test_other_encodings_are_refused(client: httpx.AsyncClient, encodings:
         (packed(EVENT) + packed(EVENT), "something follows the end of the compressed data."),
         (packed(EVENT) + b"\0" * 100_000, "something follows the end of the compressed data."),
     ],
+    ids=["JSON", "zlib", "a byte short", "half", "a wrong sum", "a byte more", "twice", "zeros after it"],
 )
 async def test_a_body_that_is_not_gzip(client: httpx.AsyncClient, content: bytes, reason: str) -> None:
     for path in (EMIT, SET):
