@@ -99,10 +99,11 @@ class PreparedRequest:
             headers[name] = value
         # The rules for a registration's own headers. Without them, a CR or LF in a value that a plugin copies
         # from an event would inject headers into the request.
-        try:
-            check_headers(changed, "request.headers")
-        except Invalid as error:
-            raise WrongResult(f"it set a header that cannot be sent: {error}") from None
+        if changed:
+            try:
+                check_headers(changed, "request.headers")
+            except Invalid as error:
+                raise WrongResult(f"it set a header that cannot be sent: {error}") from None
         request.headers = headers
 
 
