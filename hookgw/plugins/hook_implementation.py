@@ -39,11 +39,11 @@ PLAIN_HOOKS = frozenset(
 
 
 class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
-    """One plugin's function for one hook.
+    """One plugin's function for one hook, or another function of a plugin that hookgw calls.
 
     Attributes:
         plugin: the plugin's name.
-        hook: the hook's name.
+        hook: the hook's name; for a connector's method, ``hookgw_connectors.run`` or ``….send_text``.
         call: takes all arguments of the hook by position, in the order of the hookspec, and passes on
             the arguments that the plugin's function takes.
     """

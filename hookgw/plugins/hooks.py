@@ -32,7 +32,7 @@ class Hooks(StartupHooks):
 
     A failure of a plugin raises :class:`~hookgw.models.errors.PluginFailed`, whose ``__cause__`` is the
     plugin's exception. A failure of an observer is only logged. Both are reported to ``on_failure``.
-    Cancellation is not a failure: it always passes through.
+    The cancellation of the caller is not a failure: it passes through.
 
     Args:
         loaded: the result of :func:`~hookgw.plugins.loading.load_plugins`.
