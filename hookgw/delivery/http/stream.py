@@ -20,6 +20,8 @@ from hookgw.delivery.http.errors import TlsFailed
 from hookgw.models.target_url import Target
 
 READ_SIZE = 32 * 2**10
+ENCRYPTED_AT_ONCE = 128 * 2**10
+"""Bytes that are encrypted before they are sent."""
 
 
 class StreamBroken(Exception):
@@ -135,8 +137,12 @@ class TlsStream:
         return 0  # SSLStream encrypts only in send_all, which may wait
 
     async def send_all(self, data: bytes) -> None:
+        # In pieces: SSLStream would hold all of a large body a second and third time, encrypted.
+        rest = memoryview(data)
         try:
-            await self._stream.send_all(data)
+            while rest:
+                await self._stream.send_all(rest[:ENCRYPTED_AT_ONCE])
+                rest = rest[ENCRYPTED_AT_ONCE:]
         except trio.BrokenResourceError as error:
             raise _stream_broken(error.__cause__ or error) from error
 
