@@ -274,7 +274,7 @@ async def post(app: Application, nursery: trio.Nursery) -> httpx.Response:
 async def test_failures_get_the_same_response(
     error: Exception, gateway: Gateway, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(events: object, *, single: bool) -> None:
+    async def fail(events: object, **_: object) -> None:
         raise error
 
     await gateway.instances.create("loja1")
