@@ -39,7 +39,7 @@ from hookgw.store import Append
 SHARE = 4
 """How many times what is free an instance may hold."""
 
-REPLAY_STEP = (1000, 2**30)
+REPLAY_STEP = (1000, 16 * 2**20)
 """The most deliveries and bytes that a replay takes room for at a time."""
 
 LAST_PART = 10
@@ -141,12 +141,14 @@ class InstanceTally(Tally):
 
     Attributes:
         parts: the same by registration id.
+        is_held: room is held for it, which counts as pending: whether the backlog is high shows after that.
     """
 
-    __slots__ = ("parts",)
+    __slots__ = ("is_held", "parts")
 
     def __init__(self) -> None:
         super().__init__()
+        self.is_held = False
         self.parts: dict[str, Tally] = {}
 
 
@@ -316,12 +318,20 @@ class Backlog:
         return (count, size) if count > 0 and size > 0 else (0, 0)
 
     def hold(self, instance: str, amount: Amount) -> None:
-        """Count something that an instance is about to make pending again; see :meth:`release`."""
-        self._adjust_instance(instance, *amount)
+        """Count something that an instance is about to make pending again; see :meth:`release`.
+
+        One thing of an instance at a time.
+        """
+        holder = self._adjust_instance(instance, *amount)
+        if holder is not None:
+            holder.is_held = True
 
     def release(self, instance: str, amount: Amount) -> None:
         """Take back what :meth:`hold` counted. The commit has counted what is pending."""
-        self._adjust_instance(instance, -amount[0], -amount[1])
+        holder = self._adjust_instance(instance, -amount[0], -amount[1])
+        if holder is not None:
+            holder.is_held = False
+            self._watch_instance(instance, holder)
 
     def add(self, need: Need) -> None:
         """Count deliveries that are about to be appended; call :meth:`watch` once they are."""
@@ -402,9 +412,13 @@ class Backlog:
                 tally.is_high = True
                 self._observer.backlog_crossed(registration, tally)
             holder = self._instances.get(instance)
-            if holder is not None and not holder.is_high and self._is_high(holder, HIGH_PART):
-                holder.is_high = True
-                self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
+            if holder is not None:
+                self._watch_instance(instance, holder)
+
+    def _watch_instance(self, instance: str, holder: InstanceTally) -> None:
+        if not holder.is_high and not holder.is_held and self._is_high(holder, HIGH_PART):
+            holder.is_high = True
+            self._observer.instance_backlog_crossed(instance, holder, self._allowed(holder))
 
     def _is_high(self, holder: Tally, part: float) -> bool:
         """Return whether an instance has more than this part of what it may hold; see :meth:`_allowed`."""

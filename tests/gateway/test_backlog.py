@@ -332,6 +332,18 @@ def test_a_replay_may_fill_half_of_each_limit() -> None:
     assert pending.replay_room("third", ["a"]) == (150, 4400)
 
 
+def test_room_that_is_held_is_no_high_backlog() -> None:
+    pending, observer = backlog(deliveries=1000)
+    pending.hold("shop", (500, 0))
+    change(pending, 300)
+    assert observer.instances == []
+    with pytest.raises(ShareFull):
+        pending.check(of({"a": (1, 0)}))
+    change(pending, 101)
+    pending.release("shop", (500, 0))
+    assert observer.instances == [("shop", True, 401)]
+
+
 def test_a_step_of_a_replay_is_bounded() -> None:
     pending, _ = backlog()
     assert pending.replay_room("shop", ["a"]) == REPLAY_STEP
