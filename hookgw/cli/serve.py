@@ -12,7 +12,12 @@ import trio
 from hookgw._version import __version__
 from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
 from hookgw.cli.logging_setup import configure_logging
-from hookgw.cli.process import raise_file_limit, run_to_end, tune_garbage_collector
+from hookgw.cli.process import (
+    exempt_started_objects,
+    raise_file_limit,
+    run_to_end,
+    tune_garbage_collector,
+)
 from hookgw.cli.server import open_server
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import Settings
@@ -49,6 +54,7 @@ async def run(settings: Settings, base: Path) -> None:
         click.echo(f"Global key (shown once, store it now): {key}")
 
     async with open_server(settings, base=base, show_key=show_key) as server:
+        exempt_started_objects()
         for url in server.urls:
             click.echo(f"hookgw {__version__} listening on {url}")
         await trio.sleep_forever()

@@ -15,6 +15,7 @@ from tests.isolation.target import (
     ADDRESSES,
     Behaviour,
     Target,
+    batch,
     bomb,
     drip,
     emit,
@@ -52,7 +53,26 @@ async def trickle(target: Target, requests: Sequence[bytes]) -> None:
     await target.flood(lambda: next(turns), connections=1, pause=1 / max(len(requests), 10))
 
 
-@attack("descriptors", "600 receivers that hang, and 512 descriptors for all", descriptors=512)
+@attack(
+    "descriptors of one tenant",
+    "16 receivers that hang, each with 64 attempts at a time, and 512 descriptors for all",
+    descriptors=512,
+)
+async def one_tenant(target: Target) -> None:
+    key = await target.tenant()
+    for number in range(PER_TENANT):
+        url = await target.receiver(hang)
+        await target.register(url, label=f"l{number}", ordering="none", concurrency=64)
+    request = emit(batch([event()] * 20), key)
+    await target.begin()
+    await target.flood(lambda: request, connections=1, pause=0.5)
+
+
+@attack(
+    "descriptors",
+    "600 receivers of 38 tenants together, all hang, and 512 descriptors for all",
+    descriptors=512,
+)
 async def descriptors(target: Target) -> None:
     requests = await many(target, hang, 600)
     await target.begin()
