@@ -656,7 +656,9 @@ class Script:
             nursery.start_soon(let_time_pass, self.kit.clock)  # it may wait for room
             with suppress(HookgwError):
                 await self.kit.gateway.deliveries.replay("shop", replay)
-            nursery.cancel_scope.cancel()
+            # The clock must not stop during a step: the rest after it would never end, nor others begin.
+            async with self.kit.gateway.jobs.turn():
+                nursery.cancel_scope.cancel()
 
     async def resend(self) -> None:
         await self.kit.gateway.deliveries.resend("shop", f"dlv_{self.chance.randrange(1, 50)}")

@@ -83,7 +83,7 @@ LIST_SECONDS = 1.0
 # so many seconds: others take turns in between.
 FIRST_ROWS = 1_000
 LEAST_ROWS = 100
-PART_SECONDS = 0.02
+PART_SECONDS = 0.01
 
 MOST_ATTEMPTS = 1_000
 """The most attempts in a report, the newest ones."""
