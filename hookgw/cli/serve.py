@@ -41,7 +41,7 @@ def serve(config: Path | None) -> None:
     warn_of_exposed_secrets(config)
     limit = raise_file_limit()
     shares = divide_open_files(settings.server.max_connections, limit)
-    logger.info("open files", limit=limit, **shares._asdict())
+    logger.debug("open files", limit=limit, **shares._asdict())
     tune_garbage_collector()
     run_to_end(run, settings, base)
 

@@ -604,6 +604,10 @@ class Lane:
         await self._services.monitor.attempted(attempt, delivery, plan.registration)
         if not pending:
             await self._finished(delivery, plan.registration, settlement)
+        if attempt.outcome is Outcome.BLOCKED:
+            # Nothing was sent, so nothing waited: a backlog for a blocked URL would hold the event loop for
+            # as long as there are deliveries in memory.
+            await trio.lowlevel.checkpoint()
         if decision.disables:
             await self._services.monitor.gone(plan.registration)
 
@@ -617,6 +621,7 @@ class Lane:
         )
         self._services.outbox.settle_nowait(settlement)
         await self._finished(delivery, registration, settlement)
+        await trio.lowlevel.checkpoint()  # other tasks run between deliveries that need no attempt
 
     async def _finished(
         self, delivery: Delivery, registration: Registration | None, settlement: Settlement
