@@ -45,10 +45,10 @@ async def run_contained(run: Callable[[], Awaitable[T]]) -> T:
         if cause is None and is_cancelled():
             raise
         cause = cause or error
-        raise TaskFailed(f"{type(cause).__name__}: {cause}") from cause
+        raise TaskFailed(f"{type(cause).__name__}: {cause}") from cause  # noqa: ASYNC104 -- not ours: nobody cancelled the caller
 
 
-async def run_essential(
+async def run_essential(  # noqa: ASYNC128 -- it hands its task_status on
     name: str,
     is_over: Callable[[], bool] | None,
     run: Callable[..., Awaitable[object]],
@@ -73,7 +73,7 @@ async def run_essential(
         await run(*arguments)
     except BaseException as error:
         if not is_cancelled() and _has(trio.Cancelled, error):
-            raise TaskFailed(f"{name} was cancelled by nobody") from error
+            raise TaskFailed(f"{name} was cancelled by nobody") from error  # noqa: ASYNC104 -- not ours
         raise
     if not is_cancelled() and (is_over is None or not is_over()):
         raise TaskFailed(f"{name} ended, though hookgw runs")

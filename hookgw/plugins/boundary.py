@@ -96,7 +96,7 @@ class Boundary:
                     raise WrongResult("it returned an awaitable, but this hook cannot be async")
                 return answer if check is None else check(answer)
         except BaseException as error:
-            raise self._judged(function, arguments, error, passes, reports)  # noqa: B904 -- it has its cause
+            raise self._judged(function, arguments, error, passes, reports)  # noqa: B904, ASYNC104 -- judged above
 
     async def run(
         self,
@@ -129,14 +129,14 @@ class Boundary:
             return answer if check is None else check(answer)
         except BaseException as error:
             if _is_ctrl_c(error):
-                raise KeyboardInterrupt from None
+                raise KeyboardInterrupt from None  # noqa: ASYNC104
             if trio.current_effective_deadline() == -float("inf"):
                 # A cancelled nursery raises its cancellation, and the failures of its tasks' cleanup, as one.
                 if not all(issubclass(type(leaf), trio.Cancelled) for leaf in _leaves(error)):
                     self.report(self._failure(function, arguments, error), arguments)
                 # Not the plugin's own Cancelled, which may come from another scope.
-                await trio.lowlevel.checkpoint_if_cancelled()
-            raise self._judged(function, arguments, error, passes)  # noqa: B904 -- it has its cause
+                await trio.lowlevel.checkpoint_if_cancelled()  # noqa: ASYNC102 -- it raises at once, or not at all
+            raise self._judged(function, arguments, error, passes)  # noqa: B904, ASYNC104 -- judged above
 
     def report(
         self, failure: PluginFailed, arguments: tuple[object, ...] = (), *, level: int = logging.WARNING
@@ -190,8 +190,8 @@ class Boundary:
     def _masked(self, arguments: tuple[object, ...], text: str) -> str:
         try:
             return self._mask(text, arguments)
-        except BaseException:  # the plugin may have put something odd into the options
-            return "(its message cannot be shown)"
+        except BaseException:  # noqa: ASYNC103 -- the plugin may have put something odd into the options
+            return "(its message cannot be shown)"  # noqa: ASYNC104
 
 
 def describe(error: BaseException, mask: Callable[[str], str] = str) -> str:
@@ -217,8 +217,8 @@ def message_of(error: BaseException, mask: Callable[[str], str] = str) -> str:
     """Return an exception's message, as :func:`describe` does."""
     try:
         return _shortened(mask(str.__str__(str(error))))
-    except BaseException:
-        return "(its message cannot be shown)"
+    except BaseException:  # noqa: ASYNC103 -- no await, so no cancellation of ours
+        return "(its message cannot be shown)"  # noqa: ASYNC104
 
 
 def called_function(frame: FrameType) -> HookImplementation | None:
@@ -333,8 +333,8 @@ def _shortened(text: str) -> str:
 def _traceback_of(error: BaseException, mask: Callable[[str], str]) -> str:
     try:
         text = mask("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-    except BaseException:
-        return "(its traceback cannot be shown)"
+    except BaseException:  # noqa: ASYNC103 -- as above
+        return "(its traceback cannot be shown)"  # noqa: ASYNC104
     if len(text) > _LONGEST_TRACEBACK:
         half = _LONGEST_TRACEBACK // 2
         text = f"{text[:half]}\n…\n{text[-half:]}"
