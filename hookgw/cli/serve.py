@@ -13,6 +13,7 @@ from hookgw._version import __version__
 from hookgw.cli.configuration import config_option, read_settings, warn_of_exposed_secrets
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import (
+    RECOMMENDED_OPEN_FILES,
     exempt_started_objects,
     raise_file_limit,
     run_to_end,
@@ -41,7 +42,9 @@ def serve(config: Path | None) -> None:
     warn_of_exposed_secrets(config)
     limit = raise_file_limit()
     shares = divide_open_files(settings.server.max_connections, limit)
-    logger.debug("open files", limit=limit, **shares._asdict())
+    # The address is the first line of a start, unless something is wrong.
+    log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug
+    log("open files", limit=limit, **shares._asdict())
     tune_garbage_collector()
     run_to_end(run, settings, base)
 

@@ -3,7 +3,8 @@
 A holder may have at most :attr:`FairShare.ratio` times what is free. A lone holder gets most of it, two get
 less each, and something always stays free for a holder that has nothing yet: with a ratio of 3, one holder
 gets at most three quarters, and with ten that want everything, each gets 3/31, and 1/31 stays free. (The
-same rule divides the buffers of network switches; there it is called a dynamic threshold.)
+same rule divides the buffers of network switches; there it is called a dynamic threshold.) However many
+holders there are, the last unit is for one that has nothing.
 
 Claims that do not fit wait in line: in turn among holders, then among the claims of a holder. They are served
 as soon as they fit. So a claim that fits when it is made has overtaken none of the same size.
@@ -80,7 +81,12 @@ class FairShare(Generic[C]):
             return False
         # The first comparison is enough while little is used, and no holder has more than that.
         limit = self.ratio * free
-        return self.used + amount <= limit or self._held.get(holder, 0) + amount <= limit
+        if self.used + amount <= limit:
+            return True
+        held = self._held.get(holder, 0)
+        # The last of it is for a holder that has nothing. Otherwise many holders, none of which has much,
+        # together leave nothing to another one, however little that one wants.
+        return held + amount <= limit and (held == 0 or amount < free)
 
     def take(self, holder: str, amount: int = 1) -> None:
         """Take some, whether or not it :meth:`fits`."""

@@ -305,7 +305,9 @@ async def test_schema_violations_are_reported_alike(
         async with serving(msgspec.structs.replace(of_this, events=events), short=short) as (_, _, port):
             seen.append(await exchange(port, bad, ""))
     assert seen[0] == seen[1]
-    assert (b"required property" in seen[0][0]) is (settings_ != "off")
+    # Which of the two violations is the first one depends on the version of the validator.
+    is_named = any(text in seen[0][0] for text in (b"required property", b"is not of type"))
+    assert is_named is (settings_ != "off")
 
 
 class RoutesOfAPlugin:

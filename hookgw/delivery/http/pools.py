@@ -159,7 +159,10 @@ class HostPool(FairShare["Place"]):
         if amount > free:
             return False
         limit = RATIO * free
-        if self.used < limit or (held := self.held(holder)) < limit:
+        if self.used < limit:
+            return True
+        held = self.held(holder)
+        if held < limit and (held == 0 or free > amount):
             return True
         return held == self.used and self.used_at >= self.shared_until
 
