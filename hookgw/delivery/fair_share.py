@@ -4,7 +4,7 @@ A holder may have at most :attr:`FairShare.ratio` times what is free. A lone hol
 less each, and something always stays free for a holder that has nothing yet: with a ratio of 3, one holder
 gets at most three quarters, and with ten that want everything, each gets 3/31, and 1/31 stays free. (The
 same rule divides the buffers of network switches; there it is called a dynamic threshold.) However many
-holders there are, the last unit is for one that has nothing.
+holders there are, the last unit is for a holder that has nothing.
 
 Claims that do not fit wait in line: in turn among holders, then among the claims of a holder. They are served
 as soon as they fit. So a claim that fits when it is made has overtaken none of the same size.

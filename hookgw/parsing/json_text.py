@@ -144,7 +144,7 @@ def _count(text: bytes) -> int:
 
 
 def _structure(text: bytes, most: int) -> bytes | None:
-    """Return a JSON text with ``0`` in the place of each string and without white space.
+    """Return a JSON text with ``0`` instead of each string and without white space.
 
     Returns:
         ``None`` if there are so many strings that the text has more than ``most`` values.

@@ -82,9 +82,7 @@ class PreparedRequest:
         found = request.headers
         if not isinstance(found, dict):
             name = type(found).__name__
-            raise WrongResult(
-                f"it set request.headers to a value of type {name}; change the dict that is there"
-            )
+            raise WrongResult(f"it set request.headers to a value of type {name}; change the existing dict")
         headers: dict[str, str] = {}
         changed: dict[str, Any] = {}
         for given_name, given in dict.items(found):

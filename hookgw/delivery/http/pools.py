@@ -68,7 +68,7 @@ from hookgw.models.target_url import Target
 logger = structlog.get_logger("hookgw.outbound")
 
 RATIO = 3
-"""A holder may have this many times what is free: three quarters, if it is the only one that wants much."""
+"""A holder may have this many times what is free: three quarters, if no other holder wants much."""
 
 HOST_CONNECTIONS = 64
 """How many connections a pool lends by default."""
