@@ -15,6 +15,7 @@ STATUS = {
     "NotFound": 404,
     "Conflict": 409,
     "TooLarge": 413,
+    "UnsupportedContentEncoding": 415,
     "UnsupportedContentType": 415,
     "TooManyRequests": 429,
     "NetworkRefused": 502,
