@@ -7,13 +7,15 @@ in production.
 from __future__ import annotations
 
 import socket
+import sys
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 import trio
 import yaml
 from trio.testing import MockClock
@@ -90,10 +92,32 @@ async def open_kit(
         hook_timeout=read.plugins.hook_timeout,
         on_failure=failures.append,
     )
-    async with open_gateway(
-        read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=_resolve_locally
-    ) as gateway:
-        yield GatewayKit(gateway, clock, failures)
+    with _plain_tracebacks():
+        async with open_gateway(
+            read, base=folder, clock=virtual_clock(), hooks=hooks, resolve=_resolve_locally
+        ) as gateway:
+            yield GatewayKit(gateway, clock, failures)
+
+
+@contextmanager
+def _plain_tracebacks() -> Iterator[None]:
+    """Log as structlog does by default, but without the local variables of each frame, unless the test has
+    configured structlog itself.
+
+    They hold secrets of registrations, and fill a screen for one failure of a plugin.
+    """
+    if structlog.is_configured():
+        yield
+        return
+    processors = structlog.get_config()["processors"][:-1]
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    structlog.configure(processors=[*processors, renderer])
+    try:
+        yield
+    finally:
+        structlog.reset_defaults()
 
 
 async def _resolve_locally(host: str, port: int, **options: Any) -> Found:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
 import trio
 from trio.testing import MockClock
 
@@ -88,6 +89,36 @@ async def test_it_takes_plugins_and_settings(
         await kit.emit("MESSAGES_UPSERT", {"text": "hey"})
         await kit.settled()
     assert [event["data"] for event in hookgw_receiver.events()] == [{"text": "HEY"}]
+
+
+async def test_a_failure_is_printed_without_local_variables(
+    tmp_path: Path,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The registration's secret is one of them."""
+    structlog.reset_defaults()
+    async with open_kit(tmp_path, plugins={"shouting": Shouting()}) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.emit("MESSAGES_UPSERT", {"no": "text"})
+        await kit.settled()
+    printed = capsys.readouterr().out
+    assert "plugin failed" in printed
+    assert "KeyError: 'text'" in printed
+    assert "whsec_" not in printed
+    assert not structlog.is_configured()
+
+
+async def test_the_logging_of_a_test_stays(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    with structlog.testing.capture_logs() as lines:
+        structlog.configure(processors=structlog.get_config()["processors"])
+        before = structlog.get_config()
+        async with open_kit(tmp_path):
+            assert structlog.get_config() == before
+        assert structlog.get_config() == before
+    structlog.reset_defaults()
+    assert lines
 
 
 async def test_a_second_kit_continues_where_the_first_ended(
