@@ -13,21 +13,81 @@ from hookgw._version import __version__
 if TYPE_CHECKING:
     from hookgw.api.openapi.describe import describes
     from hookgw.gateway.gateway import Gateway
-    from hookgw.models.connectors import ConnectionState, Connector, QRCode, Session
+    from hookgw.models.connectors import (
+        ConnectionState,
+        Connector,
+        IngestRequest,
+        IngestResponse,
+        MediaSink,
+        NewEvent,
+        QRCode,
+        Session,
+    )
     from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
-    from hookgw.models.errors import HookgwError, Invalid, NetworkRefused, Unavailable
+    from hookgw.models.errors import (
+        HookgwError,
+        Invalid,
+        NetworkRefused,
+        NotFound,
+        NotSupported,
+        ProofRefused,
+        Unavailable,
+    )
     from hookgw.models.events import Event, EventKind
+    from hookgw.models.instances import InstanceSettings
+    from hookgw.models.messages import (
+        Contact,
+        ContactMessage,
+        LocationMessage,
+        MediaKind,
+        MediaMessage,
+        Message,
+        MessageKey,
+        ReactionMessage,
+        TemplateMessage,
+        TextMessage,
+    )
     from hookgw.models.registrations import Registration
     from hookgw.plugins.hookspecs import hookimpl
 
 # Names are loaded on first use, so that `hookgw --version` does not import everything.
 _HOMES = {
     "hookgw.api.openapi.describe": ("describes",),
-    "hookgw.models.connectors": ("ConnectionState", "Connector", "QRCode", "Session"),
+    "hookgw.models.connectors": (
+        "ConnectionState",
+        "Connector",
+        "IngestRequest",
+        "IngestResponse",
+        "MediaSink",
+        "NewEvent",
+        "QRCode",
+        "Session",
+    ),
     "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
-    "hookgw.models.errors": ("HookgwError", "Invalid", "NetworkRefused", "Unavailable"),
+    "hookgw.models.errors": (
+        "HookgwError",
+        "Invalid",
+        "NetworkRefused",
+        "NotFound",
+        "NotSupported",
+        "ProofRefused",
+        "Unavailable",
+    ),
     "hookgw.models.events": ("Event", "EventKind"),
     "hookgw.gateway.gateway": ("Gateway",),
+    "hookgw.models.instances": ("InstanceSettings",),
+    "hookgw.models.messages": (
+        "Contact",
+        "ContactMessage",
+        "LocationMessage",
+        "MediaKind",
+        "MediaMessage",
+        "Message",
+        "MessageKey",
+        "ReactionMessage",
+        "TemplateMessage",
+        "TextMessage",
+    ),
     "hookgw.plugins.hookspecs": ("hookimpl",),
     "hookgw.models.registrations": ("Registration",),
 }
@@ -37,20 +97,38 @@ __all__ = [
     "Attempt",
     "ConnectionState",
     "Connector",
+    "Contact",
+    "ContactMessage",
     "Delivery",
     "DeliveryState",
     "Event",
     "EventKind",
     "Gateway",
     "HookgwError",
+    "IngestRequest",
+    "IngestResponse",
+    "InstanceSettings",
     "Invalid",
     "LaneState",
+    "LocationMessage",
+    "MediaKind",
+    "MediaMessage",
+    "MediaSink",
+    "Message",
+    "MessageKey",
     "NetworkRefused",
+    "NewEvent",
+    "NotFound",
+    "NotSupported",
     "Outcome",
     "Outgoing",
+    "ProofRefused",
     "QRCode",
+    "ReactionMessage",
     "Registration",
     "Session",
+    "TemplateMessage",
+    "TextMessage",
     "Unavailable",
     "__version__",
     "describes",

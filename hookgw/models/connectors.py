@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+
+from hookgw.models.instances import InstanceSettings
+from hookgw.models.messages import Message, MessageKey
 
 if TYPE_CHECKING:
     # Importing httpx takes about 100 ms; commands that only load models should not pay for an annotation.
@@ -34,6 +38,71 @@ class QRCode(msgspec.Struct, frozen=True, kw_only=True):
     pairing_code: str | None = None
 
 
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that a connector raises.
+
+    Attributes:
+        kind: of the catalog, such as ``MESSAGES_UPSERT``.
+        data: the payload.
+        event_id: made with :func:`hookgw.event_id_of` from the network's ids, so that the same happening
+            raises one event even if the network reports it again; ``None`` for a new id.
+        time: when it happened, in seconds since the epoch; ``None`` for now.
+    """
+
+    kind: str
+    data: Any
+    event_id: str | None = None
+    time: float | None = None
+
+
+class IngestRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that the network sent to an instance's ``ingestUrl``.
+
+    Attributes:
+        method: ``GET`` or ``POST``.
+        query: the parameters of the URL; of a repeated name, the first.
+        headers: by name in lower case; of a repeated name, the first.
+        body: the bytes as they arrived. Check the network's proof on these.
+    """
+
+    method: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    # It holds the network's proof.
+    def __repr__(self) -> str:
+        return f"IngestRequest(method={self.method!r}, body=<{len(self.body)} bytes>)"
+
+
+class IngestResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """What the network gets back.
+
+    Attributes:
+        status: of the HTTP response.
+        body: of the response.
+        content_type: of the body.
+    """
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain; charset=utf-8"
+
+
+class MediaSink(Protocol):
+    """Takes the content of an inbound file."""
+
+    async def begin(self, *, mimetype: str, size: int | None = None, file_name: str = "") -> None:
+        """Begin the response. ``size`` is its length in bytes, if the network says it."""
+
+    async def write(self, chunk: bytes) -> None:
+        """Send a part of the content on. Waits for a slow reader.
+
+        Raises:
+            TooLarge: the file exceeds ``media.limit``. Let the exception pass.
+        """
+
+
 class Session(Protocol):
     """The gateway's side of one connected instance. The gateway creates it and passes it to the connector."""
 
@@ -43,18 +112,57 @@ class Session(Protocol):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The connector options that the instance was created with."""
+        """The connector's options of this instance."""
+
+    @property
+    def settings(self) -> InstanceSettings:
+        """How the account should behave, as it was set last."""
 
     @property
     def http(self) -> httpx.AsyncClient:
-        """An HTTP client that checks every connection with the address guard. The gateway closes it."""
+        """An HTTP client that checks every connection with the address guard. The gateway closes it.
+
+        It also reaches the servers that the operator lists in the connector's plugin options.
+        """
+
+    @property
+    def ingest_url(self) -> str | None:
+        """Where the network may call hookgw; ``None`` if the connector has no method ``ingest``.
+
+        Without ``server.public_url`` it is a path.
+        """
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        """Store an event. Return once it is on disk.
+        """Store an event. Return once it is on disk. It waits while the gateway cannot store it.
 
         Raises:
             Invalid: the kind is unknown, or the payload violates its schema in strict mode.
-            Unavailable: the disk refuses, or a backlog limit is reached; retry later.
+            Conflict: this session is over.
+        """
+
+    async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
+        """Store events, and with them the connector's state, in one commit: all of it or nothing.
+
+        After a kill, a connector that continues from its state repeats nothing and misses nothing. Events
+        with ids that were stored before are left out; the state is stored all the same.
+
+        Args:
+            events: in their order; may be empty.
+            state: as for :meth:`save_state`; by default it stays as it is.
+
+        Raises:
+            Invalid, Conflict: see :meth:`emit`. Nothing was stored.
+        """
+
+    async def load_state(self) -> Any:
+        """Return the state that was saved last, also before a restart; ``None`` if there is none."""
+
+    async def save_state(self, state: Any) -> None:
+        """Keep a JSON value of at most 1 MiB: the login, tokens, cursors. It is deleted with the instance.
+
+        Raises:
+            Invalid: JSON cannot express it, or it is too large.
+            Conflict: this session is over.
         """
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
@@ -63,13 +171,33 @@ class Session(Protocol):
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
         """Store the state. If it changed, emit CONNECTION_UPDATE with ``more`` in its data.
 
-        ``more`` may contain ``wuid`` (the account, which becomes the events' ``sender``) and
-        ``profileName``.
+        Report ``open`` only once a send works. ``more`` may contain ``wuid`` (the account, which becomes the
+        events' ``sender``) and ``profileName``.
         """
+
+    def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+        """Return a link to an inbound file, to put into an event. It is signed and expires.
+
+        Args:
+            reference: what :meth:`Connector.open_media` needs to find the file; it is in the link, where
+                receivers can read it.
+            mimetype, file_name: for the headers of the response.
+        """
+
+    def wants_base64(self) -> bool:
+        """Return whether a registration of the instance wants media inside its events."""
 
 
 class Connector(Protocol):
-    """Connects instances to one messaging network."""
+    """Connects instances to one messaging network.
+
+    Only ``name``, :meth:`run` and :meth:`send` are required. A call whose method is missing, or raises
+    :class:`~hookgw.models.errors.NotSupported`, is answered with 501. Besides these it may have
+
+    - ``options_schema``: a JSON Schema of an instance's options, with ``"writeOnly": true`` at secrets.
+      Without one, an instance takes any options, and all of them count as secrets;
+    - ``message_types``: the classes of messages that :meth:`send` takes; by default texts alone.
+    """
 
     name: str
     """The value of ``integration`` that selects this connector."""
@@ -82,13 +210,73 @@ class Connector(Protocol):
         out, if this run has reported ``open`` or ``close``. Otherwise it is a failure.
         """
 
-    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
-        """Send a text message. The gateway calls this only while the state is ``open``.
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        """Send a message. The gateway calls this only while the state is ``open``.
+
+        Args:
+            session: of the instance.
+            message: one of ``message_types``.
+            key: the same for each repetition of this send: pass it to the network where the network can
+                detect a repetition.
 
         Returns:
             The message, as ``data`` of SEND_MESSAGE. The gateway emits that event.
 
         Raises:
             NetworkRefused: the network refused; its reason is the message.
-            Invalid: the number or the text cannot be sent.
+            Invalid: the number or the message cannot be sent.
+            NotSupported: the network has no such message.
+        """
+
+
+class OptionalCalls(Protocol):
+    """The methods that a connector may have beside those of :class:`Connector`.
+
+    All of them may raise ``NetworkRefused``, ``Invalid`` and ``NotSupported``.
+    """
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Answer a request of the network, after its events are on disk (see :meth:`Session.emit_all`).
+
+        Raises:
+            ProofRefused: the network's proof is missing or wrong; compare in constant time.
+            Invalid: the request is malformed.
+            Unavailable: try again later.
+        """
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read."""
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show a presence: ``available``, ``unavailable``, ``composing``, ``recording`` or ``paused``.
+
+        Args:
+            session: of the instance.
+            presence: the word.
+            number: the chat that sees it; ``None`` for the account as a whole.
+            delay: seconds after which the presence ends.
+        """
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of a message. Return ``data`` of MESSAGES_EDITED, which the gateway emits."""
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Delete a message for everyone. Return ``data`` of MESSAGES_DELETE, which the gateway emits."""
+
+    async def settings(self, session: Session, settings: InstanceSettings) -> None:
+        """Apply changed settings. A new run finds them in its session."""
+
+    async def restart(self, session: Session) -> None:
+        """Prepare a restart of the connection: the gateway then ends :meth:`Connector.run`, and starts it."""
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return ``{"number", "exists", "jid"}`` for each number, in their order."""
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send an inbound file to a sink, with the connector's own credentials.
+
+        Raises:
+            NotFound: the network no longer has it.
         """

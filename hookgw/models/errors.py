@@ -77,9 +77,49 @@ class UnsupportedContentEncoding(HookgwError):
 
 
 class NetworkRefused(HookgwError):
-    """The messaging network behind a connector refused or failed."""
+    """The messaging network behind a connector refused or failed.
+
+    Args:
+        reason: a sentence: the network's reason.
+        code: the network's own code for it, such as ``M_FORBIDDEN``; the response shows it.
+        status: of the response. 429 with ``retry_after`` tells the caller to try again later; hookgw never
+            waits for minutes itself. Only 4xx and 5xx statuses are taken over; anything else becomes 502.
+        retry_after: seconds to wait before a retry, if the network said so.
+
+    Attributes:
+        code, retry_after: as given.
+    """
 
     status = HTTPStatus.BAD_GATEWAY
+
+    def __init__(
+        self,
+        reason: str = "The network refused.",
+        *,
+        code: str | None = None,
+        status: int = HTTPStatus.BAD_GATEWAY,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.retry_after = retry_after
+        if status in set(HTTPStatus) and status >= HTTPStatus.BAD_REQUEST:
+            self.status = HTTPStatus(status)
+
+
+class NotSupported(HookgwError):
+    """The instance's network has no such call.
+
+    Clients repeat neither this status nor take it for a wrong path.
+    """
+
+    status = HTTPStatus.NOT_IMPLEMENTED
+
+
+class ProofRefused(HookgwError):
+    """An inbound request of a network does not carry the network's proof, or a wrong one."""
+
+    status = HTTPStatus.UNAUTHORIZED
 
 
 class Unavailable(HookgwError):

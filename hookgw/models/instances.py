@@ -12,6 +12,32 @@ from hookgw.models.errors import Invalid
 from hookgw.models.masking import repr_without
 
 
+class InstanceSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How an instance's account behaves, in the words of the HTTP API. The connector applies it.
+
+    Attributes:
+        reject_call: whether calls are refused.
+        msg_call: the text that a refused caller gets.
+        groups_ignore: whether messages of groups raise no events.
+        always_online: whether the account is shown as online all the time.
+        read_messages: whether incoming messages are marked as read.
+        sync_full_history: whether messages from before the connection are fetched.
+        read_status: whether status messages of others are marked as seen.
+        wavoip_token: a token for calls over Wavoip.
+    """
+
+    reject_call: bool = False
+    msg_call: str = ""
+    groups_ignore: bool = False
+    always_online: bool = False
+    read_messages: bool = False
+    sync_full_history: bool = False
+    read_status: bool = False
+    wavoip_token: str = ""
+
+    __repr__ = repr_without("wavoip_token")
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """One connected messaging account, identified by its name.
 
@@ -20,7 +46,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         id: a UUID, for clients that need one.
         integration: the connector's name; empty if all events arrive over HTTP.
         keys: the stored keys, expired ones included.
-        options: the connector options given at creation.
+        options: the connector's options.
+        settings: how the account behaves.
+        ingest_token: the last part of the path at which the network calls hookgw; empty if it has none.
         connected: whether the connector should be running; after a restart it is started again.
         created_at: seconds since the epoch.
     """
@@ -30,11 +58,13 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     integration: str = ""
     keys: tuple[Key, ...] = ()
     options: dict[str, Any] = {}
+    settings: InstanceSettings = InstanceSettings()
+    ingest_token: str = ""
     connected: bool = False
     created_at: float = 0.0
 
     # Connector options hold the network's tokens and passwords.
-    __repr__ = repr_without("options")
+    __repr__ = repr_without("options", "ingest_token")
 
 
 def retired_name(instance: Instance) -> str:

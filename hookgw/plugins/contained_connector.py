@@ -2,36 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from http import HTTPStatus
 from typing import Any
 
-from hookgw.models.connectors import Connector, Session
-from hookgw.models.errors import Invalid, NetworkRefused
+import msgspec
+
+from hookgw.models.connectors import IngestRequest, IngestResponse, MediaSink, Session
+from hookgw.models.errors import (
+    HookgwError,
+    Invalid,
+    NetworkRefused,
+    NotFound,
+    NotSupported,
+    ProofRefused,
+    TooLarge,
+    Unavailable,
+)
 from hookgw.models.events import Event
-from hookgw.plugins.boundary import Boundary, WrongResult, message_of
+from hookgw.models.instances import InstanceSettings
+from hookgw.models.messages import Message, MessageKey
+from hookgw.plugins.boundary import Boundary, Check, WrongResult, message_of
 from hookgw.plugins.hook_implementation import HookImplementation
+from hookgw.plugins.provided import CheckedConnector
+
+_REFUSALS = (Invalid, NetworkRefused, NotSupported)
+_ERRORS = (*_REFUSALS, NotFound, ProofRefused, TooLarge, Unavailable)
+_LONGEST_CODE = 100
+_LONGEST_WAIT = 86_400.0
 
 
 class ContainedConnector:
     """Satisfies :class:`~hookgw.models.connectors.Connector`, whatever the plugin's connector does.
 
+    The methods raise the errors that belong to the contract of the plugin's, ``NotSupported`` if the plugin's
+    connector lacks the method, and ``PluginFailed`` for anything else.
+
     Args:
-        connector: the plugin's.
+        connector: the plugin's, checked.
         plugin: the plugin's name.
         boundary: contains the calls, and reports failures.
 
     Attributes:
         name, plugin: of the connector, and of its plugin.
+        methods: the names of the methods that the plugin's connector has.
+        message_types: the classes of messages that it sends.
+        options_schema: the JSON Schema of an instance's options; ``None`` if it takes any.
     """
 
-    def __init__(self, connector: Connector, plugin: str, boundary: Boundary) -> None:
+    def __init__(self, connector: CheckedConnector, plugin: str, boundary: Boundary) -> None:
         self.name = connector.name
         self.plugin = plugin
+        self.methods = frozenset(connector.methods)
+        self.message_types = connector.message_types
+        self.options_schema = connector.options_schema
         self._boundary = boundary
-        self._run = HookImplementation(plugin=plugin, hook="hookgw_connectors.run", call=connector.run)
-        self._send = HookImplementation(
-            plugin=plugin, hook="hookgw_connectors.send_text", call=connector.send_text
-        )
+        self._calls = {
+            method: HookImplementation(plugin=plugin, hook=f"hookgw_connectors.{method}", call=call)
+            for method, call in connector.methods.items()
+        }
 
     async def run(self, session: Session, may_return: Callable[[], bool] = lambda: True) -> None:
         """Run the connector.
@@ -51,33 +81,121 @@ class ContainedConnector:
                     "raise an exception for anything else, or report the state close before"
                 )
 
-        await self._boundary.run(self._run, session, check=check)
+        await self._boundary.run(self._calls["run"], session, check=check)
 
-    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
-        """Send a text message.
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        """Send a message.
 
         Returns:
             The message, which JSON can express.
-
-        Raises:
-            Invalid, NetworkRefused: as the connector raised it.
-            PluginFailed: it raised something else, or returned something else.
         """
+        if type(message) not in self.message_types:
+            raise NotSupported(f"The connector {self.name!r} does not send messages of this kind.")
+        answer: dict[str, Any] = await self._call("send", session, message, check=_check_payload, key=key)
+        return answer
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Answer a request of the network; see ``OptionalCalls.ingest``."""
+        answer: IngestResponse = await self._call(
+            "ingest", session, request, check=_check_response, passes=(*_REFUSALS, ProofRefused, Unavailable)
+        )
+        return answer
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read."""
+        await self._call("mark_read", session, keys)
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show a presence; see ``OptionalCalls.set_presence``."""
+        await self._call("set_presence", session, presence, number=number, delay=delay)
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of a message, and return the payload of MESSAGES_EDITED."""
+        answer: dict[str, Any] = await self._call(
+            "edit", session, key, text, check=_check_payload, number=number
+        )
+        return answer
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Delete a message, and return the payload of MESSAGES_DELETE."""
+        answer: dict[str, Any] = await self._call("delete", session, key, check=_check_payload)
+        return answer
+
+    async def settings(self, session: Session, settings: InstanceSettings) -> None:
+        """Apply changed settings."""
+        await self._call("settings", session, settings)
+
+    async def restart(self, session: Session) -> None:
+        """Prepare a restart."""
+        await self._call("restart", session)
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return which numbers have an account; see ``OptionalCalls.find_numbers``."""
+        answer: list[dict[str, Any]] = await self._call("find_numbers", session, numbers, check=_check_list)
+        return answer
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send an inbound file to a sink."""
+        await self._call("open_media", session, reference, sink, passes=(*_REFUSALS, NotFound, TooLarge))
+
+    async def _call(
+        self,
+        method: str,
+        *arguments: Any,
+        check: Check | None = None,
+        passes: tuple[type[HookgwError], ...] = _REFUSALS,
+        **named: Any,
+    ) -> Any:
+        call = self._calls.get(method)
+        if call is None:
+            raise NotSupported(f"The connector {self.name!r} has no such call.")
+        if named:
+            call = HookImplementation(plugin=call.plugin, hook=call.hook, call=partial(call.call, **named))
         try:
-            message: dict[str, Any] = await self._boundary.run(
-                self._send, session, number, text, check=_check_message, passes=(Invalid, NetworkRefused)
-            )
-        except Invalid as error:
-            raise Invalid(message_of(error, self._boundary.masked)) from error
-        except NetworkRefused as error:
-            raise NetworkRefused(message_of(error, self._boundary.masked)) from error
-        return message
+            return await self._boundary.run(call, *arguments, check=check, passes=passes)
+        except passes as error:
+            raise _plain(error, message_of(error, self._boundary.masked), self._boundary.masked) from error
 
 
-def _check_message(message: Any) -> dict[str, Any]:
+def _plain(error: HookgwError, message: str, mask: Callable[[str], str]) -> HookgwError:
+    """Return an error of hookgw's own class, with plain values: a plugin's may be a subclass that does
+    anything.
+    """
+    own = next(base for base in type(error).__mro__ if base in _ERRORS)
+    values: dict[str, Any] = object.__getattribute__(error, "__dict__")  # not a property of the plugin's
+    code, status, wait = values.get("code"), values.get("status"), values.get("retry_after")
+    is_wait = wait is not None and type(wait) in (int, float) and 0 <= wait <= _LONGEST_WAIT
+    retry_after = float(wait) if wait is not None and is_wait else None
+    if own is NetworkRefused:
+        return NetworkRefused(
+            message,
+            code=mask(code)[:_LONGEST_CODE] if type(code) is str else None,
+            status=status if type(status) is HTTPStatus else HTTPStatus.BAD_GATEWAY,
+            retry_after=retry_after,
+        )
+    if own is Unavailable and retry_after is not None:
+        return Unavailable(message, retry_after=retry_after)
+    return own(message)
+
+
+def _check_payload(message: Any) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise WrongResult(
             f"it returned a value of type {type(message).__name__}; return the message as a dict"
         )
     Event.encode(message)
     return message
+
+
+def _check_list(answer: Any) -> list[dict[str, Any]]:
+    if not isinstance(answer, list):
+        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return a list of dicts")
+    return [_check_payload(item) for item in answer]
+
+
+def _check_response(answer: Any) -> IngestResponse:
+    if not isinstance(answer, IngestResponse):
+        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return an IngestResponse")
+    return msgspec.convert(msgspec.structs.asdict(answer), IngestResponse)

@@ -43,7 +43,7 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plugin: the plugin's name.
-        hook: the hook's name; for a connector's method, ``hookgw_connectors.run`` or ``….send_text``.
+        hook: the hook's name; for a connector's method, ``hookgw_connectors.run`` or ``….send``.
         call: takes all arguments of the hook by position, in the order of the hookspec, and passes on
             the arguments that the plugin's function takes.
     """

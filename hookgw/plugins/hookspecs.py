@@ -150,8 +150,8 @@ def hookgw_operational_event(event: Event) -> None:
 def hookgw_connectors() -> list[Connector]:  # type: ignore[empty-body]
     """Return the connectors that the plugin provides.
 
-    Called once at start. A connector without ``name``, ``async run(session)`` and ``async send_text(session,
-    number, text)``, or with the name of another, stops the start; the error names the plugin.
+    Called once at start. A connector without ``name``, ``async run(session)`` and ``async send(session,
+    message, *, key)``, or with the name of another, stops the start; the error names the plugin.
     """
 
 

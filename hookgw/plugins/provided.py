@@ -12,10 +12,11 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from hookgw.models.events import Catalog, Event, EventKind
 from hookgw.models.instances import INSTANCE_NAME
+from hookgw.models.messages import Message, TextMessage
 from hookgw.models.payload_schemas import SchemaBook, check_schema
 from hookgw.parsing.instances import FOREIGN
 from hookgw.parsing.json_text import decode_strict, encode_strict
@@ -30,7 +31,19 @@ MAX_NAME = 64
 _NAME = re.compile(rf"(?=_*[A-Z0-9])[A-Z0-9_]{{1,{MAX_NAME}}}", re.ASCII)
 _SPELLING = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}", re.ASCII)
 _SPELLING_FORM = f"use 1 to {MAX_NAME} letters, digits, '.', '_' and '-', and begin with a letter or a digit"
-_CONNECTOR_METHODS = {"run": ("session",), "send_text": ("session", "number", "text")}
+# The arguments of a connector's methods; those after "*" are passed by name.
+_CONNECTOR_METHODS = {"run": "session", "send": "session, message, *, key"}
+_OPTIONAL_METHODS = {
+    "ingest": "session, request",
+    "mark_read": "session, keys",
+    "set_presence": "session, presence, *, number, delay",
+    "edit": "session, key, text, *, number",
+    "delete": "session, key",
+    "settings": "session, settings",
+    "restart": "session",
+    "find_numbers": "session, numbers",
+    "open_media": "session, reference, sink",
+}
 _SHOWN = 80
 
 
@@ -39,8 +52,9 @@ class CheckedConnector:
     """The parts of a connector. They are read once: an attribute of a plugin's object may be a property."""
 
     name: str
-    run: Callable[..., Any]
-    send_text: Callable[..., Any]
+    methods: dict[str, Callable[..., Any]]
+    message_types: frozenset[type]
+    options_schema: dict[str, Any] | None
 
 
 def check_list(answer: object, item_type: str, check: Callable[[Any], T]) -> list[T]:
@@ -106,13 +120,15 @@ def check_option_name(name: object) -> str:
     return str.__str__(name)
 
 
-def check_connector(connector: Any) -> CheckedConnector:
+def check_connector(connector: Any) -> CheckedConnector:  # noqa: C901 -- one rule after the other
     """Return the parts of a connector, if it follows the rules of ``docs/plugins.md``."""
     if inspect.isclass(connector):
         raise WrongResult(f"its list contains the class {connector.__name__}; return an object of it")
     # Duck-typed: a connector need not inherit from anything of hookgw's.
     name = getattr(connector, "name", None)
-    methods: dict[str, Any] = {method: getattr(connector, method, None) for method in _CONNECTOR_METHODS}
+    methods = {
+        method: getattr(connector, method, None) for method in (*_CONNECTOR_METHODS, *_OPTIONAL_METHODS)
+    }
     if name is None and not any(methods.values()):
         raise WrongResult(f"its list contains {_type_of(connector)}; return a list of Connector")
     if not isinstance(name, str) or not INSTANCE_NAME.fullmatch(name):
@@ -124,20 +140,42 @@ def check_connector(connector: Any) -> CheckedConnector:
         raise WrongResult(
             f"a connector cannot be called {name}: clients of Evolution API send this name for no connector"
         )
-    for method, arguments in _CONNECTOR_METHODS.items():
+    found: dict[str, Callable[..., Any]] = {}
+    for method, arguments in (_CONNECTOR_METHODS | _OPTIONAL_METHODS).items():
         function = methods[method]
-        wanted = f"async def {method}(self, {', '.join(arguments)})"
+        if function is None and method in _OPTIONAL_METHODS:
+            continue
+        wanted = f"async def {method}(self, {arguments})"
         if not callable(function):
             raise WrongResult(f"the connector {name} has no method {method}: write {wanted}")
         if not _is_async(function):
             raise WrongResult(f"{method} of the connector {name} is not async: write {wanted}")
+        by_place, _, by_name = arguments.partition(", *, ")
         try:
-            inspect.signature(function).bind(*arguments)
+            inspect.signature(function).bind(
+                *by_place.split(", "), **{argument: None for argument in by_name.split(", ") if argument}
+            )
         except TypeError:
             raise WrongResult(
                 f"{method} of the connector {name} has other arguments: write {wanted}"
             ) from None
-    return CheckedConnector(name, **methods)
+        found[method] = function
+    types = getattr(connector, "message_types", (TextMessage,))
+    known = get_args(Message)
+    if not isinstance(types, (list, tuple, set, frozenset)) or not all(one in known for one in types):
+        raise WrongResult(
+            f"message_types of the connector {name} must be a tuple of hookgw's classes of messages, not "
+            f"{_show(types)}"
+        )
+    schema = getattr(connector, "options_schema", None)
+    if schema is not None:
+        what = f"options_schema of the connector {name}"
+        if not isinstance(schema, dict) or not isinstance(schema.get("properties", {}), dict):
+            raise WrongResult(f"{what} must be a JSON Schema of an object, not {_show(schema)}")
+        schema = _json_copy(schema, what)
+        if problem := check_schema(schema):
+            raise WrongResult(f"{what} is not a valid JSON Schema: {problem}")
+    return CheckedConnector(name, found, frozenset(types), schema)
 
 
 def _is_async(function: Any) -> bool:

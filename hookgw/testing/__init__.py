@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         redirect,
         reset,
     )
-    from hookgw.testing.connector import FakeConnector, SentText
+    from hookgw.testing.connector import FakeConnector, SentMessage
     from hookgw.testing.kit import GatewayKit, open_kit
     from hookgw.testing.received import Received
     from hookgw.testing.receiver import Receiver, open_receiver
@@ -55,7 +55,7 @@ _HOMES = {
         "redirect",
         "reset",
     ),
-    "hookgw.testing.connector": ("FakeConnector", "SentText"),
+    "hookgw.testing.connector": ("FakeConnector", "SentMessage"),
     "hookgw.testing.kit": ("GatewayKit", "open_kit"),
     "hookgw.testing.received": ("Received",),
     "hookgw.testing.receiver": ("Receiver", "open_receiver"),
@@ -75,7 +75,7 @@ __all__ = [
     "Receiver",
     "Reset",
     "Send",
-    "SentText",
+    "SentMessage",
     "Step",
     "Stream",
     "answer",

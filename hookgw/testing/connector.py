@@ -5,24 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import trio
 
 from hookgw.models.connectors import ConnectionState, Connector, Session
 from hookgw.models.errors import NetworkRefused
+from hookgw.models.messages import Message, TextMessage
 from hookgw.plugins.hookspecs import hookimpl
 
 Script = Callable[[Session], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class SentText:
+class SentMessage:
     """A message that a :class:`FakeConnector` sent."""
 
     instance: str
-    number: str
-    text: str
+    message: Message
+    key: str
 
 
 async def connect_at_once(session: Session) -> None:
@@ -52,7 +53,8 @@ class FakeConnector:
 
     def __init__(self, name: str = "fake", *, script: Script = connect_at_once) -> None:
         self.name = name
-        self.sent: list[SentText] = []
+        self.message_types = get_args(Message)
+        self.sent: list[SentMessage] = []
         self.runs = 0
         self.refusal: str | None = None
         self._script = script
@@ -88,7 +90,7 @@ class FakeConnector:
             # Also after cancellation: session() must never return a session that is over.
             del self._running[session.instance]
 
-    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Add the message to :attr:`sent`.
 
         Returns:
@@ -101,9 +103,10 @@ class FakeConnector:
         await trio.lowlevel.checkpoint()
         if self.refusal is not None:
             raise NetworkRefused(self.refusal)
-        self.sent.append(SentText(session.instance, number, text))
+        self.sent.append(SentMessage(session.instance, message, key))
+        text = message.text if isinstance(message, TextMessage) else type(message).__name__
         return {
-            "key": {"remoteJid": f"{number}@fake", "fromMe": True, "id": f"FAKE{len(self.sent)}"},
+            "key": {"remoteJid": f"{message.number}@fake", "fromMe": True, "id": f"FAKE{len(self.sent)}"},
             "message": {"conversation": text},
             "messageType": "conversation",
             "messageTimestamp": int(time.time()),

@@ -10,7 +10,16 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, QRCode, Session
+from hookgw import (
+    ConnectionState,
+    Invalid,
+    Message,
+    NetworkRefused,
+    NotSupported,
+    QRCode,
+    Session,
+    TextMessage,
+)
 
 from . import traffic
 from .options import Options, read_options
@@ -72,7 +81,7 @@ class Simulator:
             await trio.sleep(options.connect_delay)
             account = traffic.account_of(session.instance)
             await session.set_state(ConnectionState.OPEN, wuid=account, profileName=session.instance)
-            # Only now: send_text refuses messages of an instance that is not in this table.
+            # Only now: send refuses messages of an instance that is not in this table.
             self._connections[session.instance] = Connection(options, random, nursery)
             try:
                 await _receive_messages(session, options, random)
@@ -81,7 +90,7 @@ class Simulator:
             finally:
                 del self._connections[session.instance]
 
-    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
         """Send a message. Its status steps follow as MESSAGES_UPDATE.
 
         Returns:
@@ -91,6 +100,9 @@ class Simulator:
             Invalid: the number or the text is not valid.
             NetworkRefused: the instance is not connected, or the option ``fail_send`` refused the message.
         """
+        if not isinstance(message, TextMessage):
+            raise NotSupported("The simulator sends texts.")
+        number, text = message.number, message.text
         chat = number
         if not _JID.fullmatch(number):
             digits = re.sub(r"[+ ().-]", "", number)
@@ -108,10 +120,10 @@ class Simulator:
         options, random = connection.options, connection.random
         if random.random() < options.fail_send:
             raise NetworkRefused("The simulator refused the message because of its option fail_send.")
-        message = traffic.outgoing(random, chat, text, int(time.time()))
+        sent = traffic.outgoing(random, chat, text, int(time.time()))
         # In the connection's nursery: the steps continue after this method returned, and end on logout.
-        connection.nursery.start_soon(_acknowledge, session, message, options.status_delay)
-        return message
+        connection.nursery.start_soon(_acknowledge, session, sent, options.status_delay)
+        return sent
 
 
 async def _receive_messages(session: Session, options: Options, random: Random) -> None:

@@ -194,7 +194,7 @@ def hookgw_connectors():
     class Connector:
         name = "half"
         async def run(self, session): raise AssertionError
-        async def send_text(self, session, number, text): ...
+        async def send(self, session, message, *, key): ...
     return [Connector()]
 
 @hookgw.hookimpl

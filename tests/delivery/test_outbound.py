@@ -22,6 +22,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
+from hookgw.models.messages import Message
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
 from hookgw.models.units import Size
 from hookgw.store import DeliveryQuery, DeliveryReport
@@ -225,7 +226,7 @@ class Client:
         await session.set_state(hookgw.ConnectionState.OPEN)
         await trio.sleep_forever()
 
-    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         raise NotImplementedError
 
 

@@ -134,7 +134,7 @@ class Connector:
     async def run(self, session):
         raise SystemExit(0)
 
-    async def send_text(self, session, number, text):
+    async def send(self, session, message, *, key):
         raise SystemExit(0)
 
 

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import jsonschema_rs
@@ -14,9 +14,10 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode
+from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode, Session
 from hookgw.models.errors import ConfigError, PluginFailed
 from hookgw.models.events import Catalog
+from hookgw.models.messages import TextMessage
 from hookgw.plugins.hooks import Hooks
 
 MockClock = trio.testing.MockClock
@@ -63,14 +64,14 @@ def simulator(hooks: Hooks) -> Connector:
 async def connected(simulator: Connector, session: FakeSession) -> AsyncIterator[None]:
     """Run an instance for the length of the block."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(simulator.run, session)
+        nursery.start_soon(simulator.run, cast("Session", session))
         yield
         nursery.cancel_scope.cancel()
 
 
 async def run_for(simulator: Connector, session: FakeSession, seconds: float) -> FakeSession:
     with trio.move_on_after(seconds):
-        await simulator.run(session)
+        await simulator.run(cast("Session", session))
     return session
 
 
@@ -190,7 +191,9 @@ async def test_a_sent_message_is_acknowledged_delivered_and_read(
     session = FakeSession(rate=0, connect_delay=0, status_delay="1s")
     async with connected(simulator, session):
         await trio.testing.wait_all_tasks_blocked()
-        message = await simulator.send_text(session, "+55 (11) 98888-7777", "Olá")
+        message = await simulator.send(
+            cast("Session", session), TextMessage(number="+55 (11) 98888-7777", text="Olá"), key="k"
+        )
         await trio.sleep(3.5)
     jsonschema_rs.validator_for(catalog.resolve("SEND_MESSAGE", "event").schema).validate(message)
     assert message["key"] == {
@@ -217,12 +220,16 @@ async def test_a_sent_message_is_acknowledged_delivered_and_read(
 @pytest.mark.parametrize("number", ["", "abc", "123456", "1234567890123456", "5511@example.com", "55 11\n"])
 async def test_invalid_numbers_are_refused(simulator: Connector, number: str) -> None:
     with pytest.raises(Invalid, match="is not a phone number; use 7 to 15 digits"):
-        await simulator.send_text(FakeSession(), number, "hello")
+        await simulator.send(
+            cast("Session", FakeSession()), TextMessage(number=number, text="hello"), key="k"
+        )
 
 
 async def test_an_empty_text_is_refused(simulator: Connector) -> None:
     with pytest.raises(Invalid, match="text must not be empty"):
-        await simulator.send_text(FakeSession(), "5511988887777", "")
+        await simulator.send(
+            cast("Session", FakeSession()), TextMessage(number="5511988887777", text=""), key="k"
+        )
 
 
 @pytest.mark.parametrize(
@@ -240,7 +247,9 @@ async def test_numbers_and_jids_are_accepted(
     session = FakeSession(rate=0, connect_delay=0)
     async with connected(simulator, session):
         await trio.testing.wait_all_tasks_blocked()
-        assert (await simulator.send_text(session, number, "hello"))["key"]["remoteJid"] == chat
+        assert (
+            await simulator.send(cast("Session", session), TextMessage(number=number, text="hello"), key="k")
+        )["key"]["remoteJid"] == chat
 
 
 async def test_sending_while_not_connected_is_refused(
@@ -250,11 +259,17 @@ async def test_sending_while_not_connected_is_refused(
     async with connected(simulator, session):
         await trio.sleep(4)
         with pytest.raises(NetworkRefused, match="not connected"):
-            await simulator.send_text(session, "5511988887777", "hello")
+            await simulator.send(
+                cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
+            )
         await trio.sleep(2)
-        await simulator.send_text(session, "5511988887777", "hello")
+        await simulator.send(
+            cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
+        )
     with pytest.raises(NetworkRefused, match="not connected"):
-        await simulator.send_text(session, "5511988887777", "hello")
+        await simulator.send(
+            cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
+        )
 
 
 @pytest.mark.parametrize(("share", "refused"), [(1.0, 20), (0.0, 0)])
@@ -267,7 +282,9 @@ async def test_fail_send_refuses_that_share_of_messages(
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(20):
             try:
-                await simulator.send_text(session, "5511988887777", "hello")
+                await simulator.send(
+                    cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
+                )
             except NetworkRefused:
                 count += 1
     assert count == refused
@@ -303,7 +320,7 @@ def test_wrong_options_stop_the_start(hooks: Hooks, block: dict[str, Any], said:
 
 async def test_wrong_options_of_an_instance_end_its_run(simulator: Connector) -> None:
     with pytest.raises(PluginFailed, match=r"\$\.rate"):
-        await simulator.run(FakeSession(rate="fast"))
+        await simulator.run(cast("Session", FakeSession(rate="fast")))
 
 
 def test_the_picture_is_the_same_for_the_same_code(module_of: Callable[[str], ModuleType]) -> None:

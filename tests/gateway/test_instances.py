@@ -16,6 +16,7 @@ from hookgw.models.connectors import ConnectionState, Session
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, Forbidden, HookgwError, Invalid, NotFound, StorageUnavailable
 from hookgw.models.instances import Instance, check_name
+from hookgw.models.messages import TextMessage
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
 
@@ -309,7 +310,7 @@ async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_c
         with pytest.raises(Conflict, match="there is no connector 'fake'"):
             await kit.gateway.instances.connect("shop")
         with pytest.raises(Conflict, match="not connected"):
-            await kit.gateway.instances.send_text("shop", "55", "hi")
+            await kit.gateway.instances.send("shop", TextMessage(number="55", text="hi"))
     back = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": back}) as kit:
         await kit.settled()
@@ -472,6 +473,6 @@ async def test_a_failing_connector_ends_neither_the_gateway_nor_other_instances(
         for name in ("bad", "good"):
             await kit.gateway.instances.create(name, integration="fake")
             await kit.gateway.instances.connect(name)
-        await kit.gateway.instances.send_text("good", "55", "hi")
+        await kit.gateway.instances.send("good", TextMessage(number="55", text="hi"))
         assert connector.sent[0].instance == "good"
         await kit.gateway.instances.delete("bad")

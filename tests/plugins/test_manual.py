@@ -19,9 +19,10 @@ from click.testing import CliRunner
 from quart_trio import QuartTrio
 
 import hookgw
-from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
+from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration, Session
 from hookgw.config.settings import PluginsSettings
 from hookgw.models.errors import ConfigError, Invalid
+from hookgw.models.messages import TextMessage
 from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.plugins.gateway_protocol import PluginGateway
 from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
@@ -319,14 +320,16 @@ async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock
     ticker = hooks_with(example("hookgw_connectors"), tmp_path).connectors()["ticker"]
     session = FakeSession()
     with trio.move_on_after(90):
-        await ticker.run(session)
+        await ticker.run(cast("Session", session))
     assert session.events == [
         (hookgw.ConnectionState.OPEN, {"wuid": "ticker"}),
         ("MESSAGES_UPSERT", {"conversation": "tick"}),
     ]
-    assert (await ticker.send_text(session, "ticker", "hi"))["message"] == {"conversation": "hi"}
+    assert (await ticker.send(cast("Session", session), TextMessage(number="ticker", text="hi"), key="k"))[
+        "message"
+    ] == {"conversation": "hi"}
     with pytest.raises(hookgw.NetworkRefused):
-        await ticker.send_text(session, "ana", "hi")
+        await ticker.send(cast("Session", session), TextMessage(number="ana", text="hi"), key="k")
 
 
 class FakeLane(msgspec.Struct):

@@ -13,6 +13,7 @@ from hookgw import hookimpl
 from hookgw.models.errors import ConfigError, HookgwError, Invalid, NetworkRefused, PluginFailed, StartError
 from hookgw.models.events import Event, EventKind
 from hookgw.models.masking import MASK
+from hookgw.models.messages import TextMessage
 from hookgw.models.registrations import Registration
 from hookgw.plugins.hooks import Hooks
 
@@ -49,7 +50,7 @@ class FakeConnector:
 
     async def run(self, session: Any) -> None: ...
 
-    async def send_text(self, session: Any, number: str, text: str) -> dict[str, Any]:
+    async def send(self, session: Any, message: Any, *, key: str) -> dict[str, Any]:
         return {}
 
 
@@ -317,14 +318,16 @@ async def test_failures_and_their_tracebacks_show_no_secret(
 @pytest.mark.parametrize("refusal", [NetworkRefused, Invalid, RuntimeError])
 async def test_what_a_connector_says_shows_no_secret(hooks_of: HooksOf, refusal: type[Exception]) -> None:
     class Refusing(FakeConnector):
-        async def send_text(self, session: Any, number: str, text: str) -> dict[str, Any]:
+        async def send(self, session: Any, message: Any, *, key: str) -> dict[str, Any]:
             raise refusal(f"no access with {SECRET}")
 
     connectors = secretive(configure=lambda options: None, connectors=lambda: [Refusing("one")])
     hooks = hooks_of(mine=connectors)
     hooks.configure({"mine": {"token": SECRET}})
     with pytest.raises(HookgwError, match=r"no access with \*+$"):
-        await hooks.connectors()["one"].send_text(cast("Any", None), "1", "hello")
+        await hooks.connectors()["one"].send(
+            cast("Any", None), TextMessage(number="1", text="hello"), key="k"
+        )
 
 
 @pytest.mark.parametrize("answer", ["token", [5], [""], [None], {"token": True}])

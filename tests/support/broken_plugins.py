@@ -16,7 +16,7 @@ for _ in range(300):
 class Good:
     name = "good"
     async def run(self, session): ...
-    async def send_text(self, session, number, text): return {}
+    async def send(self, session, message, *, key): return {}
 
 class Odd(BaseException):
     def __getattribute__(self, name): raise self
@@ -183,10 +183,10 @@ CONNECTORS = {
         "async def run(self): ...",
         "run of the connector good has other arguments",
     ),
-    "no method send_text": ("send_text = 5", "the connector good has no method send_text"),
-    "a method send_text that is not async": (
-        "def send_text(self, session, number, text): ...",
-        "good is not async: write async def send_text(self, session, number, text)",
+    "no method send": ("send = 5", "the connector good has no method send:"),
+    "a method send that is not async": (
+        "def send(self, session, message, *, key): ...",
+        "good is not async: write async def send(self, session, message, *, key)",
     ),
 }
 LISTS = {

@@ -67,7 +67,7 @@ class Connector:
         if self.runs == 1:
             raise RuntimeError(f"the login failed in {session!r}")
         await trio.sleep_forever()
-    async def send_text(self, session, number, text):
+    async def send(self, session, message, *, key):
         raise hookgw.NetworkRefused("no")
 
 @hookgw.hookimpl

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -8,7 +8,8 @@ import trio
 
 from hookgw.models.connectors import ConnectionState, QRCode, Session
 from hookgw.models.errors import NetworkRefused
-from hookgw.testing import FakeConnector, SentText
+from hookgw.models.messages import TextMessage
+from hookgw.testing import FakeConnector, SentMessage
 
 
 class Sink:
@@ -33,7 +34,7 @@ class Sink:
 async def test_it_opens_and_has_a_session() -> None:
     connector, sink = FakeConnector(), Sink("shop")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(connector.run, sink)
+        nursery.start_soon(connector.run, cast("Session", sink))
         await trio.testing.wait_all_tasks_blocked()
         await connector.session("shop").emit("MESSAGES_UPSERT", {"a": 1})
         connector.log_out("shop")
@@ -55,23 +56,23 @@ async def test_a_script_that_raises_fails_the_run() -> None:
     connector = FakeConnector(script=broken)
     for _ in range(2):
         with pytest.raises(ConnectionError, match="shop lost"):
-            await connector.run(Sink("shop"))
+            await connector.run(cast("Session", Sink("shop")))
     assert connector.runs == 2
 
 
 async def test_it_records_sent_messages() -> None:
     connector, sink = FakeConnector("net"), Sink("shop")
-    message = await connector.send_text(sink, "123", "hello")
+    message = await connector.send(cast("Session", sink), TextMessage(number="123", text="hello"), key="k")
     assert message["key"] == {"remoteJid": "123@fake", "fromMe": True, "id": "FAKE1"}
     assert message["message"] == {"conversation": "hello"}
-    assert connector.sent == [SentText("shop", "123", "hello")]
+    assert connector.sent == [SentMessage("shop", TextMessage(number="123", text="hello"), "k")]
 
 
 async def test_it_refuses_while_refusal_is_set() -> None:
     connector = FakeConnector()
     connector.refusal = "The number is blocked."
     with pytest.raises(NetworkRefused, match="The number is blocked"):
-        await connector.send_text(Sink("shop"), "123", "hello")
+        await connector.send(cast("Session", Sink("shop")), TextMessage(number="123", text="hello"), key="k")
     assert connector.sent == []
 
 

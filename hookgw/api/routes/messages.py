@@ -8,6 +8,7 @@ from quart import Blueprint, Response
 
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.request_body import json_response, read_json
+from hookgw.models.messages import TextMessage
 from hookgw.parsing import parse_text_message
 
 if TYPE_CHECKING:
@@ -39,4 +40,5 @@ class MessageRoutes:
         """Send a text message through the instance's connector."""
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
         number, text = parse_text_message(await read_json(self._limit))
-        return json_response(await self._gateway.instances.send_text(instance, number, text), 201)
+        message = TextMessage(number=number, text=text)
+        return json_response(await self._gateway.instances.send(instance, message), 201)

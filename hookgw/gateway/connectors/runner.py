@@ -23,6 +23,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, HookgwError, Invalid, PluginFailed, Unavailable
 from hookgw.models.instances import Instance
+from hookgw.models.messages import Message
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.supervise import restart_on_failure
 
@@ -157,8 +158,8 @@ class Connectors:
         """Return whether :meth:`stop_all` was called."""
         return self._is_stopping
 
-    async def send_text(self, instance: Instance, number: str, text: str) -> dict[str, Any]:
-        """Send a text through an instance's connector; see ``InstanceService.send_text``."""
+    async def send(self, instance: Instance, message: Message, key: str) -> dict[str, Any]:
+        """Send a message through an instance's connector; see ``InstanceService.send``."""
         session = self._sessions.get(instance.name)
         if not instance.integration:
             raise Conflict(
@@ -168,7 +169,7 @@ class Connectors:
             raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
         # A task of the gateway's: if the caller goes away, the message that reached the network still raises
         # its event.
-        sending = OutgoingMessage(session, number, text)
+        sending = OutgoingMessage(session, message, key)
         self._require_running().nursery.start_soon(sending.run, name=f"sending for {instance.name}")
         return await sending.result()
 

@@ -1,4 +1,4 @@
-"""Sends one text message through a connector."""
+"""Sends one message through a connector."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import trio
 
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.errors import HookgwError, NetworkRefused, PluginFailed, Unavailable
+from hookgw.models.messages import Message
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -19,12 +20,18 @@ EVENT_TIMEOUT = 10.0
 
 
 class OutgoingMessage:
-    """One message. :meth:`run` is a task of the gateway, so that it goes on if the caller goes away."""
+    """One message. :meth:`run` is a task of the gateway, so that it goes on if the caller goes away.
 
-    def __init__(self, session: ConnectorSession, number: str, text: str) -> None:
+    Args:
+        session: of the instance.
+        message: what to send.
+        key: see ``Connector.send``.
+    """
+
+    def __init__(self, session: ConnectorSession, message: Message, key: str) -> None:
         self._session = session
-        self._number = number
-        self._text = text
+        self._outgoing = message
+        self._key = key
         self._message: dict[str, Any] | None = None
         self._error: HookgwError | None = None
         self._sent, self._reported = trio.Event(), trio.Event()
@@ -46,6 +53,7 @@ class OutgoingMessage:
 
         Raises:
             NetworkRefused: the network refused the message or did not answer, or the connector failed.
+            NotSupported: the network has no such message.
             Invalid: the connector cannot send this.
             Unavailable: hookgw shut down meanwhile.
         """
@@ -62,7 +70,7 @@ class OutgoingMessage:
         connector = self._session.connector
         with trio.move_on_after(SEND_TIMEOUT):
             try:
-                return await connector.send_text(self._session, self._number, self._text)
+                return await connector.send(self._session, self._outgoing, key=self._key)
             except PluginFailed as failure:
                 raise NetworkRefused(
                     f"The connector {connector.name!r} failed: {failure.reason}"

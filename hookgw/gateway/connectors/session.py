@@ -11,10 +11,10 @@ import structlog
 import trio
 
 from hookgw.models.clock import Clock
-from hookgw.models.connectors import ConnectionState, QRCode
+from hookgw.models.connectors import ConnectionState, NewEvent, QRCode
 from hookgw.models.errors import Conflict, TooManyRequests, Unavailable
 from hookgw.models.events import Event, new_event_id
-from hookgw.models.instances import Instance
+from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.plugins.contained_connector import ContainedConnector
 
 logger = structlog.get_logger("hookgw.connector")
@@ -67,6 +67,36 @@ class ConnectorSession:
     def options(self) -> dict[str, Any]:
         """What the instance was created with."""
         return self._instance.options
+
+    @property
+    def settings(self) -> InstanceSettings:
+        """How the account should behave."""
+        return self._instance.settings
+
+    @property
+    def ingest_url(self) -> str | None:
+        """Where the network may call hookgw."""
+        raise NotImplementedError
+
+    def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+        """Return a signed link to an inbound file."""
+        raise NotImplementedError
+
+    def wants_base64(self) -> bool:
+        """Return whether a registration of the instance wants media inside its events."""
+        raise NotImplementedError
+
+    async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
+        """Store events and the connector's state in one commit."""
+        raise NotImplementedError
+
+    async def load_state(self) -> Any:
+        """Return the state that was saved last."""
+        raise NotImplementedError
+
+    async def save_state(self, state: Any) -> None:
+        """Keep a JSON value."""
+        raise NotImplementedError
 
     @property
     def http(self) -> httpx.AsyncClient:

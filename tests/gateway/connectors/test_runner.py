@@ -27,12 +27,15 @@ from hookgw.models.errors import (
 )
 from hookgw.models.events import Event
 from hookgw.models.instances import Instance
+from hookgw.models.messages import Message, TextMessage
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
-from hookgw.testing import FakeConnector, SentText
+from hookgw.plugins.provided import check_connector
+from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
 
 HTTP = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
+HI = TextMessage(number="55", text="hi")
 SHOP = Instance(name="shop", id="1", integration="fake", options={"token": "t"})
 CODE = QRCode(code="2@abc", base64="data:image/png;base64,AA==", pairing_code="ABCD")
 
@@ -82,7 +85,7 @@ class World:
         self.connector = connector
         self.intake = Intake()
         self.states = ConnectionStates()
-        contained = ContainedConnector(connector, "mine", Boundary())
+        contained = ContainedConnector(check_connector(connector), "mine", Boundary())
         self.restarts = Restarts()
         self.connectors = Connectors(
             {connector.name: contained}, self.states, cast("Any", self.restarts), virtual_clock(), HTTP
@@ -400,7 +403,10 @@ async def test_nothing_starts_before_the_gateway_runs() -> None:
 def test_an_integration_must_be_a_connectors_name() -> None:
     clock: Any = None
     states = ConnectionStates()
-    both = {name: ContainedConnector(FakeConnector(name), "mine", Boundary()) for name in ("b", "a")}
+    both = {
+        name: ContainedConnector(check_connector(FakeConnector(name)), "mine", Boundary())
+        for name in ("b", "a")
+    }
     restarts = cast("Any", Restarts())
     connectors = Connectors(both, states, restarts, clock, HTTP)
     connectors.check_integration("")
@@ -428,13 +434,13 @@ async def test_a_connector_knows_better_than_events(autojump_clock: MockClock) -
 
 
 class Sender(FakeConnector):
-    """A connector whose ``send_text`` is given."""
+    """A connector whose ``send`` is given."""
 
     def __init__(self, send: Any) -> None:
         super().__init__()
         self._send = send
 
-    async def send_text(self, session: Session, number: str, text: str) -> dict[str, Any]:
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         answer: dict[str, Any] = await self._send()
         return answer
 
@@ -442,8 +448,8 @@ class Sender(FakeConnector):
 async def test_a_sent_message_is_told_of(autojump_clock: MockClock) -> None:
     async with running() as world:
         await world.connect()
-        message = await world.connectors.send_text(SHOP, "55", "hi")
-        assert world.connector.sent == [SentText("shop", "55", "hi")]
+        message = await world.connectors.send(SHOP, HI, "key")
+        assert world.connector.sent == [SentMessage("shop", HI, "key")]
         assert message["message"] == {"conversation": "hi"}
         assert (world.intake.kinds[-1], world.intake.events[-1].data) == ("SEND_MESSAGE", message)
 
@@ -453,19 +459,19 @@ async def test_the_networks_reason_is_given(autojump_clock: MockClock) -> None:
         await world.connect()
         world.connector.refusal = "This number is not on the network."
         with pytest.raises(NetworkRefused, match="not on the network"):
-            await world.connectors.send_text(SHOP, "55", "hi")
+            await world.connectors.send(SHOP, HI, "key")
         assert "SEND_MESSAGE" not in world.intake.kinds
 
 
 async def test_nothing_is_sent_without_an_open_connection(autojump_clock: MockClock) -> None:
     async with running(FakeConnector(script=show_code)) as world:
         with pytest.raises(Conflict, match="not connected"):
-            await world.connectors.send_text(SHOP, "55", "hi")
+            await world.connectors.send(SHOP, HI, "key")
         await world.connect()
         with pytest.raises(Conflict, match="not connected"):
-            await world.connectors.send_text(SHOP, "55", "hi")
+            await world.connectors.send(SHOP, HI, "key")
         with pytest.raises(Conflict, match="no connector"):
-            await world.connectors.send_text(Instance(name="x", id="3"), "55", "hi")
+            await world.connectors.send(Instance(name="x", id="3"), HI, "key")
 
 
 async def refuse_in_a_group() -> None:
@@ -500,7 +506,7 @@ async def test_a_connector_that_cannot_send(
     async with running(Sender(send)) as world:
         await world.connect()
         with pytest.raises(error, match=sentence):
-            await world.connectors.send_text(SHOP, "55", "hi")
+            await world.connectors.send(SHOP, HI, "key")
         assert world.states.state("shop") is ConnectionState.OPEN
         assert "SEND_MESSAGE" not in world.intake.kinds
 
@@ -512,7 +518,7 @@ async def test_a_message_that_is_no_json_is_the_connectors_fault(autojump_clock:
     async with running(Sender(send)) as world:
         await world.connect()
         with pytest.raises(NetworkRefused, match="connector 'fake' failed: TypeError"):
-            await world.connectors.send_text(SHOP, "55", "hi")
+            await world.connectors.send(SHOP, HI, "key")
 
 
 async def test_a_message_goes_out_whole_where_the_caller_goes_away(autojump_clock: MockClock) -> None:
@@ -523,7 +529,7 @@ async def test_a_message_goes_out_whole_where_the_caller_goes_away(autojump_cloc
     async with running(Sender(send)) as world:
         await world.connect()
         with trio.move_on_after(1) as patience:
-            await world.connectors.send_text(SHOP, "55", "hi")
+            await world.connectors.send(SHOP, HI, "key")
         assert patience.cancelled_caught
         await trio.sleep(10)
         assert world.intake.events[-1].data == {"id": "m1"}
@@ -537,7 +543,7 @@ async def test_what_was_sent_is_sent_even_where_its_event_is_not_taken(
         await world.connect()
         await wait_all_tasks_blocked()
         world.intake.errors = [error]
-        assert (await world.connectors.send_text(SHOP, "55", "hi"))["status"] == "PENDING"
+        assert (await world.connectors.send(SHOP, HI, "key"))["status"] == "PENDING"
 
 
 async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_comes(
@@ -548,7 +554,7 @@ async def test_the_sender_waits_a_while_for_a_disk_that_refuses_and_the_event_co
         await wait_all_tasks_blocked()
         world.intake.errors = [Unavailable("disk full", retry_after=60)]
         began = trio.current_time()
-        await world.connectors.send_text(SHOP, "55", "hi")
+        await world.connectors.send(SHOP, HI, "key")
         assert trio.current_time() - began == 10
         await trio.sleep(60)
         assert world.intake.kinds[-1] == "SEND_MESSAGE"
@@ -560,7 +566,7 @@ async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockCl
 
         async def send() -> None:
             with pytest.raises(Unavailable, match="may or may not have been sent"):
-                await world.connectors.send_text(SHOP, "55", "hi")
+                await world.connectors.send(SHOP, HI, "key")
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send)
@@ -571,7 +577,11 @@ async def test_a_message_under_way_when_the_gateway_stops(autojump_clock: MockCl
 async def test_a_session_that_is_closed_tells_it_once() -> None:
     intake = Intake()
     session = ConnectorSession(
-        SHOP, ContainedConnector(FakeConnector(), "mine", Boundary()), intake.accept, virtual_clock(), HTTP
+        SHOP,
+        ContainedConnector(check_connector(FakeConnector()), "mine", Boundary()),
+        intake.accept,
+        virtual_clock(),
+        HTTP,
     )
     await session.set_state(ConnectionState.OPEN)
     await session.close()
