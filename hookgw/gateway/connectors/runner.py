@@ -120,6 +120,25 @@ class Connectors:
         """Return whether an instance's connector runs."""
         return name in self._sessions
 
+    def find(self, instance: Instance) -> ContainedConnector | None:
+        """Return the connector of an instance; ``None`` if it has none, or its plugin is gone."""
+        return self._connectors.get(instance.integration)
+
+    def connected(self, instance: Instance) -> ConnectorSession:
+        """Return the session of an instance whose connection is open.
+
+        Raises:
+            Conflict: the instance has no connector, or is not connected.
+        """
+        session = self._sessions.get(instance.name)
+        if not instance.integration:
+            raise Conflict(
+                f"The instance {instance.name!r} has no connector: its events come only over HTTP."
+            )
+        if session is None or session.state is not ConnectionState.OPEN:
+            raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
+        return session
+
     async def wait_for_code(self, session: ConnectorSession) -> QRCode | None:
         """Wait a moment for a connector's QR code.
 
@@ -160,13 +179,7 @@ class Connectors:
 
     async def send(self, instance: Instance, message: Message, key: str) -> dict[str, Any]:
         """Send a message through an instance's connector; see ``InstanceService.send``."""
-        session = self._sessions.get(instance.name)
-        if not instance.integration:
-            raise Conflict(
-                f"The instance {instance.name!r} has no connector: its events come only over HTTP."
-            )
-        if session is None or session.state is not ConnectionState.OPEN:
-            raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
+        session = self.connected(instance)
         # A task of the gateway's: if the caller goes away, the message that reached the network still raises
         # its event.
         sending = OutgoingMessage(session, message, key)
