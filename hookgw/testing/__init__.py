@@ -1,8 +1,8 @@
 """The test kit for plugin authors, which hookgw's own tests use too.
 
-It has a real receiver with programmable faults, a gateway on a clock that the test moves, and a scripted
-connector. :mod:`hookgw.testing.pytest_plugin` provides them as fixtures. ``docs/testing.md`` has examples.
-Everything here is stable within a major version.
+It has a real receiver with programmable faults, a gateway on a clock that the test moves, a scripted
+connector, and a session for unit tests of connectors. :mod:`hookgw.testing.pytest_plugin` provides fixtures.
+``docs/testing.md`` has examples. Everything here is stable within a major version.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
         redirect,
         reset,
     )
-    from hookgw.testing.connector import FakeConnector, SentMessage
+    from hookgw.testing.connector import ConnectorCall, FakeConnector, SentMessage
     from hookgw.testing.kit import GatewayKit, open_kit
     from hookgw.testing.received import Received
     from hookgw.testing.receiver import Receiver, open_receiver
+    from hookgw.testing.session import EmittedEvent, FakeMediaSink, FakeSession
 
 _HOMES = {
     "hookgw.testing.answers": (
@@ -55,18 +56,23 @@ _HOMES = {
         "redirect",
         "reset",
     ),
-    "hookgw.testing.connector": ("FakeConnector", "SentMessage"),
+    "hookgw.testing.connector": ("ConnectorCall", "FakeConnector", "SentMessage"),
     "hookgw.testing.kit": ("GatewayKit", "open_kit"),
     "hookgw.testing.received": ("Received",),
     "hookgw.testing.receiver": ("Receiver", "open_receiver"),
+    "hookgw.testing.session": ("EmittedEvent", "FakeMediaSink", "FakeSession"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Answer",
     "Close",
+    "ConnectorCall",
     "Drip",
+    "EmittedEvent",
     "FakeConnector",
+    "FakeMediaSink",
+    "FakeSession",
     "GatewayKit",
     "HalfClose",
     "Hang",

@@ -9,7 +9,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import click
-import httpx
 import msgspec
 import pytest
 import structlog
@@ -19,7 +18,7 @@ from click.testing import CliRunner
 from quart_trio import QuartTrio
 
 import hookgw
-from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration, Session
+from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
 from hookgw.config.settings import PluginsSettings
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.messages import TextMessage
@@ -28,6 +27,7 @@ from hookgw.plugins.gateway_protocol import PluginGateway
 from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.testing import FakeSession
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -297,39 +297,17 @@ async def test_operational_event(tmp_path: Path) -> None:
     assert client.posted == [("https://chat.example/alerts", {"text": "The receiver answered 410 Gone."})]
 
 
-class FakeSession:
-    instance = "shop"
-
-    def __init__(self) -> None:
-        self.options: dict[str, Any] = {}
-        self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
-        self.events: list[Any] = []
-
-    async def set_state(self, state: Any, reason: int = 200, **more: Any) -> None:
-        await trio.lowlevel.checkpoint()
-        self.events.append((state, more))
-
-    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        await trio.lowlevel.checkpoint()
-        self.events.append((kind, data["message"]))
-
-    async def show_qr_code(self, qr_code: Any) -> None: ...
-
-
 async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     ticker = hooks_with(example("hookgw_connectors"), tmp_path).connectors()["ticker"]
     session = FakeSession()
     with trio.move_on_after(90):
-        await ticker.run(cast("Session", session))
-    assert session.events == [
-        (hookgw.ConnectionState.OPEN, {"wuid": "ticker"}),
-        ("MESSAGES_UPSERT", {"conversation": "tick"}),
-    ]
-    assert (await ticker.send(cast("Session", session), TextMessage(number="ticker", text="hi"), key="k"))[
-        "message"
-    ] == {"conversation": "hi"}
+        await ticker.run(session)
+    assert session.states == [(hookgw.ConnectionState.OPEN, 200, {"wuid": "ticker"})]
+    assert [data["message"] for data in session.data_of("MESSAGES_UPSERT")] == [{"conversation": "tick"}]
+    sent = await ticker.send(session, TextMessage(number="ticker", text="hi"), key="k")
+    assert sent["message"] == {"conversation": "hi"}
     with pytest.raises(hookgw.NetworkRefused):
-        await ticker.send(cast("Session", session), TextMessage(number="ana", text="hi"), key="k")
+        await ticker.send(session, TextMessage(number="ana", text="hi"), key="k")
 
 
 class FakeLane(msgspec.Struct):

@@ -1,49 +1,33 @@
 from __future__ import annotations
 
-from typing import Any, cast
-
-import httpx
 import pytest
 import trio
+import trio.testing
 
-from hookgw.models.connectors import ConnectionState, QRCode, Session
-from hookgw.models.errors import NetworkRefused
-from hookgw.models.messages import TextMessage
-from hookgw.testing import FakeConnector, SentMessage
+from hookgw.models.connectors import ConnectionState, IngestRequest, IngestResponse, MediaSink, Session
+from hookgw.models.errors import NetworkRefused, NotFound, NotSupported
+from hookgw.models.instances import InstanceSettings
+from hookgw.models.messages import MediaKind, MediaMessage, MessageKey, TextMessage
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.provided import check_connector
+from hookgw.testing import ConnectorCall, FakeConnector, FakeMediaSink, FakeSession, SentMessage
 
-
-class Sink:
-    """A session that records the connector's calls."""
-
-    def __init__(self, instance: str) -> None:
-        self.instance = instance
-        self.options: dict[str, Any] = {}
-        self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
-        self.done: list[tuple[Any, ...]] = []
-
-    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        self.done.append((kind, data, event_id))
-
-    async def show_qr_code(self, qr_code: QRCode) -> None:
-        self.done.append((qr_code,))
-
-    async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
-        self.done.append((state, reason, more))
+HELLO = TextMessage(number="123", text="hello")
+KEY = MessageKey(remote_jid="123@fake", id="A1", from_me=True)
 
 
 async def test_it_opens_and_has_a_session() -> None:
-    connector, sink = FakeConnector(), Sink("shop")
+    connector, session = FakeConnector(), FakeSession()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(connector.run, cast("Session", sink))
+        nursery.start_soon(connector.run, session)
+        await session.wait_until(ConnectionState.OPEN)
         await trio.testing.wait_all_tasks_blocked()
         await connector.session("shop").emit("MESSAGES_UPSERT", {"a": 1})
         connector.log_out("shop")
-    assert [step[0] for step in sink.done] == [
-        ConnectionState.CONNECTING,
-        ConnectionState.OPEN,
-        "MESSAGES_UPSERT",
-    ]
-    assert sink.done[1][2]["wuid"] == "shop@fake"
+    assert [state for state, _, _ in session.states] == [ConnectionState.CONNECTING, ConnectionState.OPEN]
+    assert session.data_of("MESSAGES_UPSERT") == [{"a": 1}]
+    assert session.states[1][2]["wuid"] == "shop@fake"
     assert connector.runs == 1
     with pytest.raises(KeyError):
         connector.session("shop")
@@ -56,27 +40,107 @@ async def test_a_script_that_raises_fails_the_run() -> None:
     connector = FakeConnector(script=broken)
     for _ in range(2):
         with pytest.raises(ConnectionError, match="shop lost"):
-            await connector.run(cast("Session", Sink("shop")))
+            await connector.run(FakeSession())
     assert connector.runs == 2
 
 
 async def test_it_records_sent_messages() -> None:
-    connector, sink = FakeConnector("net"), Sink("shop")
-    message = await connector.send(cast("Session", sink), TextMessage(number="123", text="hello"), key="k")
+    connector, session = FakeConnector("net"), FakeSession()
+    message = await connector.send(session, HELLO, key="k")
     assert message["key"] == {"remoteJid": "123@fake", "fromMe": True, "id": "FAKE1"}
     assert message["message"] == {"conversation": "hello"}
-    assert connector.sent == [SentMessage("shop", TextMessage(number="123", text="hello"), "k")]
+    media = MediaMessage(number="123", kind=MediaKind.IMAGE, url="https://files.example/a.png")
+    await connector.send(session, media, key="l")
+    assert connector.sent == [SentMessage("shop", HELLO, "k"), SentMessage("shop", media, "l")]
 
 
-async def test_it_refuses_while_refusal_is_set() -> None:
+@pytest.mark.parametrize(
+    "refusal", ["The number is blocked.", NetworkRefused("The number is blocked.", code="B")]
+)
+async def test_it_refuses_while_refusal_is_set(refusal: str | Exception) -> None:
     connector = FakeConnector()
-    connector.refusal = "The number is blocked."
+    connector.refusal = refusal
     with pytest.raises(NetworkRefused, match="The number is blocked"):
-        await connector.send(cast("Session", Sink("shop")), TextMessage(number="123", text="hello"), key="k")
+        await connector.send(FakeSession(), HELLO, key="k")
     assert connector.sent == []
 
 
+async def test_it_has_every_optional_method_and_records_the_calls() -> None:
+    connector, session, sink = FakeConnector(), FakeSession(), FakeMediaSink()
+    connector.files["r"] = (b"content", "image/png")
+    contained = ContainedConnector(check_connector(connector), "fake", Boundary())
+    request = IngestRequest(method="GET", query={}, headers={}, body=b"")
+    settings = InstanceSettings(groups_ignore=True)
+    assert await contained.ingest(session, request) == IngestResponse()
+    await contained.mark_read(session, [KEY])
+    await contained.set_presence(session, "composing", number="123", delay=1.0)
+    edited = await contained.edit(session, KEY, "new", number="123")
+    deleted = await contained.delete(session, KEY)
+    await contained.settings(session, settings)
+    await contained.restart(session)
+    found = await contained.find_numbers(session, ["1"])
+    await contained.open_media(session, "r", sink)
+    assert connector.calls == [
+        ConnectorCall("shop", "ingest", {"request": request}),
+        ConnectorCall("shop", "mark_read", {"keys": [KEY]}),
+        ConnectorCall("shop", "set_presence", {"presence": "composing", "number": "123", "delay": 1.0}),
+        ConnectorCall("shop", "edit", {"key": KEY, "text": "new", "number": "123"}),
+        ConnectorCall("shop", "delete", {"key": KEY}),
+        ConnectorCall("shop", "settings", {"settings": settings}),
+        ConnectorCall("shop", "restart", {}),
+        ConnectorCall("shop", "find_numbers", {"numbers": ["1"]}),
+        ConnectorCall("shop", "open_media", {"reference": "r"}),
+    ]
+    assert edited["message"] == {"conversation": "new"}
+    assert deleted == {"remoteJid": "123@fake", "fromMe": True, "id": "A1", "status": "DELETED"}
+    assert found == [{"number": "1", "exists": True, "jid": "1@fake"}]
+    assert (sink.content, sink.mimetype, sink.size) == (b"content", "image/png", 7)
+    assert connector.calls_of("delete") == [{"key": KEY}]
+
+
+async def test_a_method_can_be_missing_or_fail() -> None:
+    connector, session = FakeConnector(without=("edit", "ingest")), FakeSession()
+    connector.faults["delete"] = NetworkRefused("Slow down.", code="LIMIT", status=429, retry_after=30)
+    connector.faults["send"] = NetworkRefused("Gone.", status=410)
+    contained = ContainedConnector(check_connector(connector), "fake", Boundary())
+    assert not contained.methods & {"edit", "ingest"}
+    with pytest.raises(NotSupported):
+        await contained.edit(session, KEY, "new", number="123")
+    with pytest.raises(NetworkRefused, match="Slow down") as caught:
+        await contained.delete(session, KEY)
+    assert (caught.value.code, caught.value.status, caught.value.retry_after) == ("LIMIT", 429, 30)
+    with pytest.raises(NetworkRefused, match="Gone"):
+        await contained.send(session, HELLO, key="k")
+    assert [call.method for call in connector.calls] == ["delete"]
+
+
+async def test_requests_and_files_can_be_scripted() -> None:
+    async def answer(session: Session, request: IngestRequest) -> IngestResponse:
+        await session.emit("MESSAGES_UPSERT", {"body": request.body.decode()})
+        return IngestResponse(status=202)
+
+    async def stream(session: Session, reference: str, sink: MediaSink) -> None:
+        await sink.begin(mimetype="text/plain")
+        for part in (session.instance, reference):
+            await sink.write(part.encode())
+
+    connector = FakeConnector(ingest=answer, open_media=stream)
+    session, sink = FakeSession(), FakeMediaSink()
+    request = IngestRequest(method="POST", query={}, headers={}, body=b"hi")
+    assert (await connector.ingest(session, request)).status == 202
+    assert session.data_of("MESSAGES_UPSERT") == [{"body": "hi"}]
+    await connector.open_media(session, "/r", sink)
+    assert sink.content == b"shop/r"
+
+
+async def test_a_file_that_is_gone() -> None:
+    with pytest.raises(NotFound, match="no file 'r'"):
+        await FakeConnector().open_media(FakeSession(), "r", FakeMediaSink())
+
+
 def test_it_is_a_plugin() -> None:
-    connector = FakeConnector("net")
+    connector = FakeConnector("net", message_types=(TextMessage,), options_schema={"type": "object"})
     assert connector.hookgw_connectors() == [connector]
-    assert connector.name == "net"
+    checked = check_connector(connector)
+    assert (checked.name, checked.message_types) == ("net", frozenset({TextMessage}))
+    assert checked.options_schema == {"type": "object"}

@@ -1,0 +1,282 @@
+"""The gateway's side of an instance, in memory, for unit tests of connectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import trio
+
+from hookgw.models.connectors import ConnectionState, NewEvent, QRCode
+from hookgw.models.errors import Conflict, Invalid, TooLarge
+from hookgw.models.events import EVENT_ID
+from hookgw.models.instances import InstanceSettings
+from hookgw.parsing.json_text import decode_strict, encode_strict
+
+MAX_STATE = 2**20
+"""Bytes of a connector's state."""
+
+_SERVER = "https://hookgw.example"
+
+
+class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that a connector raised.
+
+    Attributes:
+        kind, data, event_id, time: see :class:`~hookgw.models.connectors.NewEvent`. The data has passed
+            through JSON.
+        at: Trio's clock when it was stored.
+    """
+
+    kind: str
+    data: Any
+    event_id: str | None = None
+    time: float | None = None
+    at: float
+
+
+class FakeSession:
+    """A session for unit tests of connectors: it records what the connector does, and keeps its state.
+
+    It satisfies :class:`hookgw.Session`. As in the gateway, an event whose id was stored before is left out,
+    a change of the state raises CONNECTION_UPDATE, a QR code raises QRCODE_UPDATED, and the connector's state
+    passes through JSON. To try a restart or a kill, cancel the connector's ``run``, and call it again with
+    the same session. Event kinds and payloads are not checked; :class:`~hookgw.testing.GatewayKit` does that.
+
+    Args:
+        instance: the instance's name.
+        options: the connector's options of the instance.
+        settings: how the account should behave.
+        state: what an earlier run of the connector has saved.
+        http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. By
+            default, every request fails.
+        wants_base64: whether a registration wants media inside its events.
+
+    Attributes:
+        options, settings: as given; the test may change them.
+        events: the stored events, in order.
+        repeated: the events that were left out because their id was stored before.
+        state: the connection's state; ``None`` before the first report.
+        states: every reported state with its reason and the other values, in order.
+        qr_codes: every code that was shown.
+        stored: the connector's state, as it was saved last; ``None`` if there is none.
+        media: reference, type and file name of each link that was made, by the link.
+    """
+
+    def __init__(
+        self,
+        instance: str = "shop",
+        *,
+        options: Mapping[str, Any] | None = None,
+        settings: InstanceSettings | None = None,
+        state: Any = None,
+        http: httpx.AsyncClient | None = None,
+        wants_base64: bool = False,
+    ) -> None:
+        self._instance = instance
+        self.options: dict[str, Any] = dict(options or {})
+        self.settings = settings or InstanceSettings()
+        self.events: list[EmittedEvent] = []
+        self.repeated: list[NewEvent] = []
+        self.state: ConnectionState | None = None
+        self.states: list[tuple[ConnectionState, int, dict[str, Any]]] = []
+        self.qr_codes: list[QRCode] = []
+        self.stored: Any = None if state is None else _as_stored(state)
+        self.media: dict[str, tuple[str, str, str]] = {}
+        self._http = http
+        self._wants_base64 = wants_base64
+        self._ids: set[str] = set()
+        self._is_over = False
+        self._changed = trio.Event()
+
+    @property
+    def instance(self) -> str:
+        """The instance's name."""
+        return self._instance
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The given client, or a client without a network."""
+        if self._http is None:
+            self._http = httpx.AsyncClient(transport=httpx.MockTransport(_no_network))
+        return self._http
+
+    @property
+    def ingest_url(self) -> str | None:
+        """Where the network may call hookgw."""
+        return f"{_SERVER}/ingest/{quote(self.instance)}/0123456789abcdef0123456789abcdef"
+
+    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
+        """Record an event."""
+        await self.emit_all([NewEvent(kind=kind, data=data, event_id=event_id)])
+
+    async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
+        """Record events and keep the connector's state: all of it or nothing.
+
+        Raises:
+            Invalid: an id or a value breaks a rule.
+            Conflict: the session is over.
+        """
+        # As in the gateway: the caller can be cancelled before the commit, and not within it.
+        await trio.lowlevel.checkpoint()
+        self._check_open()
+        recorded = [_recorded(event) for event in events]
+        if state is not msgspec.UNSET:
+            self.stored = _as_stored(state)
+        for new, event in zip(events, recorded, strict=True):
+            if event.event_id in self._ids:
+                self.repeated.append(new)
+                continue
+            if event.event_id is not None:
+                self._ids.add(event.event_id)
+            self.events.append(event)
+        self._announce()
+
+    async def load_state(self) -> Any:
+        """Return a copy of the state that was saved last."""
+        await trio.lowlevel.checkpoint()
+        return None if self.stored is None else _as_stored(self.stored)
+
+    async def save_state(self, state: Any) -> None:
+        """Keep the connector's state.
+
+        Raises:
+            Invalid: JSON cannot express it, or it is larger than 1 MiB.
+            Conflict: the session is over.
+        """
+        await self.emit_all([], state=state)
+
+    async def show_qr_code(self, qr_code: QRCode) -> None:
+        """Record a code."""
+        self.qr_codes.append(qr_code)
+        shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
+        if qr_code.pairing_code is not None:
+            shown["pairingCode"] = qr_code.pairing_code
+        await self.emit("QRCODE_UPDATED", {"qrcode": shown})
+
+    async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
+        """Record a state. A change raises CONNECTION_UPDATE."""
+        state = ConnectionState(state)
+        self.states.append((state, reason, more))
+        if state is self.state:
+            await trio.lowlevel.checkpoint()
+            return
+        self.state = state
+        data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
+        await self.emit("CONNECTION_UPDATE", data)
+
+    def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+        """Return a link that leads nowhere, and record it."""
+        url = f"{_SERVER}/media/{quote(self.instance)}/{quote(reference, safe='')}"
+        self.media[url] = (reference, mimetype, file_name)
+        return url
+
+    def wants_base64(self) -> bool:
+        """Return the given value."""
+        return self._wants_base64
+
+    def data_of(self, kind: str) -> list[Any]:
+        """Return the data of each event of a kind, in order."""
+        return [event.data for event in self.events if event.kind == kind]
+
+    async def wait_for(self, kind: str, count: int = 1) -> list[Any]:
+        """Wait until there are events of a kind, and return the data of all of them.
+
+        Args:
+            kind: the kind.
+            count: how many there must be at least.
+        """
+        while len(found := self.data_of(kind)) < count:
+            await self._changed.wait()
+        return found
+
+    async def wait_until(self, state: ConnectionState) -> None:
+        """Wait until the connection has a state."""
+        while self.state is not state:
+            await self._changed.wait()
+
+    def end(self) -> None:
+        """End the session, as a logout does: what the connector stores from now on raises Conflict."""
+        self._is_over = True
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise Conflict(f"This session of the instance {self.instance!r} is over.")
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+class FakeMediaSink:
+    """Takes the content of an inbound file, for unit tests of ``open_media``.
+
+    Args:
+        limit: the bytes that it takes, as ``media.limit``.
+
+    Attributes:
+        mimetype, size, file_name: what :meth:`begin` was called with; ``mimetype`` is ``None`` before.
+        content: what was written.
+    """
+
+    def __init__(self, *, limit: int = 100 * 2**20) -> None:
+        self.mimetype: str | None = None
+        self.size: int | None = None
+        self.file_name = ""
+        self.content = b""
+        self._limit = limit
+
+    async def begin(self, *, mimetype: str, size: int | None = None, file_name: str = "") -> None:
+        """Note the type, size and name."""
+        if self.mimetype is not None:
+            raise RuntimeError("begin was called a second time")
+        self.mimetype, self.size, self.file_name = mimetype, size, file_name
+        await self.write(b"")
+
+    async def write(self, chunk: bytes) -> None:
+        """Keep a part of the content.
+
+        Raises:
+            TooLarge: the file exceeds the limit.
+        """
+        await trio.lowlevel.checkpoint()
+        if self.mimetype is None:
+            raise RuntimeError("write was called before begin")
+        self.content += chunk
+        if max(self.size or 0, len(self.content)) > self._limit:
+            raise TooLarge(f"The file is larger than {self._limit} bytes.")
+
+
+def _recorded(event: NewEvent) -> EmittedEvent:
+    if event.event_id is not None and not EVENT_ID.fullmatch(event.event_id):
+        raise Invalid(
+            f"{event.event_id!r} is not an event id: use 1 to 255 letters, digits, '_' and '-'. "
+            "hookgw.event_id_of makes one from the network's ids."
+        )
+    try:
+        data = decode_strict(encode_strict(event.data))
+    except ValueError as error:
+        raise Invalid(f"The data of {event.kind} {error}.") from None
+    return EmittedEvent(
+        kind=event.kind, data=data, event_id=event.event_id, time=event.time, at=trio.current_time()
+    )
+
+
+def _as_stored(state: Any) -> Any:
+    try:
+        text = encode_strict(state)
+    except ValueError as error:
+        raise Invalid(f"The state {error}.") from None
+    if len(text) > MAX_STATE:
+        raise Invalid(f"The state has {len(text)} bytes; at most {MAX_STATE} are kept.")
+    return decode_strict(text)
+
+
+def _no_network(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError(
+        f"FakeSession has no network: pass it an HTTP client (http=…) that answers {request.url}.",
+        request=request,
+    )
