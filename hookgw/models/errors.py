@@ -76,6 +76,12 @@ class UnsupportedContentEncoding(HookgwError):
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
 
+_TAKEN_OVER = {status for status in HTTPStatus if status >= HTTPStatus.BAD_REQUEST} - {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.PROXY_AUTHENTICATION_REQUIRED,
+}
+
+
 class NetworkRefused(HookgwError):
     """The messaging network behind a connector refused or failed.
 
@@ -83,7 +89,8 @@ class NetworkRefused(HookgwError):
         reason: a sentence: the network's reason.
         code: the network's own code for it, such as ``M_FORBIDDEN``; the response shows it.
         status: of the response. 429 with ``retry_after`` tells the caller to try again later; hookgw never
-            waits for minutes itself. Only 4xx and 5xx statuses are taken over; anything else becomes 502.
+            waits for minutes itself. Only 4xx and 5xx statuses are taken over, but not 401 and 407, which
+            would tell the caller that its own key is wrong; anything else becomes 502.
         retry_after: seconds to wait before a retry, if the network said so.
 
     Attributes:
@@ -103,7 +110,7 @@ class NetworkRefused(HookgwError):
         super().__init__(reason)
         self.code = code
         self.retry_after = retry_after
-        if status in set(HTTPStatus) and status >= HTTPStatus.BAD_REQUEST:
+        if status in _TAKEN_OVER:
             self.status = HTTPStatus(status)
 
 

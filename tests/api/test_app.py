@@ -11,7 +11,13 @@ from hookgw import __version__
 from hookgw.api.app import Application
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.errors import HookgwError, StorageUnavailable, Unavailable
+from hookgw.models.errors import (
+    HookgwError,
+    NetworkRefused,
+    NotSupported,
+    StorageUnavailable,
+    Unavailable,
+)
 from tests.api.conftest import KEY
 
 
@@ -128,6 +134,10 @@ async def test_a_bug_is_logged_and_gets_the_one_shape_of_errors(
         (StorageUnavailable("The disk is full."), 503, "5"),
         (Unavailable("Later.", retry_after=0), 503, "1"),
         (HookgwError("Ours."), 500, None),
+        (NotSupported("No such call."), 501, None),
+        (NetworkRefused("No."), 502, None),
+        (NetworkRefused("Too fast.", status=429, retry_after=61.5), 429, "62"),
+        (NetworkRefused("Not in the room.", status=403), 403, None),
     ],
 )
 async def test_errors_of_the_gateway(
@@ -141,6 +151,15 @@ async def test_errors_of_the_gateway(
     assert response.status_code == status
     assert shape_of(response) == list(error.messages)
     assert response.headers.get("retry-after") == retry_after
+
+
+async def test_a_networks_code_reaches_the_caller(app: Application, client: httpx.AsyncClient) -> None:
+    @app.get("/fails")
+    async def fails() -> str:
+        raise NetworkRefused("Too fast.", code="M_LIMIT_EXCEEDED", status=429)
+
+    refused = (await client.get("/fails")).json()
+    assert refused["response"] == {"message": ["Too fast."], "code": "M_LIMIT_EXCEEDED"}
 
 
 @pytest.mark.parametrize("status", [400, 409, 418, 429, 503])

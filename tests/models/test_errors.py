@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hookgw.models import errors
-from hookgw.models.errors import HookgwError, PluginFailed, StorageUnavailable, Unavailable
+from hookgw.models.errors import HookgwError, NetworkRefused, PluginFailed, StorageUnavailable, Unavailable
 
 STATUS = {
     "HookgwError": 500,
@@ -19,6 +19,8 @@ STATUS = {
     "UnsupportedContentType": 415,
     "TooManyRequests": 429,
     "NetworkRefused": 502,
+    "NotSupported": 501,
+    "ProofRefused": 401,
     "Unavailable": 503,
     "StorageUnavailable": 503,
     "StartError": 500,
@@ -36,7 +38,9 @@ def test_every_error_has_its_status() -> None:
     assert found == STATUS
 
 
-@pytest.mark.parametrize("name", sorted(STATUS.keys() - {"PluginFailed", "TooManyRequests"}))
+@pytest.mark.parametrize(
+    "name", sorted(STATUS.keys() - {"PluginFailed", "TooManyRequests", "NetworkRefused"})
+)
 def test_an_error_keeps_its_sentences_apart_and_reads_as_one_text(name: str) -> None:
     error = getattr(errors, name)("First.", "Second.")
     assert error.messages == ("First.", "Second.")
@@ -52,6 +56,25 @@ def test_an_error_without_a_sentence_says_its_status() -> None:
 def test_an_unavailable_store_says_when_to_try_again() -> None:
     assert Unavailable("Full.").retry_after == 5.0
     assert StorageUnavailable("Full.", retry_after=30.0).retry_after == 30.0
+
+
+@pytest.mark.parametrize(
+    ("status", "taken"),
+    [
+        (429, 429),
+        (403, 403),
+        (404, 404),
+        (503, 503),
+        (401, 502),
+        (407, 502),
+        (200, 502),
+        (302, 502),
+        (999, 502),
+    ],
+)
+def test_a_network_chooses_a_status_that_says_nothing_of_the_callers_key(status: int, taken: int) -> None:
+    error = NetworkRefused("Too fast.", code="M_LIMIT_EXCEEDED", status=status, retry_after=2.0)
+    assert (error.status, error.code, error.retry_after) == (taken, "M_LIMIT_EXCEEDED", 2.0)
 
 
 def test_a_failed_plugin_is_named_with_its_hook_and_reason() -> None:

@@ -53,7 +53,12 @@ ERRORS: dict[int, ErrorResponse] = {
     ),
     431: ErrorResponse("RequestHeaderFieldsTooLarge", "The head of the request exceeds its limit."),
     500: ErrorResponse("InternalServerError", "A bug, or a plugin that failed; the log says more."),
-    502: ErrorResponse("BadGateway", "The messaging network refused; the message is its reason."),
+    501: ErrorResponse("NotImplemented", "The instance's network has no such call."),
+    502: ErrorResponse(
+        "BadGateway",
+        "The messaging network refused or did not answer; `message` is its reason, `code` its own code. "
+        "A connector may choose another status from 400 for a refusal, except 401 and 407.",
+    ),
     503: ErrorResponse(
         "ServiceUnavailable",
         "hookgw cannot store anything at the moment and stored nothing of the request, or it is too busy.",

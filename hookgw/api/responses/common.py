@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hookgw.models.units import DURATION_PATTERN
 
@@ -19,9 +19,11 @@ class Messages(Struct, frozen=True):
 
     Attributes:
         message: sentences that say what is wrong, where, and what would be right.
+        code: the messaging network's own code for it, such as `M_FORBIDDEN`, if the network refused with one.
     """
 
     message: Annotated[list[str], Meta(min_length=1)]
+    code: str | UnsetType = UNSET
 
 
 class Error(Struct, frozen=True):

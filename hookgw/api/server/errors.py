@@ -1,6 +1,7 @@
 """Error responses. All have one shape, whatever raised the error.
 
 ``{"status": 404, "error": "Not Found", "response": {"message": ["…"]}}``; ``message`` is a list of sentences.
+If a messaging network refused, its own code is beside them in ``code``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from hookgw._version import __version__
 from hookgw.api.responses import Error, Messages
 from hookgw.models.errors import (
     HookgwError,
+    NetworkRefused,
     PluginFailed,
     TooManyRequests,
     Unauthorized,
@@ -35,10 +37,11 @@ _BUG = "An internal error occurred; see hookgw's log."
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
-def error_body(status: int, messages: Sequence[str]) -> bytes:
-    """Return the body of an error response."""
+def error_body(status: int, messages: Sequence[str], code: str | None = None) -> bytes:
+    """Return the body of an error response. ``code`` is the messaging network's."""
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
-    return msgspec.json.encode(Error(status, phrase, Messages(list(messages))))
+    reasons = Messages(list(messages), msgspec.UNSET if code is None else code)
+    return msgspec.json.encode(Error(status, phrase, reasons))
 
 
 def error_response(
@@ -65,13 +68,16 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
     headers = {}
     if isinstance(error, Unauthorized):  # RFC 9110, section 15.5.2 requires the challenge
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
-    if isinstance(error, Unavailable | TooManyRequests):
+    code = None
+    if isinstance(error, NetworkRefused):
+        code = error.code
+    if isinstance(error, Unavailable | TooManyRequests | NetworkRefused) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
         headers["accept-encoding"] = "gzip"
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
-    return JsonResponse(error.status, error_body(error.status, error.messages), headers)
+    return JsonResponse(error.status, error_body(error.status, error.messages, code), headers)
 
 
 def install_error_handlers(app: QuartTrio) -> None:
