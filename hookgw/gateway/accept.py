@@ -25,7 +25,7 @@ from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
 from hookgw.gateway.work_slices import run_in_slices
-from hookgw.models.errors import Invalid, TooLarge, Unavailable
+from hookgw.models.errors import Invalid, NotFound, TooLarge, Unavailable
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.payload_schemas import SchemaBook
@@ -34,7 +34,7 @@ from hookgw.parsing import finish
 from hookgw.parsing.event_records import plain_event
 from hookgw.parsing.json_text import check_values
 from hookgw.plugins.hooks import Hooks
-from hookgw.store import Append
+from hookgw.store import Append, ConnectorState
 
 logger = structlog.get_logger("hookgw.intake")
 
@@ -85,7 +85,12 @@ class EventIntake:
         self._server_url = server_url
 
     async def accept(
-        self, events: Sequence[Event], *, single: bool = False, is_parsed: bool = False
+        self,
+        events: Sequence[Event],
+        *,
+        single: bool = False,
+        is_parsed: bool = False,
+        state: ConnectorState | None = None,
     ) -> Receipt:
         """Store events, each with one delivery for every registration that wants it: all of them or none.
 
@@ -96,10 +101,11 @@ class EventIntake:
             events: in the order of delivery.
             single: the caller sent one event, not a batch: messages about it name no index.
             is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
+            state: of a connector, stored in the same commit, even if there are no events, or only duplicates.
 
         Raises:
             Invalid: an event breaks a rule; each message begins with the event's index.
-            NotFound: an event's instance does not exist.
+            NotFound: the instance of an event, or of the state, does not exist.
             Unavailable: the disk refuses, a limit of the backlog is reached, or no lanes run.
             TooLarge: the events exceed such a limit on their own, or make too many deliveries.
         """
@@ -117,6 +123,9 @@ class EventIntake:
             warnings = await run_in_slices(events[0].instance if events else "", checks)
 
         def address() -> list[Append]:
+            # The id, too: the state must not outlive its instance, nor go to a later one of that name.
+            if state is not None and self._registry.instance(state.instance).id != state.instance_id:
+                raise NotFound(f"The instance {state.instance!r} was deleted.")
             appends, deliveries = [], 0
             rules: dict[tuple[str, str], list[LaneRule]] = {}  # looked up once, not for each event of a batch
             for event in completed:
@@ -136,7 +145,7 @@ class EventIntake:
 
         # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
         # so metrics and observers must hear of them.
-        stored = await self._outbox.append(address)
+        stored = await self._outbox.append(address, state=state)
         accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]
         # Once for each kind, not for each event of a batch.
         for kind, count in Counter(event.kind for event in accepted).items():

@@ -11,7 +11,7 @@ import trio
 from hookgw.config.settings import LimitsSettings
 from hookgw.gateway.backlog import Amount, Backlog, BacklogFull, Need, ShareFull, Shortage, need_of
 from hookgw.gateway.disk_space import DiskSpaceWatch
-from hookgw.store import Append, Store
+from hookgw.store import Append, ConnectorState, Store
 
 _ROW = 1000
 """Bytes that a delivery takes on disk beside its payload, about."""
@@ -53,7 +53,9 @@ class LimitedOutbox:
         # By instance. A lock exists only while it is held or awaited.
         self._making_room: dict[str, trio.Lock] = {}
 
-    async def append(self, address: Callable[[], Sequence[Append]]) -> list[bool]:
+    async def append(
+        self, address: Callable[[], Sequence[Append]], *, state: ConnectorState | None = None
+    ) -> list[bool]:
         """Append events; see :meth:`hookgw.store.protocol.Outbox.append`.
 
         At a limit everything is refused, also deliveries to registrations that have room, so that an accepted
@@ -64,6 +66,7 @@ class LimitedOutbox:
         Args:
             address: returns the events with their targets. It is called again after each wait for room,
                 because registrations may have changed meanwhile.
+            state: of a connector, stored in the same commit. It takes no room.
 
         Raises:
             ShareFull: the instance or a registration is at its limit, and nothing can make room.
@@ -86,7 +89,7 @@ class LimitedOutbox:
                 self._backlog.add(need)
         else:
             self._backlog.add(need)
-        return await self._append(appends, need)
+        return await self._append(appends, need, state)
 
     async def append_always(self, appends: Sequence[Append]) -> list[bool]:
         """Append operational events, whatever the limits say."""
@@ -131,14 +134,16 @@ class LimitedOutbox:
         finally:
             self._backlog.release(instance, room)
 
-    async def _append(self, appends: Sequence[Append], need: Need) -> list[bool]:
+    async def _append(
+        self, appends: Sequence[Append], need: Need, state: ConnectorState | None = None
+    ) -> list[bool]:
         """Append what the backlog counts already, and correct the count for what was not stored."""
         stored = [False] * len(appends)
         try:
             # A cancelled caller cannot take the events back: they are written anyway, and must be counted.
             # The store bounds the wait: it writes, refuses, or closes.
             with trio.CancelScope(shield=True):
-                stored = await self._store.append(appends)
+                stored = await self._store.append(appends, state=state)
         finally:
             if not all(stored):
                 self._backlog.take(

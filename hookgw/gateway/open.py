@@ -266,6 +266,7 @@ async def open_gateway(
                 connectors.is_stopping,
                 connectors.run,
                 events.accept,
+                store.load_state,
                 instances.logged_out,
             )
             instances.start_connected()

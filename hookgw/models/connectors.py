@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     # Importing httpx takes about 100 ms; commands that only load models should not pay for an annotation.
     import httpx
 
+MAX_STATE = 2**20
+"""The most bytes of a connector's state, as JSON."""
+
 
 class ConnectionState(StrEnum):
     """The state of an instance's connection, in the words of the HTTP API."""
@@ -155,7 +158,11 @@ class Session(Protocol):
         """
 
     async def load_state(self) -> Any:
-        """Return the state that was saved last, also before a restart; ``None`` if there is none."""
+        """Return the state that was saved last, also before a restart; ``None`` if there is none.
+
+        Raises:
+            Unavailable: the state cannot be read now.
+        """
 
     async def save_state(self, state: Any) -> None:
         """Keep a JSON value of at most 1 MiB: the login, tokens, cursors. It is deleted with the instance.

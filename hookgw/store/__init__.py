@@ -3,6 +3,7 @@
 from hookgw.store.protocol import History, Outbox, PendingChanges, Records, Store, StoreListener
 from hookgw.store.records import (
     Append,
+    ConnectorState,
     DeliveryPage,
     DeliveryQuery,
     DeliveryReport,
@@ -21,6 +22,7 @@ from hookgw.store.sqlite.store import open_store
 
 __all__ = [
     "Append",
+    "ConnectorState",
     "DeliveryPage",
     "DeliveryQuery",
     "DeliveryReport",

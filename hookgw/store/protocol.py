@@ -23,8 +23,7 @@ alone. Positions of one lane can be compared; a later position is behind an earl
 
 Room for later engines: another process may append to the same storage (then the listener hears of those
 deliveries, too), change records (a listener method reports them), and hold lanes (then a settlement carries
-the epoch of its lane, and a stale one changes nothing). A connector's state is committed with its events as a
-further argument of :meth:`Outbox.append`.
+the epoch of its lane, and a stale one changes nothing).
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Registration
 from hookgw.store.records import (
     Append,
+    ConnectorState,
     DeliveryPage,
     DeliveryQuery,
     DeliveryReport,
@@ -78,11 +78,13 @@ class StoreListener(Protocol):
 class Outbox(Protocol):
     """The pending deliveries: appended once, read in order by lane, settled."""
 
-    async def append(self, appends: Sequence[Append]) -> list[bool]:
+    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
         """Store events and one pending delivery for each of their targets: all of them or none.
 
         Args:
-            appends: in the order of delivery.
+            appends: in the order of delivery; may be empty.
+            state: replaces the state of a connector, in the same commit, even if all events are duplicates.
+                The caller makes sure that the instance exists.
 
         Returns:
             For each event whether it was stored. ``False`` is a duplicate: the instance has an event of that
@@ -279,7 +281,7 @@ class History(Protocol):
 
 
 class Records(Protocol):
-    """Instances, registrations, jobs and values: JSON of typed records, encrypted if a master key is set."""
+    """Instances, registrations, jobs, values and states of connectors, encrypted if a master key is set."""
 
     async def load_instances(self) -> dict[str, Instance]:
         """Return all instances, by name. A damaged record raises ``StorageUnavailable``."""
@@ -295,7 +297,7 @@ class Records(Protocol):
         registrations: Collection[str] = (),
         job: Job | None = None,
     ) -> None:
-        """Remove an instance and registrations, in one commit.
+        """Remove an instance with the state of its connector, and registrations, in one commit.
 
         Args:
             name: the instance's name.
@@ -303,6 +305,13 @@ class Records(Protocol):
                 later instance of the same name does not inherit them.
             registrations: the ids of its registrations. Their deliveries stay; park them.
             job: is to park them; stored in the same commit.
+        """
+
+    async def load_state(self, instance_id: str) -> Any:
+        """Return the JSON value that was stored last as an instance's :class:`ConnectorState`.
+
+        Returns:
+            The value; ``None`` if there is none. A damaged record raises ``StorageUnavailable``.
         """
 
     async def load_registrations(self) -> dict[str, Registration]:

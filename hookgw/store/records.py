@@ -10,6 +10,7 @@ import msgspec
 from hookgw.models.deliveries import Attempt, DeliveryState
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event
+from hookgw.models.masking import repr_without
 
 
 # gc=False: a batch makes thousands, which the garbage collector would walk; they form no cycles.
@@ -24,6 +25,23 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
     event: Event
     targets: tuple[tuple[str, str], ...]
+
+
+class ConnectorState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a connector keeps for one instance.
+
+    Attributes:
+        instance: the instance's name.
+        instance_id: its id. The state belongs to the id: a later instance of the same name has none.
+        state_json: any JSON value.
+    """
+
+    instance: str
+    instance_id: str
+    state_json: bytes
+
+    # Connectors keep logins and tokens in it.
+    __repr__ = repr_without("state_json")
 
 
 class LaneBacklog(msgspec.Struct, frozen=True):

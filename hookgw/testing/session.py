@@ -10,14 +10,11 @@ import httpx
 import msgspec
 import trio
 
-from hookgw.models.connectors import ConnectionState, NewEvent, QRCode
+from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooLarge
 from hookgw.models.events import EVENT_ID
 from hookgw.models.instances import InstanceSettings
 from hookgw.parsing.json_text import decode_strict, encode_strict
-
-MAX_STATE = 2**20
-"""Bytes of a connector's state."""
 
 _SERVER = "https://hookgw.example"
 

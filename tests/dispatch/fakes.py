@@ -37,7 +37,7 @@ from hookgw.models.events import Event
 from hookgw.models.lanes import registration_of
 from hookgw.models.registrations import Registration
 from hookgw.models.tasks import TaskFailed
-from hookgw.store import Append, LaneBacklog, PendingChange
+from hookgw.store import Append, ConnectorState, LaneBacklog, PendingChange
 from hookgw.store.protocol import StoreListener
 
 URL = "http://127.0.0.1:9/hook"
@@ -123,7 +123,8 @@ class FakeOutbox:
 
     # The Protocol.
 
-    async def append(self, appends: Sequence[Append]) -> list[bool]:
+    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
+        assert state is None
         await trio.lowlevel.checkpoint()
         added = [
             self._add(lane, append.event.instance, append.event)

@@ -197,7 +197,7 @@ async def test_a_duplicate_and_a_disk_that_refuses_take_no_room(
         assert receipt.fresh == [True, False]
         await kit.gateway.events.accept([first, event()])
 
-        async def refuse(appends: Any) -> list[bool]:
+        async def refuse(appends: Any, *, state: Any) -> list[bool]:
             raise StorageUnavailable("The disk is full.")
 
         monkeypatch.setattr(kit.gateway.store, "append", refuse)
@@ -236,7 +236,7 @@ async def test_a_connector_is_held_back(
         unused: Any = None
         instance = kit.gateway.instances.get("shop")
         session = ConnectorSession(
-            instance, unused, kit.gateway.events.accept, kit.gateway.clock, kit.gateway.http
+            instance, unused, kit.gateway.events.accept, unused, kit.gateway.clock, kit.gateway.http
         )
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))

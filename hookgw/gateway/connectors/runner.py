@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from hookgw.gateway.connectors.sending import OutgoingMessage
-from hookgw.gateway.connectors.session import Accept, ConnectorSession
+from hookgw.gateway.connectors.session import Accept, ConnectorSession, LoadState
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.models.clock import Clock
@@ -40,6 +40,7 @@ class _Running(NamedTuple):
 
     nursery: trio.Nursery
     accept: Accept
+    load_state: LoadState
     logged_out: Callable[[str], Awaitable[None]]
 
 
@@ -74,6 +75,7 @@ class Connectors:
     async def run(
         self,
         accept: Accept,
+        load_state: LoadState,
         logged_out: Callable[[str], Awaitable[None]],
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -81,11 +83,12 @@ class Connectors:
         """Own the tasks of connectors until cancelled, or :meth:`stop_all`.
 
         Args:
-            accept: takes the events that sessions raise.
+            accept: takes the events that sessions raise, and the states that they save.
+            load_state: finds those states.
             logged_out: called with the name of an instance whose connector ended by itself.
         """
         async with trio.open_nursery() as nursery:
-            self._running = _Running(nursery, accept, logged_out)
+            self._running = _Running(nursery, accept, load_state, logged_out)
             task_status.started()
             await trio.sleep_forever()
 
@@ -109,7 +112,9 @@ class Connectors:
         if session is None:
             connector = self._connectors[instance.integration]
             running = self._require_running()
-            session = ConnectorSession(instance, connector, running.accept, self._clock, self._http)
+            session = ConnectorSession(
+                instance, connector, running.accept, running.load_state, self._clock, self._http
+            )
             running.nursery.start_soon(
                 self._keep_running, session, running.logged_out, name=f"connector {instance.name}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import msgspec
@@ -11,15 +11,24 @@ import structlog
 import trio
 
 from hookgw.models.clock import Clock
-from hookgw.models.connectors import ConnectionState, NewEvent, QRCode
-from hookgw.models.errors import Conflict, TooManyRequests, Unavailable
+from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
+from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.models.events import Event, new_event_id
 from hookgw.models.instances import Instance, InstanceSettings
+from hookgw.parsing.json_text import encode_strict
 from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.store import ConnectorState
 
 logger = structlog.get_logger("hookgw.connector")
 
-Accept = Callable[[Sequence[Event]], Awaitable[object]]
+LoadState = Callable[[str], Awaitable[Any]]
+"""Returns the state that belongs to an instance's id; ``None`` if there is none."""
+
+
+class Accept(Protocol):
+    """Stores events; see :meth:`hookgw.gateway.accept.EventIntake.accept`."""
+
+    async def __call__(self, events: Sequence[Event], *, state: ConnectorState | None = None) -> object: ...
 
 
 class ConnectorSession:
@@ -40,6 +49,7 @@ class ConnectorSession:
         instance: Instance,
         connector: ContainedConnector,
         accept: Accept,
+        load_state: LoadState,
         clock: Clock,
         http: httpx.AsyncClient,
     ) -> None:
@@ -54,6 +64,8 @@ class ConnectorSession:
         self.ended = trio.Event()
         self._instance = instance
         self._accept = accept
+        self._load_state = load_state
+        self._saving = trio.Lock()
         self._clock = clock
         self._http = http
         self._is_closed = False
@@ -86,18 +98,6 @@ class ConnectorSession:
         """Return whether a registration of the instance wants media inside its events."""
         raise NotImplementedError
 
-    async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
-        """Store events and the connector's state in one commit."""
-        raise NotImplementedError
-
-    async def load_state(self) -> Any:
-        """Return the state that was saved last."""
-        raise NotImplementedError
-
-    async def save_state(self, state: Any) -> None:
-        """Keep a JSON value."""
-        raise NotImplementedError
-
     @property
     def http(self) -> httpx.AsyncClient:
         """The gateway's client for plugins."""
@@ -105,25 +105,52 @@ class ConnectorSession:
 
     async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
         """Raise an event. Waits while the gateway cannot store it, which holds the connector back."""
-        if self._is_closed:
-            raise Conflict(f"This session of the instance {self.instance!r} is over.")
-        event = Event(
-            id=event_id or new_event_id(),
-            kind=kind,
-            instance=self.instance,
-            data_json=Event.encode(data),
-            time=self._clock.wall(),
-            sender=self.sender,
+        await self.emit_all([NewEvent(kind=kind, data=data, event_id=event_id)])
+
+    async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
+        """Store events and the connector's state in one commit. Waits like :meth:`emit`."""
+        now = self._clock.wall()
+        accepted = [
+            Event(
+                id=event.event_id or new_event_id(),
+                kind=event.kind,
+                instance=self.instance,
+                data_json=Event.encode(event.data),
+                time=now if event.time is None else event.time,
+                sender=self.sender,
+            )
+            for event in events
+        ]
+        if state is msgspec.UNSET:
+            await self._store(accepted, None)
+            return
+        kept = ConnectorState(
+            instance=self.instance, instance_id=self._instance.id, state_json=_encode_state(state)
         )
+        # One at a time: a call that is held back must not overwrite the state of a later call.
+        async with self._saving:
+            await self._store(accepted, kept)
+
+    async def _store(self, events: Sequence[Event], state: ConnectorState | None) -> None:
         while True:
-            # The same event with the same id: if it was stored after all, the repeat is a duplicate.
+            if self._is_closed:
+                raise Conflict(f"This session of the instance {self.instance!r} is over.")
+            # The same events with the same ids: if they were stored after all, the repeats are duplicates.
             try:
-                await self._accept([event])
+                await self._accept(events, state=state)
             except (Unavailable, TooManyRequests) as error:
                 logger.warning("connector held back", instance=self.instance, reason=str(error))
                 await trio.sleep(error.retry_after)
             else:
                 return
+
+    async def load_state(self) -> Any:
+        """Return the state that was saved last; ``None`` if there is none."""
+        return await self._load_state(self._instance.id)
+
+    async def save_state(self, state: Any) -> None:
+        """Keep a JSON value. Waits like :meth:`emit`."""
+        await self.emit_all([], state=state)
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
         """Keep the code for ``connect``, and raise QRCODE_UPDATED."""
@@ -167,3 +194,18 @@ class ConnectorSession:
         # A new event each time: a waiter of the next change must not wake for this one.
         self.changed.set()
         self.changed = trio.Event()
+
+
+def _encode_state(state: Any) -> bytes:
+    """Return a connector's state as JSON.
+
+    Raises:
+        Invalid: JSON cannot express it, or it is too large.
+    """
+    try:
+        text = encode_strict(state)
+    except ValueError as error:
+        raise Invalid(f"The state {error}.") from None
+    if len(text) > MAX_STATE:
+        raise Invalid(f"The state has {len(text):,} bytes as JSON; at most {MAX_STATE:,} are kept.")
+    return text

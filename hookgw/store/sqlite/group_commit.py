@@ -171,7 +171,7 @@ class GroupCommit:
         self.check_open()
         group = self._open_group()
         group.appends.append(job)
-        group.rows += sum(1 + len(new.deliveries) for new in job.news)
+        group.rows += sum(1 + len(new.deliveries) for new in job.news) + (job.also is not None)
 
     def call_nowait(self, job: FunctionJob) -> None:
         """Queue a function. It runs in the writer thread after everything that was queued before.

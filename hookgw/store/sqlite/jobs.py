@@ -49,12 +49,14 @@ class AppendJob(Job):
 
     Attributes:
         news: the events with their deliveries, in order.
+        also: writes more in the same commit, whether the events are duplicates or not.
         added: the sequence numbers of the events that were not duplicates.
     """
 
-    def __init__(self, news: list[NewEvent]) -> None:
+    def __init__(self, news: list[NewEvent], also: Callable[[Transaction], None] | None = None) -> None:
         super().__init__()
         self.news = news
+        self.also = also
         self.added: set[int] = set()
 
     def deliveries(self) -> list[Delivery]:

@@ -13,11 +13,12 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
 from hookgw.models.lanes import registration_of
-from hookgw.store.records import Append, LaneBacklog, PendingChange, seconds
+from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingChange, seconds
 from hookgw.store.sqlite.append import NewEvent
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.jobs import AppendJob
+from hookgw.store.sqlite.shelves import SqliteRecords
 
 # A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
 # must not fill the memory.
@@ -198,6 +199,7 @@ class SqliteOutbox:
         background: reads the counts.
         clock: gives the times at which events are accepted.
         numbers: shared with the pending changes.
+        records: write the states of connectors.
     """
 
     def __init__(
@@ -207,7 +209,9 @@ class SqliteOutbox:
         background: Reader,
         clock: Clock,
         numbers: SequenceNumbers,
+        records: SqliteRecords,
     ) -> None:
+        self._records = records
         self._commits = commits
         self._lanes = lanes
         self._background = background
@@ -219,7 +223,7 @@ class SqliteOutbox:
         self.flush = commits.flush
         self.subscribe = commits.subscribe
 
-    async def append(self, appends: Sequence[Append]) -> list[bool]:
+    async def append(self, appends: Sequence[Append], *, state: ConnectorState | None = None) -> list[bool]:
         now = self._clock.steady()
         # The numbers are given before the first checkpoint, so that concurrent calls cannot mix.
         numbers = self._numbers
@@ -241,7 +245,8 @@ class SqliteOutbox:
                 )
             news.append(NewEvent(numbers.next_event(), append.event, now, deliveries))
         # A call that is refused now leaves a gap in the numbers, which does no harm.
-        job = AppendJob(news)
+        also = None if state is None else partial(self._records.write_state, state=state)
+        job = AppendJob(news, also)
         self._commits.append_nowait(job)
         await job.wait()
         return [new.seq in job.added for new in news]

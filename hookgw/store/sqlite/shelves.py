@@ -1,4 +1,4 @@
-"""Instances, registrations, jobs, values: ``shelve.Shelf`` over a table of the data file, with JSON values.
+"""Instances, registrations and the like: ``shelve.Shelf`` over a table of the data file, with JSON values.
 
 The files of the standard library lose keys when the process is killed, and its pickles can run code when they
 are read. Here the table commits with everything else, and a value is the JSON of a typed record, or an error.
@@ -19,6 +19,7 @@ from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job
 from hookgw.models.registrations import Registration
 from hookgw.store.encryption import DecryptionFailed, RecordCipher
+from hookgw.store.records import ConnectorState
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
@@ -34,7 +35,7 @@ def place_of(shelf: str, key: bytes) -> bytes:
 
 
 class SqliteRecords:
-    """Instances, registrations, jobs and values; see :class:`hookgw.store.protocol.Records`.
+    """The records; see :class:`hookgw.store.protocol.Records`.
 
     Args:
         commits: writes.
@@ -69,7 +70,9 @@ class SqliteRecords:
     ) -> None:
         def remove(transaction: Transaction) -> None:
             shelves = self._shelves(transaction.connection)
-            shelves.instances.pop(name, None)
+            instance = shelves.instances.pop(name, None)
+            if instance is not None:
+                shelves.states.pop(instance.id, None)
             for registration_id in registrations:
                 shelves.registrations.pop(registration_id, None)
             self.write_job(transaction, job)
@@ -124,6 +127,17 @@ class SqliteRecords:
         if job is not None:
             self._shelves(transaction.connection).jobs[job.id] = job
 
+    async def load_state(self, instance_id: str) -> Any:
+        found = await self._read(lambda shelves: shelves.states.get(instance_id))
+        return None if found is None else found["state"]
+
+    def write_state(self, transaction: Transaction, state: ConnectorState) -> None:
+        """Store the state of a connector with whatever else the transaction changes."""
+        # In an object: a state may be a text that begins like an encrypted record.
+        record = {"state": msgspec.Raw(state.state_json)}
+        self._shelves(transaction.connection).states[state.instance_id] = record
+        transaction.count_rows(1)
+
     async def get_value(self, key: str) -> Any:
         return await self._read(lambda shelves: shelves.values.get(key))
 
@@ -152,6 +166,7 @@ class Shelves:
         registrations: by registration id.
         jobs: by job id.
         values: JSON values, such as the hash of the global key.
+        states: of connectors, by instance id, each in an object.
     """
 
     def __init__(self, connection: sqlite3.Connection, cipher: RecordCipher | None = None) -> None:
@@ -161,6 +176,9 @@ class Shelves:
         )
         self.jobs: RecordShelf[Job] = RecordShelf(Table(connection, "jobs"), Job, cipher)
         self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object, cipher)
+        self.states: RecordShelf[dict[str, Any]] = RecordShelf(
+            Table(connection, "states"), dict[str, Any], cipher
+        )
 
 
 class Table(MutableMapping[bytes, bytes]):

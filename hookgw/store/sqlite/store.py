@@ -74,6 +74,7 @@ class SqliteStore:
         self.load_instances = records.load_instances
         self.put_instance = records.put_instance
         self.remove_instance = records.remove_instance
+        self.load_state = records.load_state
         self.load_registrations = records.load_registrations
         self.put_registration = records.put_registration
         self.remove_registration = records.remove_registration
@@ -141,7 +142,7 @@ async def open_store(
         records = SqliteRecords(commits, background, opened.cipher)
         store = SqliteStore(
             commits,
-            SqliteOutbox(commits, lanes, background, clock, opened.numbers),
+            SqliteOutbox(commits, lanes, background, clock, opened.numbers, records),
             SqlitePendingChanges(commits, background, clock, opened.numbers, records),
             SqliteHistory(commits, lists, background, clock),
             records,

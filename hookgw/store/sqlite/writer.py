@@ -110,6 +110,8 @@ class Writer:
         added = append(self._connection, self._names, news)
         for job in jobs:
             job.added = added
+            if job.also is not None:
+                job.also(transaction)
         transaction.count_appended(len(added), sum(len(new.deliveries) for new in news if new.seq in added))
 
     def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob]) -> None:

@@ -31,6 +31,7 @@ from hookgw.models.messages import Message, TextMessage
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
+from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
 
@@ -47,7 +48,7 @@ class Intake:
         self.events: list[Event] = []
         self.errors: list[HookgwError] = []
 
-    async def accept(self, events: Sequence[Event]) -> None:
+    async def accept(self, events: Sequence[Event], *, state: ConnectorState | None = None) -> None:
         if self.errors:
             raise self.errors.pop(0)
         self.events += events
@@ -62,6 +63,10 @@ class Intake:
     @property
     def kinds(self) -> list[str]:
         return [event.kind for event in self.events]
+
+
+async def no_state(instance_id: str) -> None:
+    """Find no state of a connector."""
 
 
 class Restarts:
@@ -96,7 +101,7 @@ class World:
         async def logged_out(name: str) -> None:
             self.logged_out.append(name)
 
-        await self.connectors.run(self.intake.accept, logged_out, task_status=task_status)
+        await self.connectors.run(self.intake.accept, no_state, logged_out, task_status=task_status)
 
     async def connect(self, instance: Instance = SHOP) -> QRCode | None:
         return await self.connectors.wait_for_code(self.connectors.start(instance))
@@ -580,6 +585,7 @@ async def test_a_session_that_is_closed_tells_it_once() -> None:
         SHOP,
         ContainedConnector(check_connector(FakeConnector()), "mine", Boundary()),
         intake.accept,
+        no_state,
         virtual_clock(),
         HTTP,
     )

@@ -12,7 +12,7 @@ from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering, Registration
-from hookgw.store import ReplayQuery, Store
+from hookgw.store import ConnectorState, ReplayQuery, Store
 from tests.store.conformance.engines import Engine
 from tests.store.support import (
     RULE,
@@ -30,8 +30,11 @@ from tests.store.support import (
 
 HOOK = Registration(id="reg_1", instance="shop", url="http://a.test")
 
+STATE = ConnectorState(instance="shop", instance_id="x", state_json=b"1")
+
 WRITES: dict[str, Callable[[Store], Awaitable[object]]] = {
     "append": lambda store: store.append(to("e9")),
+    "append a state": lambda store: store.append([], state=STATE),
     "park": lambda store: park(store, "reg_1", "off"),
     "drop_oldest": lambda store: store.drop_oldest(RULE, "shop", "full", count=1, size=0),
     "resend": lambda store: store.resend("shop", 1, RULE),
@@ -62,6 +65,7 @@ async def state(store: Store) -> object:
         await store.load_instances(),
         await store.load_registrations(),
         await store.get_value("key"),
+        await store.load_state("x"),
         await store.find_delivery("shop", "e1"),
         store.statistics().pending,
     )

@@ -13,6 +13,7 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.models.errors import StartError, StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration, Secret
+from hookgw.store import ConnectorState
 from hookgw.store.encryption import key_id
 from hookgw.store.sqlite import reencrypt
 from tests.store.sqlite.support import child, opened, peek
@@ -27,6 +28,8 @@ HOOK = Registration(
     headers={"x-key": "planted-header"},
     secrets=(Secret("whsec_planted-secret"), Secret("whsec_planted-old-secret", 5.0)),
 )
+# In the clear, it must not be taken for a record that is encrypted.
+STATE = ConnectorState(instance="shop", instance_id="0b0c", state_json=b'"sealed:v1:planted-token"')
 PLANTED = b"planted"
 
 
@@ -35,6 +38,7 @@ async def fill(path: Path, keys: MasterKeys, *, more: int = 0) -> None:
         await store.put_instance(SHOP)
         await store.put_registration(HOOK)
         await store.put_value("auth.salt", "planted-salt")
+        await store.append([], state=STATE)
         for number in range(more):
             await store.put_value(f"more.{number}", f"planted-{number}")
 
@@ -44,6 +48,7 @@ async def check(path: Path, keys: MasterKeys) -> None:
         assert await store.load_instances() == {"shop": SHOP}
         assert await store.load_registrations() == {"reg_1": HOOK}
         assert await store.get_value("auth.salt") == "planted-salt"
+        assert await store.load_state("0b0c") == "sealed:v1:planted-token"
 
 
 def contents(path: Path) -> bytes:

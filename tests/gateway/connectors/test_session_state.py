@@ -1,0 +1,231 @@
+"""What a connector keeps: saved alone or with events, found again, and gone with its instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from hookgw.gateway.connectors.session import ConnectorSession
+from hookgw.models.clock import virtual_clock
+from hookgw.models.connectors import MAX_STATE, NewEvent
+from hookgw.models.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
+from hookgw.models.instances import Instance
+from hookgw.store import ConnectorState
+from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
+
+KIND = "CALL"
+
+
+@pytest.fixture
+def hookgw_plugins() -> dict[str, object]:
+    return {"fake": FakeConnector()}
+
+
+def session_of(kit: GatewayKit, instance: Instance | None = None) -> ConnectorSession:
+    """Return a session of an instance whose connector is never called."""
+    unused: Any = None
+    gateway = kit.gateway
+    if instance is None:
+        instance = gateway.instances.get("shop")
+    return ConnectorSession(
+        instance, unused, gateway.events.accept, gateway.store.load_state, gateway.clock, gateway.http
+    )
+
+
+def numbered(*numbers: int) -> list[NewEvent]:
+    return [NewEvent(kind=KIND, data={"n": number}, event_id=f"e{number}") for number in numbers]
+
+
+async def test_a_state_is_found_again(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    session = session_of(hookgw_gateway)
+    assert await session.load_state() is None
+    states: list[Any] = [{"since": "s72594", "sent": [1, 2.5, True, None, "ü"]}, [], "text", 2**70, None]
+    for state in states:
+        await session.save_state(state)
+        assert await session.load_state() == state
+        assert await session_of(hookgw_gateway).load_state() == state
+
+
+async def test_events_and_state_in_one_call(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    session = session_of(hookgw_gateway)
+    session.sender = "me"
+    await session.emit_all([*numbered(1, 2), NewEvent(kind=KIND, data={}, time=5.0)], state={"next": 3})
+    assert await session.load_state() == {"next": 3}
+    requests = await hookgw_receiver.wait_for(3)
+    assert hookgw_receiver.ids[:2] == ["e1", "e2"]
+    bodies = [request.json for request in requests]
+    assert [body["sender"] for body in bodies] == ["me"] * 3
+    assert bodies[2]["date_time"].startswith("1970-01-01T00:00:05")
+
+
+async def test_without_a_state_it_stays(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    session = session_of(hookgw_gateway)
+    await session.save_state("kept")
+    await session.emit_all(numbered(1))
+    await session.emit_all([])
+    await session.emit(KIND, {})
+    assert await session.load_state() == "kept"
+
+
+async def test_duplicates_do_not_hold_the_state_back(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    session = session_of(hookgw_gateway)
+    await session.emit_all(numbered(1, 2), state="a")
+    await session.emit_all(numbered(1, 2), state="b")
+    assert await session.load_state() == "b"
+    await session.emit_all(numbered(2, 3), state="c")
+    await hookgw_receiver.wait_for(3)
+    assert hookgw_receiver.ids == ["e1", "e2", "e3"]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (float("nan"), "The state is not JSON"),
+        ({"when": object()}, "The state is not JSON"),
+        (b"bytes", "The state is not JSON"),
+        ({1: "a"}, "a key that is not a string"),
+        ("\ud800", "half of a surrogate pair"),
+        ("x" * (MAX_STATE - 1), "The state has 1,048,577 bytes as JSON; at most 1,048,576 are kept."),
+    ],
+)
+async def test_a_state_that_cannot_be_kept(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, state: Any, said: str
+) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    session = session_of(hookgw_gateway)
+    await session.save_state("x" * (MAX_STATE - 2))
+    with pytest.raises(Invalid, match=said):
+        await session.save_state(state)
+    with pytest.raises(Invalid, match=said):
+        await session.emit_all(numbered(1), state=state)
+    assert await session.load_state() == "x" * (MAX_STATE - 2)
+    assert (await hookgw_gateway.gateway.events.accept([])).fresh == []
+
+
+async def test_an_event_that_is_refused_leaves_the_state(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    session = session_of(hookgw_gateway)
+    await session.save_state("before")
+    with pytest.raises(Invalid, match="is not an event kind"):
+        await session.emit_all([*numbered(1), NewEvent(kind="NO_SUCH_KIND", data={})], state="after")
+    assert await session.load_state() == "before"
+    await session.emit_all(numbered(1), state="after")  # so it was not stored before
+    assert await session.load_state() == "after"
+
+
+async def test_a_later_instance_of_the_same_name_begins_with_nothing(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    instances = hookgw_gateway.gateway.instances
+    await instances.create("shop")
+    former = session_of(hookgw_gateway)
+    await former.save_state("secret")
+    await instances.delete("shop")
+    with pytest.raises(NotFound):
+        await former.save_state("late")
+    await instances.create("shop")
+    assert await session_of(hookgw_gateway).load_state() is None
+    with pytest.raises(NotFound, match="was deleted"):
+        await former.save_state("late")
+    assert await former.load_state() is None
+
+
+async def test_a_session_that_is_over_stores_nothing(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    session = session_of(hookgw_gateway)
+    await session.save_state("kept")
+    await session.close()
+    for store in (session.save_state("late"), session.emit_all(numbered(1)), session.emit(KIND, {})):
+        with pytest.raises(Conflict, match="is over"):
+            await store
+    assert await session.load_state() == "kept"
+
+
+class Intake:
+    """Refuses as often as it is told, then takes events and states."""
+
+    def __init__(self, *refusals: Exception) -> None:
+        self.refusals = list(refusals)
+        self.calls: list[tuple[list[str], bytes | None]] = []
+
+    async def __call__(self, events: Any, *, state: ConnectorState | None = None) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.calls.append(([event.id for event in events], None if state is None else state.state_json))
+
+
+def session_over(intake: Intake) -> ConnectorSession:
+    unused: Any = None
+    return ConnectorSession(Instance(name="shop", id="0b0c"), unused, intake, unused, virtual_clock(), unused)
+
+
+async def test_it_waits_while_nothing_can_be_stored(autojump_clock: MockClock) -> None:
+    intake = Intake(Unavailable("full", retry_after=5), TooManyRequests("busy", retry_after=7))
+    with capture_logs() as logs:
+        await session_over(intake).emit_all(numbered(1), state={"token": "planted"})
+    assert trio.current_time() == 12
+    assert intake.calls == [(["e1"], b'{"token":"planted"}')]
+    assert [line["reason"] for line in logs] == ["full", "busy"]
+    assert "planted" not in repr(logs)
+
+
+async def test_a_state_that_waits_does_not_overwrite_a_later_one(autojump_clock: MockClock) -> None:
+    intake = Intake(Unavailable("full", retry_after=5))
+    session = session_over(intake)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: session.emit_all(numbered(1), state=1))
+        await trio.sleep(1)
+        nursery.start_soon(lambda: session.emit_all(numbered(2), state=2))
+        await trio.sleep(1)
+        await session.emit_all(numbered(3))  # events alone need not wait for their turn
+    assert intake.calls == [(["e3"], None), (["e1"], b"1"), (["e2"], b"2")]
+
+
+async def test_what_waits_when_the_session_ends_is_not_stored(autojump_clock: MockClock) -> None:
+    intake = Intake(Unavailable("full", retry_after=5))
+    session = session_over(intake)
+    async with trio.open_nursery() as nursery:
+
+        async def save() -> None:
+            with pytest.raises(Conflict):
+                await session.save_state(1)
+
+        nursery.start_soon(save)
+        await trio.sleep(1)
+        await session.close()
+    assert [call for call in intake.calls if call[1]] == []
+
+
+async def test_a_state_is_saved_while_the_backlog_is_full(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(503, headers={"retry-after": "1000"}))
+    async with open_kit(tmp_path, settings={"limits": {"deliveries": 1}}) as kit:
+        await kit.register(hookgw_receiver.url)
+        session = session_of(kit)
+        await session.emit_all(numbered(1))
+        await session.save_state("kept")
+        assert await session.load_state() == "kept"
+
+
+async def test_no_repr_shows_a_state() -> None:
+    state = ConnectorState(instance="shop", instance_id="1", state_json=b'"planted"')
+    assert "planted" not in repr(state)
