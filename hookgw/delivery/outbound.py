@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
+import httpx
 import structlog
 import trio
 
 from hookgw.config.proxy_url import parse_proxy
 from hookgw.config.settings import DeliverySettings
 from hookgw.delivery.http.address_guard import AddressGuard
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.connector_client import ConnectorClient
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ResolveFailed
@@ -25,6 +28,9 @@ from hookgw.models.target_url import parse_target
 
 logger = structlog.get_logger("hookgw.outbound")
 
+_EVERYWHERE = ("0.0.0.0/0", "::/0")
+_LEAST_REQUESTS = 16
+
 CHECK_TIMEOUT = 2.0
 """Seconds for looking up the host of a URL that is being registered."""
 
@@ -36,6 +42,7 @@ class OutboundHttp:
         settings: which addresses and ports may be dialled, through which proxy, and for how long.
         resolve: used instead of the system's resolver.
         descriptors: how many connections lanes may have in all.
+        connector_requests: how many requests the clients of connectors may have in progress in all.
 
     Attributes:
         http: the client for plugins, usable until :meth:`run` ends. Do not close it.
@@ -44,7 +51,12 @@ class OutboundHttp:
     """
 
     def __init__(
-        self, settings: DeliverySettings, resolve: Resolve | None = None, *, descriptors: int = 2**20
+        self,
+        settings: DeliverySettings,
+        resolve: Resolve | None = None,
+        *,
+        descriptors: int = 2**20,
+        connector_requests: int = 100,
     ) -> None:
         self._own_addresses = OwnAddresses()
         guard = AddressGuard(
@@ -52,12 +64,20 @@ class OutboundHttp:
             refused_ports=settings.refused_ports,
             is_own_address=self._own_addresses.includes,
         )
-        self._dialer = Dialer(
-            guard,
+        dialer = partial(
+            Dialer,
             connect_timeout=settings.connect_timeout,
             resolve=resolve,
             proxy=parse_proxy(settings.proxy) if settings.proxy else None,
         )
+        self._dialer = dialer(guard)
+        # For what the operator lists by scheme, host and port. Even there hookgw does not call itself.
+        self._servers_dialer = dialer(
+            AddressGuard(_EVERYWHERE, refused_ports=(), is_own_address=self._own_addresses.includes)
+        )
+        self._timeout = settings.timeout
+        self._connector_requests = connector_requests
+        self._connector_clients: list[httpx.AsyncClient] = []
         self._deadlines = Deadlines()
         self._max_answer = settings.max_answer
         self.pools = ConnectionPools(
@@ -87,7 +107,32 @@ class OutboundHttp:
         finally:
             # Closing has a checkpoint, which would raise at once in a cancelled task.
             with trio.move_on_after(1, shield=True):
-                await self.http.aclose()
+                for client in (self.http, *self._connector_clients):
+                    await client.aclose()
+
+    def connector_clients(self, servers: Mapping[str, Iterable[Origin]]) -> dict[str, httpx.AsyncClient]:
+        """Make the HTTP clients of connectors, usable until :meth:`run` ends. Do not close them.
+
+        Args:
+            servers: by plugin, what the operator lists for its connectors: scheme, host and port. Only the
+                client of that plugin reaches them if their addresses are refused otherwise.
+
+        Returns:
+            A client for each plugin.
+        """
+        clients: dict[str, httpx.AsyncClient] = {
+            plugin: ConnectorClient(
+                plugin,
+                self._dialer,
+                list(listed),
+                self._servers_dialer,
+                timeout=self._timeout,
+                max_requests=max(_LEAST_REQUESTS, self._connector_requests // len(servers)),
+            )
+            for plugin, listed in servers.items()
+        }
+        self._connector_clients += clients.values()
+        return clients
 
     def transport(self) -> LaneTransport:
         """Make a connection outside the pools, which opens with the first exchange. The caller closes it.

@@ -131,8 +131,11 @@ async def open_gateway(
         keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), clock)
 
         # The outgoing side: lanes and what they send with.
-        descriptors = divide_open_files(settings.server.max_connections).lanes
-        outbound = OutboundHttp(settings.delivery, resolve, descriptors=descriptors)
+        files = divide_open_files(settings.server.max_connections)
+        # Half of the reserve: listeners, the data file and lookups need little of it.
+        outbound = OutboundHttp(
+            settings.delivery, resolve, descriptors=files.lanes, connector_requests=files.others // 2
+        )
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
@@ -176,7 +179,9 @@ async def open_gateway(
         )
         restarts = PluginRestarts(operational)
         connectors_by_name = hooks.connectors()
-        connectors = Connectors(connectors_by_name, states, restarts, clock, outbound.http)
+        plugins = {connector.plugin for connector in connectors_by_name.values()}
+        clients = outbound.connector_clients({plugin: hooks.servers(plugin) for plugin in plugins})
+        connectors = Connectors(connectors_by_name, states, restarts, clock, clients)
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
             registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs

@@ -52,6 +52,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return self.host.removesuffix(".")
 
     @property
+    def origin(self) -> tuple[str, str, int]:
+        """Scheme, host and port, for comparing: ``host.`` and ``host`` are the same host."""
+        return (self.scheme, self.host.removesuffix("."), self.port)
+
+    @property
     def place(self) -> str:
         """Host and port for messages, as ``example.com:443`` or ``[::1]:8080``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

@@ -29,6 +29,7 @@ from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implem
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
 from hookgw.plugins.provided import check_connector, check_kind, check_list, check_option_name
 from hookgw.plugins.secret_options import SecretOptions
+from hookgw.plugins.servers import SERVERS, Server, parse_servers
 
 if TYPE_CHECKING:
     import click
@@ -82,6 +83,7 @@ class StartupHooks:
         # Plugins that are loaded, without those that are switched off.
         self._secret_names = {info.name: frozenset[str]() for info in loaded.plugins if info.enabled}
         self.secret_options = SecretOptions(self._secret_names)
+        self._servers: dict[str, tuple[Server, ...]] = {}
         self._provided: tuple[_Kinds, _Connectors] | None = None
 
     def implements(self, hook: str) -> bool:
@@ -103,6 +105,8 @@ class StartupHooks:
     def configure(self, options: Mapping[str, Any]) -> None:  # noqa: C901 -- reads once from top to bottom
         """Give each plugin its block of ``plugins.options``, or ``{}``. Call this before any other hook.
 
+        The ``servers`` of a plugin that provides connectors are hookgw's: the plugin does not get them.
+
         Raises:
             ConfigError: a block belongs to no known plugin or to one without options, is not a mapping, or
                 is rejected by its plugin. Each message begins with the path of the block's key.
@@ -112,8 +116,6 @@ class StartupHooks:
         for implementation, name in self._lists("hookgw_secret_options", "names", check_option_name):
             self._secret_names[implementation.plugin] |= {name}
         self._options = options
-        implementations = self._implementations["hookgw_configure"]
-        configurable = {implementation.plugin for implementation in implementations}
         # All problems are collected: a configuration can be fixed in one go.
         problems = []
 
@@ -123,6 +125,9 @@ class StartupHooks:
             else:
                 problems.append(f"{name}: {sentence}")
 
+        options = self._without_servers(options, refuse)
+        implementations = self._implementations["hookgw_configure"]
+        configurable = {implementation.plugin for implementation in implementations}
         for name in options:
             if name not in self._infos:
                 # An optional plugin may be missing, and its options may stay.
@@ -147,6 +152,30 @@ class StartupHooks:
                 self._stop_or_switch_off(failure)
         if problems:
             raise ConfigError(*(f"plugins.options.{problem}" for problem in problems))
+
+    def _without_servers(
+        self, options: Mapping[str, Any], refuse: Callable[[str, str], None]
+    ) -> Mapping[str, Any]:
+        """Keep the servers of connectors, and return the options without them."""
+        rest = dict(options)
+        for implementation in self._implementations["hookgw_connectors"]:
+            name = implementation.plugin
+            block = options.get(name)
+            if not isinstance(block, dict) or SERVERS not in block:
+                continue
+            rest[name] = {option: value for option, value in block.items() if option != SERVERS}
+            if not rest[name]:
+                del rest[name]  # a plugin that takes no options has none to refuse
+            try:
+                self._servers[name] = parse_servers(block[SERVERS])
+            except Invalid as error:
+                for sentence in error.messages:
+                    refuse(name, sentence)
+        return rest
+
+    def servers(self, plugin: str) -> tuple[Server, ...]:
+        """Return the servers that the operator lists for a plugin's connectors."""
+        return self._servers.get(plugin, ())
 
     def kinds(self) -> list[EventKind]:
         """Return the event kinds that plugins add, with ``plugin`` set to the plugin's name.

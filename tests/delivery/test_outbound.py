@@ -15,18 +15,21 @@ from trio.testing import MockClock
 
 import hookgw
 from hookgw.api.app import create_app
-from hookgw.config.settings import DeliverySettings, Settings, StorageSettings
+from hookgw.config.settings import DeliverySettings, PluginsSettings, Settings, StorageSettings
 from hookgw.delivery.http.resolver import SystemResolver
 from hookgw.delivery.outbound import CHECK_TIMEOUT, OutboundHttp
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.connectors import Session
 from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
-from hookgw.models.messages import Message
+from hookgw.models.messages import Message, TextMessage
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration, RegistrationChange
 from hookgw.models.units import Size
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
 from hookgw.store import DeliveryQuery, DeliveryReport
 from hookgw.testing import GatewayKit, Receiver, open_kit
+from tests.delivery.http.raw_receiver import always_ok, serving
 from tests.support.proxies import http_proxy, open_proxy
 
 
@@ -274,3 +277,55 @@ async def test_certificates_are_loaded_in_a_thread_at_start(
     await trio.to_thread.run_sync(loaded.wait)
     assert threads != [threading.get_ident()]
     nursery.cancel_scope.cancel()
+
+
+class Reaching:
+    """A connector that tells what its client reaches."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.options: list[dict[str, Any]] = []
+
+    @hookgw.hookimpl
+    def hookgw_configure(self, options: dict[str, Any]) -> None:
+        self.options.append(options)
+
+    @hookgw.hookimpl
+    def hookgw_connectors(self) -> list[Any]:
+        return [self]
+
+    async def run(self, session: Session) -> None:
+        await session.set_state(hookgw.ConnectionState.OPEN)
+        await trio.sleep_forever()
+
+    async def send(self, session: Session, message: Any, *, key: str) -> dict[str, Any]:
+        try:
+            return {"status": (await session.http.get(message.text)).status_code}
+        except httpx.ConnectError as error:
+            return {"refused": str(error)}
+
+
+async def test_servers_are_open_to_their_connector_alone(tmp_path: Path) -> None:
+    plugins = {name: Reaching(name) for name in ("matrix", "other")}
+    async with serving(always_ok) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        options = {"matrix": {"servers": [url], "rate": 1}, "other": {"servers": []}}
+        settings = Settings(
+            storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+            plugins=PluginsSettings(options=options),
+        )
+        hooks = Hooks(load_plugins(settings.plugins, base=tmp_path, extra=plugins))
+        async with open_gateway(settings, hooks=hooks) as gateway:
+            for name in plugins:
+                await gateway.instances.create(name, integration=name)
+                await gateway.instances.connect(name)
+            say = TextMessage(number="1", text=f"{url}/")
+            assert await gateway.instances.send("matrix", say) == {"status": 200}
+            refused = await gateway.instances.send("other", say)
+            assert f"add {url} to plugins.options.other.servers" in refused["refused"]
+            with pytest.raises(httpx.ConnectError, match="is not dialled"):
+                await gateway.http.get(url)
+            (warning,) = await gateway.outbound.warnings(registered(url))
+            assert "is not dialled" in warning
+    # hookgw's own option does not reach the plugin.
+    assert [plugin.options for plugin in plugins.values()] == [[{"rate": 1}], [{}]]

@@ -81,6 +81,64 @@ def test_the_error_for_wrong_options_has_the_path_of_the_key(
     assert caught.value.messages == (sentence,)
 
 
+def with_servers(hooks_of: HooksOf, servers: Any, **more: Any) -> Hooks:
+    hooks = hooks_of(mine=plugin(connectors=lambda: [FakeConnector("mine")]))
+    hooks.configure({"mine": {"servers": servers, **more}})
+    return hooks
+
+
+def test_the_servers_of_a_connector_are_hookgws_own_option(hooks_of: HooksOf) -> None:
+    hooks = with_servers(hooks_of, ["https://Matrix.Internal.:8448", "http://10.0.0.5/", "https://[fd00::1]"])
+    assert hooks.servers("mine") == (
+        ("https", "matrix.internal", 8448),
+        ("http", "10.0.0.5", 80),
+        ("https", "fd00::1", 443),
+    )
+    assert hooks.servers("other") == ()
+    assert with_servers(hooks_of, None).servers("mine") == ()
+
+
+@pytest.mark.parametrize(
+    ("servers", "sentence"),
+    [
+        ("https://a", "servers must be a list, not a string."),
+        ([5], "servers[0] must be a string, not a number."),
+        (["matrix.internal"], "servers[0]: The URL must begin with http:// or https://, as in "),
+        (
+            ["https://a", "https://user:hunter2@a"],
+            "servers[1]: The URL must not contain a user ",
+        ),
+        (["https://a/path"], "servers[0]: The URL must be only scheme, host and port, as in "),
+        (["https://a/?b"], "servers[0]: The URL must be only scheme, host and port, as in "),
+    ],
+)
+def test_wrong_servers_stop_the_start(hooks_of: HooksOf, servers: Any, sentence: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        with_servers(hooks_of, servers)
+    (message,) = caught.value.messages
+    assert message.startswith(f"plugins.options.mine: {sentence}")
+    assert "hunter2" not in message
+
+
+def test_every_other_option_needs_the_hook(hooks_of: HooksOf) -> None:
+    with pytest.raises(ConfigError, match="this plugin takes no options"):
+        with_servers(hooks_of, [], rate=1)
+
+
+def test_a_plugin_without_connectors_may_have_servers_of_its_own(hooks_of: HooksOf) -> None:
+    seen: list[Any] = []
+    hooks_of(mine=plugin(configure=lambda options: seen.append(options))).configure({"mine": {"servers": 5}})
+    assert seen == [{"servers": 5}]
+
+
+def test_wrong_servers_switch_an_optional_plugin_off(hooks_of: HooksOf) -> None:
+    seen: list[Any] = []
+    mine = plugin(configure=lambda options: seen.append(options), connectors=lambda: [FakeConnector("mine")])
+    hooks = hooks_of(mine=mine, optional=("mine",))
+    hooks.configure({"mine": {"servers": [5]}})
+    assert (hooks.connectors(), seen) == ({}, [])
+
+
 def test_all_wrong_blocks_are_named(hooks_of: HooksOf) -> None:
     hooks = hooks_of(
         mine=plugin(configure=raising(ValueError("rate must be positive."))),

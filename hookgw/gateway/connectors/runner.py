@@ -52,7 +52,7 @@ class Connectors:
         states: the sessions of running connectors are registered there.
         restarts: hears of failures.
         clock: for the time of events.
-        http: the client of connectors; the caller closes it.
+        clients: the HTTP client of each plugin with a connector; the caller closes them.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Connectors:
         states: ConnectionStates,
         restarts: PluginRestarts,
         clock: Clock,
-        http: httpx.AsyncClient,
+        clients: Mapping[str, httpx.AsyncClient],
     ) -> None:
         self._connectors = connectors
         self._states = states
         self._restarts = restarts
         self._clock = clock
-        self._http = http
+        self._clients = clients
         self._sessions = states.sessions
         self._running: _Running | None = None
         self._is_stopping = False
@@ -113,7 +113,12 @@ class Connectors:
             connector = self._connectors[instance.integration]
             running = self._require_running()
             session = ConnectorSession(
-                instance, connector, running.accept, running.load_state, self._clock, self._http
+                instance,
+                connector,
+                running.accept,
+                running.load_state,
+                self._clock,
+                self._clients[connector.plugin],
             )
             running.nursery.start_soon(
                 self._keep_running, session, running.logged_out, name=f"connector {instance.name}"

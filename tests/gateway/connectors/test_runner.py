@@ -35,7 +35,7 @@ from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
 
-HTTP = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
+CLIENTS = {"mine": httpx.AsyncClient(transport=httpx.AsyncBaseTransport())}
 HI = TextMessage(number="55", text="hi")
 SHOP = Instance(name="shop", id="1", integration="fake", options={"token": "t"})
 CODE = QRCode(code="2@abc", base64="data:image/png;base64,AA==", pairing_code="ABCD")
@@ -93,7 +93,7 @@ class World:
         contained = ContainedConnector(check_connector(connector), "mine", Boundary())
         self.restarts = Restarts()
         self.connectors = Connectors(
-            {connector.name: contained}, self.states, cast("Any", self.restarts), virtual_clock(), HTTP
+            {connector.name: contained}, self.states, cast("Any", self.restarts), virtual_clock(), CLIENTS
         )
         self.logged_out: list[str] = []
 
@@ -413,13 +413,13 @@ def test_an_integration_must_be_a_connectors_name() -> None:
         for name in ("b", "a")
     }
     restarts = cast("Any", Restarts())
-    connectors = Connectors(both, states, restarts, clock, HTTP)
+    connectors = Connectors(both, states, restarts, clock, CLIENTS)
     connectors.check_integration("")
     connectors.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'\. Known connectors: a, b\."):
         connectors.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connectors({}, states, restarts, clock, HTTP).check_integration("a")
+        Connectors({}, states, restarts, clock, CLIENTS).check_integration("a")
 
 
 def update(data: Any, instance: str = "by-http") -> Event:
@@ -587,7 +587,7 @@ async def test_a_session_that_is_closed_tells_it_once() -> None:
         intake.accept,
         no_state,
         virtual_clock(),
-        HTTP,
+        CLIENTS["mine"],
     )
     await session.set_state(ConnectionState.OPEN)
     await session.close()

@@ -1,0 +1,257 @@
+"""The HTTP client of one connector: the servers that the operator lists, long polls, and streamed files.
+
+It differs from the client that all plugins share (:mod:`hookgw.delivery.http.plugin_client`):
+
+- the operator's servers are dialled at whatever address they have;
+- a connection is used again, because a network's API is called all the time. A request that must not be
+  repeated (POST, PATCH) always gets a new one: a server may close an idle connection just as a request is
+  sent on it, and nobody knows then whether it was processed;
+- a response may have 16 MiB, and ``client.stream`` passes one of any size on as it arrives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Collection
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+
+import httpx
+import trio
+
+from hookgw._version import __version__
+from hookgw.delivery.http import httpx_adapter
+from hookgw.delivery.http.connection import Origin
+from hookgw.delivery.http.dialer import Dialer
+from hookgw.delivery.http.errors import Blocked
+from hookgw.delivery.http.streamed import StreamTransport
+from hookgw.delivery.http.transport import LaneTransport
+from hookgw.models.target_url import Target
+
+MAX_ANSWER = 16 * 2**20
+"""Bytes of a (decoded) response body that is not streamed."""
+MAX_IDLE = 16
+"""Connections that a client keeps for later requests."""
+IDLE_TIME = 20.0
+"""Seconds after which an idle connection is not used again: many servers close theirs soon after."""
+
+# RFC 9110, section 9.2.2: repeating them does no harm.
+_REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
+_ACCEPTED = "gzip, deflate"
+_STREAMED = "hookgw_streamed"
+_ENCODED_PIECE = 4096
+
+
+class ConnectorClient(httpx.AsyncClient):
+    """A client for any number of tasks of one connector. Every connection it makes passes a guard.
+
+    A request that is not streamed has one deadline, the longest of its timeouts, so a long poll asks with
+    ``timeout=90``. With ``stream`` this deadline covers the head of the response; afterwards the read timeout
+    applies to each piece. Leave the block of ``stream`` to close its connection. Redirects are followed only
+    if a request asks for it; each one passes the guard.
+
+    Args:
+        plugin: the connector's plugin, for messages.
+        dialer: for every host but ``servers``.
+        servers: the operator's servers.
+        servers_dialer: for these.
+        timeout: default seconds.
+        max_requests: how many requests may be in progress; further ones wait.
+
+    Raises:
+        httpx.ConnectError: the guard refuses; the message names the settings that would allow it.
+        httpx.RemoteProtocolError: the response exceeds :data:`MAX_ANSWER`, or is cut off.
+    """
+
+    def __init__(
+        self,
+        plugin: str,
+        dialer: Dialer,
+        servers: Collection[Origin],
+        servers_dialer: Dialer,
+        *,
+        timeout: float,
+        max_requests: int,
+    ) -> None:
+        super().__init__(
+            transport=_ConnectorTransport(plugin, dialer, servers, servers_dialer, max_requests),
+            timeout=timeout,
+            follow_redirects=False,
+            # A proxy or .netrc of the environment would lead requests past the guard, or add credentials.
+            trust_env=False,
+            # All instances share the client, so a cookie of one must not be sent for another.
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            headers={"user-agent": f"hookgw/{__version__}", "accept-encoding": _ACCEPTED},
+        )
+
+    async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:
+        """Send a request; the same as httpx's."""
+        # A transport does not hear otherwise whether its caller reads the body piece by piece.
+        request.extensions[_STREAMED] = stream
+        if stream and request.headers.get("accept-encoding") == _ACCEPTED:
+            request.headers["accept-encoding"] = "identity"  # what is streamed is mostly compressed anyway
+        return await super().send(request, stream=stream, **options)
+
+
+class _ConnectorTransport(httpx.AsyncBaseTransport):
+    def __init__(
+        self,
+        plugin: str,
+        dialer: Dialer,
+        servers: Collection[Origin],
+        servers_dialer: Dialer,
+        max_requests: int,
+    ) -> None:
+        self._plugin = plugin
+        self._dialer = dialer
+        self._servers = frozenset(servers)
+        self._servers_dialer = servers_dialer
+        self._limiter = trio.CapacityLimiter(max_requests)
+        # The newest at the end, each with the time since when it has been idle.
+        self._idle: list[tuple[Origin, float, LaneTransport]] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        target = httpx_adapter.request_target(request)
+        timeout = request.extensions.get("timeout", {}).get("pool")
+        place = object()  # not the task: one task may stream a response and make another request
+        try:
+            with trio.fail_after(math.inf if timeout is None else timeout):
+                await self._limiter.acquire_on_behalf_of(place)
+        except trio.TooSlowError:
+            raise httpx.PoolTimeout(
+                f"{self._limiter.total_tokens} requests of the connector were in progress for {timeout:g} s.",
+                request=request,
+            ) from None
+        response = None
+        try:
+            if request.extensions.get(_STREAMED):
+                response = await self._stream(request, target, place)
+                return response
+            return await self._exchange(request, target)
+        except httpx.ConnectError as error:
+            if not isinstance(error.__cause__, Blocked) or target.origin in self._servers:
+                raise
+            raise httpx.ConnectError(
+                f"{error} To allow it for this connector alone, add {target.scheme}://{target.place} to "
+                f"plugins.options.{self._plugin}.servers.",
+                request=request,
+            ) from error.__cause__
+        finally:
+            if response is None:  # a streamed one frees its place when it is closed
+                self._limiter.release_on_behalf_of(place)
+
+    async def _exchange(self, request: httpx.Request, target: Target) -> httpx.Response:
+        origin, now = target.origin, trio.current_time()
+        self._drop_idle(lambda since: since <= now - IDLE_TIME)
+        transport = None
+        if request.method in _REPEATABLE:
+            transport = next((one for place, _, one in reversed(self._idle) if place == origin), None)
+            self._idle = [entry for entry in self._idle if entry[2] is not transport]
+        if transport is None:
+            transport = LaneTransport(self._dialer_for(target), max_answer=MAX_ANSWER)
+        try:
+            response = await transport.handle_async_request(request)
+        except BaseException:
+            transport.close_nowait()
+            raise
+        if transport.connected:
+            transport.rest()
+            self._idle.append((origin, trio.current_time(), transport))
+            if len(self._idle) > MAX_IDLE:
+                self._idle.pop(0)[2].close_nowait()
+        # Half a document must not look like a whole one to a connector that only checks the status.
+        if not response.extensions["complete"]:
+            raise httpx.RemoteProtocolError(
+                f"The response exceeded {MAX_ANSWER} bytes, was cut off, or was too slow.", request=request
+            )
+        return response
+
+    async def _stream(self, request: httpx.Request, target: Target, place: object) -> httpx.Response:
+        transport = StreamTransport(self._dialer_for(target))
+        deadline = trio.current_time() + httpx_adapter.longest_timeout(request)
+        body = await request.aread()
+        head = httpx_adapter.render_head(request, target, len(body))
+        with httpx_adapter.httpx_errors(request):
+            response = await transport.begin(target, head + body, deadline=deadline)
+
+        def close() -> None:
+            transport.close_nowait()
+            self._limiter.release_on_behalf_of(place)
+
+        is_encoded = response.header("content-encoding") not in (None, "", "identity")
+        return httpx.Response(
+            response.status,
+            headers=response.headers,
+            stream=_Body(
+                transport,
+                request,
+                close,
+                # httpx decodes each piece at once, and one of 32 KiB may become 32 MiB.
+                piece=_ENCODED_PIECE if is_encoded else None,
+                # httpx reads the whole body of a redirect that it follows.
+                limit=MAX_ANSWER if 300 <= response.status < 400 else math.inf,
+            ),
+            request=request,
+            extensions={"http_version": b"HTTP/1.1"},
+        )
+
+    def _dialer_for(self, target: Target) -> Dialer:
+        return self._servers_dialer if target.origin in self._servers else self._dialer
+
+    def _drop_idle(self, is_over: Callable[[float], bool]) -> None:
+        for entry in [entry for entry in self._idle if is_over(entry[1])]:
+            self._idle.remove(entry)
+            entry[2].close_nowait()
+
+    async def aclose(self) -> None:
+        self._drop_idle(lambda _since: True)
+        await trio.lowlevel.checkpoint()
+
+
+class _Body(httpx.AsyncByteStream):
+    """The body of a streamed response. Closing it closes the connection."""
+
+    def __init__(
+        self,
+        transport: StreamTransport,
+        request: httpx.Request,
+        close: Callable[[], None],
+        *,
+        piece: int | None,
+        limit: float,
+    ) -> None:
+        self._transport = transport
+        self._request = request
+        self._close: Callable[[], None] | None = close
+        self._piece = piece
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = self._request.extensions.get("timeout", {}).get("read")
+        size = 0
+        while True:
+            try:
+                with httpx_adapter.httpx_errors(self._request):
+                    with trio.fail_after(math.inf if read is None else read):
+                        data = await self._transport.receive()
+            except trio.TooSlowError:
+                raise httpx.ReadTimeout(
+                    f"The server sent nothing for {read:g} s.", request=self._request
+                ) from None
+            size += len(data)
+            if size > self._limit:
+                raise httpx.RemoteProtocolError(
+                    f"The response exceeded {self._limit} bytes.", request=self._request
+                )
+            if not data:
+                return
+            step = self._piece or len(data)
+            for start in range(0, len(data), step):
+                yield data[start : start + step]
+
+    async def aclose(self) -> None:
+        # Before any await: a cancelled task must close it, too.
+        close, self._close = self._close, None
+        if close is not None:
+            close()
+        await trio.lowlevel.checkpoint()

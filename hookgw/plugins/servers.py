@@ -1,0 +1,44 @@
+"""The option ``servers`` of plugins with connectors: where the operator lets them connect. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.models.errors import Invalid
+from hookgw.models.target_url import parse_target
+from hookgw.parsing.fields import as_list, as_text
+
+SERVERS = "servers"
+"""The name of the option. A plugin that provides connectors cannot have an option of this name itself."""
+
+Server = tuple[str, str, int]
+"""Scheme, host and port."""
+
+
+def parse_servers(value: Any) -> tuple[Server, ...]:
+    """Read the list of URLs; ``null`` is an empty list.
+
+    Raises:
+        Invalid: with a sentence for each wrong item, which begins with its place.
+    """
+    servers: list[Server] = []
+    problems: list[str] = []
+    for index, item in enumerate(as_list([] if value is None else value, SERVERS)):
+        where = f"{SERVERS}[{index}]"
+        try:
+            target = parse_target(as_text(item, where))
+            if target.authorization is not None:
+                raise ValueError("The URL must not contain a user or a password.")
+            if target.path != "/":
+                raise ValueError(
+                    "The URL must be only scheme, host and port, as in https://matrix.internal:8448."
+                )
+        except Invalid as error:
+            problems += error.messages
+        except ValueError as error:
+            problems.append(f"{where}: {error}")
+        else:
+            servers.append(target.origin)
+    if problems:
+        raise Invalid(*problems)
+    return tuple(servers)
