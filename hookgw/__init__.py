@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         ProofRefused,
         Unavailable,
     )
-    from hookgw.models.events import Event, EventKind
+    from hookgw.models.events import Event, EventKind, event_id_of
     from hookgw.models.instances import InstanceSettings
     from hookgw.models.messages import (
         Contact,
@@ -73,7 +73,7 @@ _HOMES = {
         "ProofRefused",
         "Unavailable",
     ),
-    "hookgw.models.events": ("Event", "EventKind"),
+    "hookgw.models.events": ("Event", "EventKind", "event_id_of"),
     "hookgw.gateway.gateway": ("Gateway",),
     "hookgw.models.instances": ("InstanceSettings",),
     "hookgw.models.messages": (
@@ -132,6 +132,7 @@ __all__ = [
     "Unavailable",
     "__version__",
     "describes",
+    "event_id_of",
     "hookimpl",
 ]
 

@@ -6,7 +6,9 @@ them unless a plugin reads ``data``, so the order of keys and the spelling of nu
 
 from __future__ import annotations
 
+import base64
 import difflib
+import hashlib
 import random
 import re
 import time
@@ -24,6 +26,10 @@ from hookgw.models.json_decoding import decode_json
 # No ".": Standard Webhooks signs "<id>.<timestamp>.<body>", and a dot in the id would let two different
 # deliveries have the same signature.
 EVENT_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
+
+# The readable part of an id that stands for a network's ids. Never change it: events would come twice.
+_WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
+_READABLE = 32
 
 # For suggestions: the characters of an unknown kind, and the known ones, that are compared exactly.
 _COMPARED = 40
@@ -113,6 +119,36 @@ def new_event_id() -> str:
     """Return a new event id: ``msg_``, the time in milliseconds (48 bits), and 80 random bits."""
     # Ids that grow with time stay together in the store's index of ids, which makes commits cheaper.
     return f"msg_{time.time_ns() // 1_000_000:012x}{_random_bits(80):020x}"
+
+
+def event_id_of(*parts: str) -> str:
+    """Return the event id that stands for a network's ids.
+
+    Networks' ids have characters that an event's id cannot have, and any length. The same parts give the same
+    id, for ever and on every machine; other parts, or the same text in other parts, give another id.
+
+    The id is the words (letters and digits of ASCII) of all parts, joined with ``-`` and cut to 32
+    characters, or ``id`` if there are none; then ``-`` and 32 characters of a hash: the first 20 bytes of the
+    SHA-256 of the parts as netstrings (``<bytes>:<text>,`` in UTF-8), as base32 in lower case.
+
+    Args:
+        parts: what identifies the happening, such as the network's id of a message; at least one character.
+
+    Raises:
+        ValueError: all parts are empty, or there are none: different events would get the same id.
+        TypeError: a part is not a string.
+    """
+    # Never the plain id, even where it fits: a network could choose an id that looks like another one's hash.
+    text = " ".join(parts)
+    if not any(parts):
+        raise ValueError("event_id_of needs a part with at least one character")
+    digest = hashlib.sha256()
+    for part in parts:
+        # Systems bring halves of surrogate pairs, which UTF-8 alone refuses.
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%b," % (len(encoded), encoded))
+    readable = "-".join(_WORD.findall(text))[:_READABLE] or "id"
+    return f"{readable}-{base64.b32encode(digest.digest()[:20]).decode().lower()}"
 
 
 class EventKind(msgspec.Struct, frozen=True, kw_only=True):
