@@ -57,8 +57,9 @@ class RecordCipher:
             place: where it is stored; it can be decrypted there only.
             clear: any bytes.
         """
-        # A random nonce may repeat after about 2**32 records of one key (SP 800-38D, section 8.3). Records
-        # change rarely, and a rotated key starts anew.
+        # SP 800-38D, section 8.3, allows 2**32 records of one key with random nonces: then one has repeated
+        # with a probability of 2**-33. Only states of connectors change often: a thousand times a second for
+        # 50 days until then. A rotated key starts anew.
         nonce = os.urandom(_NONCE_BYTES)
         encrypted = self._ciphers[self.id].encrypt(nonce, clear, place)
         return f"{PREFIX}{self.id}:{base64.b64encode(nonce + encrypted).decode()}"

@@ -21,6 +21,7 @@ from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.store.sqlite import database, dead_letters, history, pending_changes, requeue, schema
 from hookgw.store.sqlite import repartition as repartitioning
 from hookgw.store.sqlite.group_commit import GroupCommit
+from hookgw.store.sqlite.shelves import SqliteRecords
 
 
 def die(*_: object) -> None:
@@ -71,6 +72,23 @@ def parking() -> None:
     """Two steps of parking are on disk, the third one is in the middle of its transaction."""
     pending_changes.STEP = 100
     dead_letters.park = _deadly_after(2, dead_letters.park)
+
+
+def state(when: str) -> None:
+    """A connector's events are in the tenth transaction with its state, which is written or not yet."""
+    usual = SqliteRecords.write_state
+    calls = 0
+
+    def doomed(self: SqliteRecords, *arguments: Any, **more: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 10 and when == "before":
+            die()
+        usual(self, *arguments, **more)
+        if calls == 10:
+            die()
+
+    SqliteRecords.write_state = doomed  # type: ignore[method-assign]
 
 
 def creation() -> None:
@@ -127,7 +145,7 @@ def _deadly_after(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
 
 MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
-    for moment in (dispatch, settle, replay, prune, repartition, parking, creation, upgrade)
+    for moment in (dispatch, settle, replay, prune, repartition, parking, state, creation, upgrade)
 }
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -76,11 +76,12 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(folder: Path, **storage: Any) -> AsyncIterator[Stage]:
+async def staged(folder: Path, *, plugins: Mapping[str, Any] = {}, **storage: Any) -> AsyncIterator[Stage]:
     with trio.fail_after(DEADLINE):
         async with open_receiver() as receiver, trio.open_nursery() as nursery:
             data = folder / "hookgw.db"
-            config = write_config(folder, delivery=DELIVERY, storage={"path": str(data), **storage})
+            storage = {"path": str(data), **storage}
+            config = write_config(folder, delivery=DELIVERY, storage=storage, plugins=plugins)
             stage = Stage(Target(nursery, config), receiver, data)
             yield stage
             assert await stage.target.terminate() == 0
