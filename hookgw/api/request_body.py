@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Generator
-from typing import Any, Protocol
+from collections.abc import AsyncIterable, Callable, Generator
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import trio
@@ -12,10 +12,13 @@ from quart import Response, g, request
 from hookgw.api.content_encoding import GzipDecoder, ListedHeaders, is_gzip
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE, RequestResponse
-from hookgw.gateway.work_slices import run_in_slices
+from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.errors import Invalid, TooLarge, UnsupportedContentType
 from hookgw.models.units import Size
+from hookgw.parsing import finish
 from hookgw.parsing.json_text import decode_strict
+
+T = TypeVar("T")
 
 NDJSON = "application/x-ndjson"
 # No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
@@ -118,7 +121,18 @@ def _too_large(limit: int) -> TooLarge:
 
 
 async def read_json(limit: int) -> Any:
-    """Return the JSON value in the current request's body.
+    """Return the JSON value in the current request's body; see :func:`read_parsed`."""
+    return await read_parsed(limit, lambda value: value)
+
+
+async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
+    """Return what a function makes of the JSON value in the current request's body.
+
+    Both take long for a large body, and so take their turns with other long work.
+
+    Args:
+        limit: the most bytes.
+        parse: takes the value; raises ``Invalid``.
 
     Raises:
         Invalid: there is no body, or it is not JSON (see :func:`hookgw.parsing.json_text.decode_strict`).
@@ -128,17 +142,19 @@ async def read_json(limit: int) -> Any:
     scope: Any = request.scope
     body = await read_body(request.headers, request.body, limit, scope[EXCHANGE])
 
-    def decode() -> Generator[None, None, Any]:
+    def steps() -> Generator[None, None, T]:
         yield
-        return decode_strict(body, _MAX_VALUES)
+        try:
+            value = decode_strict(body, _MAX_VALUES)
+        except ValueError as error:
+            raise Invalid(f"The body {error}.") from None
+        yield
+        return parse(value)
 
-    try:
-        if len(body) <= _SHORT:
-            return decode_strict(body, _MAX_VALUES)
-        holder: str | None = g.holder.principal.instance
-        return await run_in_slices(holder or "", decode())
-    except ValueError as error:
-        raise Invalid(f"The body {error}.") from None
+    if len(body) <= _SHORT:
+        return finish(steps())
+    holder: str | None = g.holder.principal.instance
+    return await run_in_slices(holder or "", steps())
 
 
 async def read_optional_json(limit: int) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
 import structlog
@@ -22,9 +23,9 @@ import trio
 from hookgw.config.settings import EventsSettings
 from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.long_work import long_work, run_in_slices
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.registry import Registry
-from hookgw.gateway.work_slices import run_in_slices
 from hookgw.models.errors import Invalid, NotFound, TooLarge, Unavailable
 from hookgw.models.events import EVENT_ID, Catalog, Event, Receipt
 from hookgw.models.lanes import LaneRule, lane_rule
@@ -41,6 +42,10 @@ logger = structlog.get_logger("hookgw.intake")
 MOST_DELIVERIES = 50_000
 """The most deliveries of one batch: they are numbered without a pause, at about 1 µs each, so that none of
 another request come between them."""
+LARGE_ROWS = 4000
+LARGE_SIZE = 4 * 2**20
+"""A batch of more events and deliveries together, or of more bytes, takes more than about 50 ms to store.
+While other instances are active, such batches of one instance are kept apart. Smaller ones never wait."""
 _REPORTED_PROBLEMS = 100
 """How many problems of a batch are listed, in an error or as warnings."""
 _SHORT = 4096
@@ -48,6 +53,9 @@ _SHORT = 4096
 _OBSERVERS_TIMEOUT = 60.0
 """Seconds that all observers of one call may take together."""
 _YEAR_10000 = 253_402_300_800.0
+
+
+_AT_ONCE = nullcontext()
 
 
 class EventIntake:
@@ -116,6 +124,8 @@ class EventIntake:
         if not is_parsed:
             events = _plain(events)
         completed = [self._complete(event) for event in events]
+        if events:
+            long_work().active(events[0].instance)
         checks = self._check(completed, single)
         if len(events) == 1 and len(events[0].data_json) <= _SHORT:
             warnings = finish(checks)
@@ -145,7 +155,8 @@ class EventIntake:
 
         # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
         # so metrics and observers must hear of them.
-        stored = await self._outbox.append(address, state=state)
+        async with self._turn(completed):
+            stored = await self._outbox.append(address, state=state)
         accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]
         # Once for each kind, not for each event of a batch.
         for kind, count in Counter(event.kind for event in accepted).items():
@@ -177,6 +188,15 @@ class EventIntake:
         if warnings:
             logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
         return _first(warnings)
+
+    def _turn(self, events: Sequence[Event]) -> AbstractAsyncContextManager[None]:
+        """Return the block in which to store events: the next large batch of an instance waits for it."""
+        if len(events) > 1:
+            instance = events[0].instance
+            rows = len(events) * (1 + len(self._registry.of_instance(instance)))
+            if rows > LARGE_ROWS or sum(len(event.data_json) for event in events) > LARGE_SIZE:
+                return long_work().large_append(instance)
+        return _AT_ONCE
 
     def _goes_by_chat(self, event: Event) -> bool:
         wanting = self._registry.wanting(event.instance, event.kind)

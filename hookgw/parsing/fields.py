@@ -119,7 +119,8 @@ def place(path: str, name: str) -> str:
 
 def show_name(name: str) -> str:
     """Return a client's field name for messages: short, and without the line breaks that forge log lines."""
-    shown = name if name.isprintable() else repr(name)[1:-1]
+    shown = name[:65]  # before anything that takes longer for a name of a megabyte
+    shown = shown if shown.isprintable() else repr(shown)[1:-1]
     return shown if len(shown) <= 64 else shown[:64] + "…"
 
 

@@ -12,7 +12,7 @@ from hookgw.api import responses
 from hookgw.api.auth import current_principal
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_delivery, present_lane, present_report
-from hookgw.api.request_body import json_response, read_json
+from hookgw.api.request_body import json_response, read_parsed
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid
@@ -140,8 +140,8 @@ class DeliveryRoutes:
         job.
         """
         self._gateway.instances.get(instance)  # 404 comes before any error of the body
-        body = await read_json(self._limit)
-        asked, warnings = parse_replay(body, self._gateway.catalog, now=self._gateway.clock.wall())
+        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
+        asked, warnings = await read_parsed(self._limit, lambda body: parse_replay(body, catalog, now=now))
         without_global = not current_principal().is_global
         job = await self._gateway.deliveries.replay(instance, asked, without_global=without_global)
         replayed = responses.Replayed(

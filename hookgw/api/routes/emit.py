@@ -13,7 +13,7 @@ from hookgw.api.responses import Backlog, Emitted
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.emit_limits import emit_limits
-from hookgw.gateway.work_slices import run_in_slices
+from hookgw.gateway.long_work import run_in_slices
 from hookgw.parsing import finish, read_events
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hookgw.api.present import (
     present_secret,
     present_started,
 )
-from hookgw.api.request_body import json_response, read_json, read_optional_json
+from hookgw.api.request_body import json_response, read_optional_json, read_parsed
 from hookgw.api.unmask import unmask_change
 from hookgw.models.errors import Conflict
 from hookgw.models.registrations import DEFAULT_LABEL, Registration
@@ -83,7 +83,9 @@ class WebhookRoutes:
         creates = current_principal().is_global and self._gateway.settings.instances.auto_create
         if not creates:
             self._gateway.instances.get(instance)
-        change, warnings = parse_registration(await read_json(self._limit), self._gateway.catalog)
+        change, warnings = await read_parsed(
+            self._limit, lambda body: parse_registration(body, self._gateway.catalog)
+        )
         # A client may send back what it read: masked values stand for the stored ones.
         old = self._gateway.registrations.find(instance, label)
         change = unmask_change(change, old, self._gateway.hooks.secret_options)

@@ -12,7 +12,7 @@ import trio
 from hookgw.api.routes import emit
 from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
 from hookgw.gateway.gateway import Gateway
-from hookgw.gateway.work_slices import run_in_slices
+from hookgw.gateway.long_work import run_in_slices
 from hookgw.models.operational_kinds import OPERATIONAL_NAMES
 from hookgw.testing import Receiver
 from tests.api.test_app import shape_of

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 
 import pytest
 import trio
+from trio.testing import MockClock
 
-from hookgw.gateway.work_slices import ROUNDS, SLICE, WorkSlices, run_in_slices
+from hookgw.gateway.long_work import APART, ROUNDS, SLICE, LongWork, run_in_slices
 
 LONG = 1.01 * SLICE
 
@@ -25,7 +27,7 @@ class Work:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.slices = WorkSlices(self.clock)
+        self.work = LongWork(self.clock)
         self.log: list[str] = []
 
     def steps(self, name: str, count: int, duration: float = LONG) -> Generator[None, None, str]:
@@ -39,7 +41,7 @@ class Work:
         return f"result of {name}"
 
     async def run(self, holder: str, name: str, count: int, duration: float = LONG) -> None:
-        assert await self.slices.run(holder, self.steps(name, count, duration)) == f"result of {name}"
+        assert await self.work.run(holder, self.steps(name, count, duration)) == f"result of {name}"
 
 
 async def test_work_returns_its_result_or_raises() -> None:
@@ -47,11 +49,11 @@ async def test_work_returns_its_result_or_raises() -> None:
         yield
         raise ValueError("no")
 
-    slices = WorkSlices()
-    assert await Work().slices.run("shop", Work().steps("a", 3)) == "result of a"
+    long = LongWork()
+    assert await Work().work.run("shop", Work().steps("a", 3)) == "result of a"
     with pytest.raises(ValueError, match="no"):
-        await slices.run("shop", failing())
-    assert await slices.run("shop", Work().steps("b", 3)) == "result of b"
+        await long.run("shop", failing())
+    assert await long.run("shop", Work().steps("b", 3)) == "result of b"
 
 
 async def test_short_work_has_no_checkpoint() -> None:
@@ -107,6 +109,83 @@ async def test_instances_alternate_however_much_work_one_has() -> None:
     assert [entry[0] for entry in work.log[first:last]] == ["q", "n", "q", "n", "q", "n"]
 
 
+class SlowSteps:
+    """Work that takes time on the test's own clock, beside another instance that is active for a while."""
+
+    def __init__(self, clock: MockClock, active_for: float = math.inf) -> None:
+        self.work = LongWork(trio.current_time)
+        self._clock = clock
+        self._active_until = trio.current_time() + active_for
+
+    def steps(self, count: int) -> Generator[None, None, None]:
+        for _ in range(count):
+            self._clock.jump(4 * SLICE)
+            yield
+
+    async def others(self, holder: str) -> None:
+        while trio.current_time() < self._active_until:
+            self.work.active(holder)
+            await trio.sleep(0.04)
+
+
+@pytest.mark.parametrize(("other", "duration"), [("quiet", 10 + 10), ("noisy", 10), ("nobody", 10)])
+async def test_others_have_as_much_time_as_the_work_takes(
+    autojump_clock: MockClock, other: str, duration: int
+) -> None:
+    slow = SlowSteps(autojump_clock, 0 if other == "nobody" else math.inf)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slow.others, other)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        slow.work.active("noisy")
+        await slow.work.run("noisy", slow.steps(10))
+        assert trio.current_time() - began == pytest.approx(duration * 4 * SLICE)
+        nursery.cancel_scope.cancel()
+
+
+async def append_twice(slow: SlowSteps, holder: str) -> float:
+    """Return the seconds between two large appends that take 0.4 s each."""
+    async with slow.work.large_append(holder):
+        await trio.sleep(0.4)
+    ended = trio.current_time()
+    async with slow.work.large_append(holder):
+        return trio.current_time() - ended
+
+
+@pytest.mark.parametrize(("active_for", "pause"), [(math.inf, APART * 0.4), (0, 0), (3, 4.0)])
+async def test_large_appends_are_kept_apart_while_others_are_active(
+    autojump_clock: MockClock, active_for: float, pause: float
+) -> None:
+    slow = SlowSteps(autojump_clock, active_for)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slow.others, "quiet")
+        await trio.testing.wait_all_tasks_blocked()
+        assert await append_twice(slow, "noisy") == pytest.approx(pause, abs=0.25)
+        nursery.cancel_scope.cancel()
+
+
+async def test_large_appends_of_an_instance_follow_each_other_and_those_of_others_do_not_wait(
+    autojump_clock: MockClock,
+) -> None:
+    slow, ended = SlowSteps(autojump_clock), []
+
+    async def append(holder: str) -> None:
+        async with slow.work.large_append(holder):
+            await trio.sleep(0.4)
+        ended.append((holder, trio.current_time()))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slow.others, "quiet")
+        await trio.testing.wait_all_tasks_blocked()
+        for holder in ("noisy", "noisy", "busy"):
+            nursery.start_soon(append, holder)
+        await trio.sleep(0.5)
+        assert sorted(holder for holder, _ in ended) == ["busy", "noisy"]
+        await trio.sleep(20 * 0.4)
+        assert [holder for holder, _ in ended[2:]] == ["noisy"]
+        nursery.cancel_scope.cancel()
+
+
 async def test_cancelled_work_ends_and_the_turn_goes_on() -> None:
     work = Work()
     with trio.CancelScope() as scope:
@@ -120,7 +199,7 @@ async def test_cancelled_work_ends_and_the_turn_goes_on() -> None:
     assert {"end of a", "end of b"} <= set(work.log)
     assert work.log.count("a") < 20
     await work.run("shop", "d", 3)
-    assert not work.slices._waiting
+    assert not work.work._waiting
 
 
 async def test_one_waiting_task_of_several_is_cancelled() -> None:
