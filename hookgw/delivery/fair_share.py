@@ -4,7 +4,9 @@ A holder may have at most :attr:`FairShare.ratio` times what is free. A lone hol
 less each, and something always stays free for a holder that has nothing yet: with a ratio of 3, one holder
 gets at most three quarters, and with ten that want everything, each gets 3/31, and 1/31 stays free. (The
 same rule divides the buffers of network switches; there it is called a dynamic threshold.) However many
-holders there are, the last unit is for a holder that has nothing.
+holders there are, the last unit is for a holder that has nothing. Where units are held for long, that is not
+enough: holders that come one after the other find one unit, and the next ones none. Then a larger part is
+reserved for a first unit of each.
 
 Claims that do not fit wait in line: in turn among holders, then among the claims of a holder. They are served
 as soon as they fit. So a claim that fits when it is made has overtaken none of the same size.
@@ -45,17 +47,20 @@ class FairShare(Generic[C]):
     Args:
         total: how much there is.
         ratio: how many times what is free a holder may have.
+        reserved: this part of the total (4 is a quarter) is for holders that have nothing; by default the
+            last unit is.
 
     Attributes:
-        total, ratio: as given. After a change of ``total``, call :meth:`serve`.
+        total, ratio, reserved: as given. After a change of ``total``, call :meth:`serve`.
         used: how much is taken.
     """
 
-    __slots__ = ("_held", "_lines", "ratio", "total", "used")
+    __slots__ = ("_held", "_lines", "ratio", "reserved", "total", "used")
 
-    def __init__(self, total: int, ratio: int) -> None:
+    def __init__(self, total: int, ratio: int, reserved: int | None = None) -> None:
         self.total = total
         self.ratio = ratio
+        self.reserved = reserved
         self.used = 0
         self._held: dict[str, int] = {}
         # Made on first use: there is one of these objects for each host.
@@ -86,7 +91,10 @@ class FairShare(Generic[C]):
         held = self._held.get(holder, 0)
         # The last of it is for a holder that has nothing. Otherwise many holders, none of which has much,
         # together leave nothing to another one, however little that one wants.
-        return held + amount <= limit and (held == 0 or amount < free)
+        if held == 0:
+            return amount <= limit
+        reserve = 1 if self.reserved is None else self.total // self.reserved
+        return held + amount <= limit and amount <= free - reserve
 
     def take(self, holder: str, amount: int = 1) -> None:
         """Take some, whether or not it :meth:`fits`."""

@@ -155,3 +155,20 @@ def test_at_random_nothing_leaks_and_whatever_fits_is_granted(seed: int) -> None
         holding += [claim for claim in waiting if claim.is_granted]
         waiting = [claim for claim in waiting if not claim.is_granted]
     assert (share.used, share.waiting, waiting) == (0, 0, [])
+
+
+def test_a_part_can_be_reserved_for_the_first_unit_of_each_holder() -> None:
+    """Holders that come one after the other, and keep what they get, leave something for those after them."""
+    share: FairShare[Claim] = FairShare(100, 3, reserved=4)
+    taken = [fill(share, f"h{number}") for number in range(25)]
+    assert taken[0] == 75  # alone, as without a reserve
+    assert taken[1:] == [1] * 24
+    assert share.fits("quiet")
+    share.take("quiet")
+    assert not share.fits("another")
+    assert not share.fits("h0")
+
+
+def test_what_is_reserved_shrinks_with_the_total() -> None:
+    share: FairShare[Claim] = FairShare(3, 3, reserved=4)
+    assert fill(share, "one") == 3

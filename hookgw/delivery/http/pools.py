@@ -10,7 +10,7 @@ for a minute after another holder has asked for it; otherwise the first attempt 
 for a slow attempt of a busy one, each time.
 
 *Descriptors.* All pools together have at most ``descriptors`` connections, divided among holders in the same
-way. Idle connections are nobody's: the connection that has been idle for longest is closed if its
+way. The last quarter of them is for holders that have none. Idle connections are nobody's: the connection that has been idle for longest is closed if its
 descriptor is needed.
 
 The way of a loan
@@ -69,6 +69,9 @@ logger = structlog.get_logger("hookgw.outbound")
 
 RATIO = 3
 """A holder may have this many times what is free: three quarters, if no other holder wants much."""
+
+RESERVED = 4
+"""A quarter of the descriptors is for holders that have none: a receiver that hangs keeps one for 15 s."""
 
 HOST_CONNECTIONS = 64
 """How many connections a pool lends by default."""
@@ -260,7 +263,7 @@ class ConnectionPools:
         # Of all pools, the longest idle first.
         self._idle: OrderedDict[PooledTransport, None] = OrderedDict()
         self._most_descriptors = descriptors
-        self._descriptors: FairShare[Place] = FairShare(descriptors, RATIO)
+        self._descriptors: FairShare[Place] = FairShare(descriptors, RATIO, RESERVED)
         # Looks at idle connections are counted, so that not every loan must read the clock.
         self._looks = 0
         self._look_every = min(LOOK_EVERY, idle)
