@@ -176,7 +176,7 @@ class DeliverySettings(Section, frozen=True, kw_only=True):
     # Of this, one instance gets at most three quarters while others use the host.
     host_connections: int = 64
     """How many connections to one host (scheme, host and port) deliveries may use at a time."""
-    # With the rendered bodies and requests. Of this, one instance gets at most four fifths.
+    # With the rendered bodies and requests. Of this, one instance gets at most three quarters.
     memory: Size = Size(128 * 2**20)
     """How much memory deliveries may take in all; the rest of the backlog stays on disk."""
     lane_buffer: int = 256

@@ -5,8 +5,8 @@ less each, and something always stays free for a holder that has nothing yet: wi
 gets at most three quarters, and with ten that want everything, each gets 3/31, and 1/31 stays free. (The
 same rule divides the buffers of network switches; there it is called a dynamic threshold.) However many
 holders there are, the last unit is for a holder that has nothing. Where units are held for long, that is not
-enough: holders that come one after the other find one unit, and the next ones none. Then a larger part is
-reserved for a first unit of each.
+enough: holders that come one after the other find one unit, and the next ones none. Then a larger part can be
+reserved for holders that have little.
 
 Claims that do not fit wait in line: in turn among holders, then among the claims of a holder. They are served
 as soon as they fit. So a claim that fits when it is made has overtaken none of the same size.
@@ -16,6 +16,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from typing import Generic, Protocol, TypeVar
+
+LITTLE = 256
+"""So many parts of the total, at least one, are little."""
 
 LOOKED_AT = 16
 """How many holders are passed over, at most, when something becomes free. They wait for the next time."""
@@ -47,8 +50,8 @@ class FairShare(Generic[C]):
     Args:
         total: how much there is.
         ratio: how many times what is free a holder may have.
-        reserved: this part of the total (4 is a quarter) is for holders that have nothing; by default the
-            last unit is.
+        reserved: this part of the total (4 is a quarter) is for holders that have little even with what they
+            want; by default, the last unit is for a holder that has nothing.
 
     Attributes:
         total, ratio, reserved: as given. After a change of ``total``, call :meth:`serve`.
@@ -85,16 +88,19 @@ class FairShare(Generic[C]):
         if amount > free:
             return False
         # The first comparison is enough while little is used, and no holder has more than that.
-        limit = self.ratio * free
-        if self.used + amount <= limit:
-            return True
+        return self.used + amount <= self.ratio * free or amount <= self.room(holder)
+
+    def room(self, holder: str) -> int:
+        """Return how much a holder may take now."""
+        free = self.total - self.used
         held = self._held.get(holder, 0)
-        # The last of it is for a holder that has nothing. Otherwise many holders, none of which has much,
-        # together leave nothing to another one, however little that one wants.
-        if held == 0:
-            return amount <= limit
-        reserve = 1 if self.reserved is None else self.total // self.reserved
-        return held + amount <= limit and amount <= free - reserve
+        limit = min(free, self.ratio * free - held)
+        # The last of it is for a holder that has nothing, or little. Otherwise many holders, none of which
+        # has much, together leave nothing to another one, however little that one wants.
+        if self.reserved is None:
+            return limit if held == 0 else min(limit, free - 1)
+        little = max(self.total // LITTLE, 1) - held
+        return min(limit, max(free - self.total // self.reserved, little))
 
     def take(self, holder: str, amount: int = 1) -> None:
         """Take some, whether or not it :meth:`fits`."""

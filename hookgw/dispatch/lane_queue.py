@@ -42,7 +42,11 @@ PAGE = 128
 """How many deliveries a lane reads from the outbox at a time, at most."""
 
 MEMORY_RATIO = 4
-"""An instance may hold this many times the memory that is free: four fifths, if it is alone."""
+"""An instance may hold this many times the memory that is free."""
+
+MEMORY_RESERVED = 4
+"""A quarter of the memory is for instances that hold little. A thousand lanes that read at once would leave
+none."""
 
 OVERHEAD = 1024
 """Bytes charged for a delivery beside its payload: the objects, the headers, the envelope."""
@@ -195,8 +199,7 @@ class LaneQueue:
             holder: the instance that most of the deliveries are of.
         """
         shares, least = self._shares, self._least()
-        free = shares.total - shares.used
-        amount = min(max(READ_MEMORY, least), free, shares.ratio * free - shares.held(holder))
+        amount = min(max(READ_MEMORY, least), shares.room(holder))
         if amount < least:
             return 0
         shares.take(holder, amount)

@@ -18,7 +18,7 @@ from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.lane_queue import MEMORY_RATIO, MemoryClaim
+from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.auto_disable import AutoDisable
@@ -139,7 +139,7 @@ async def open_gateway(
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
         )
-        memory: FairShare[MemoryClaim] = FairShare(settings.delivery.memory, MEMORY_RATIO)
+        memory: FairShare[MemoryClaim] = FairShare(settings.delivery.memory, MEMORY_RATIO, MEMORY_RESERVED)
         dispatcher = Dispatcher(settings.delivery)
 
         # Monitoring: what lanes report, and what follows from it.

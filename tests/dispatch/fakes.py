@@ -19,7 +19,7 @@ from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate
 from hookgw.dispatch.dispatcher import Dispatcher
-from hookgw.dispatch.lane_queue import MEMORY_RATIO, MemoryClaim
+from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.models.clock import Clock, virtual_clock
 from hookgw.models.deliveries import (
@@ -351,7 +351,7 @@ class World:
         self.sender = FakeSender(self.clock)
         self.monitor = FakeMonitor(self.registrations)
         self.settings = DeliverySettings(jitter=0.0, **settings)
-        self.memory: FairShare[MemoryClaim] = FairShare(self.settings.memory, MEMORY_RATIO)
+        self.memory: FairShare[MemoryClaim] = FairShare(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
         # Nothing is connected: the fake sender does not use what it gets.
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
 

@@ -6,7 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.dispatch.lane_queue import PAGE
+from hookgw.dispatch.lane_queue import PAGE, LaneQueue
+from hookgw.dispatch.parked_lanes import LaneMemory
 from hookgw.models.deliveries import Outcome
 from tests.dispatch.fakes import LANE, World
 from tests.dispatch.test_lane import quiet, running
@@ -22,6 +23,22 @@ async def test_a_lane_with_a_backlog_reads_it_from_disk(autojump_clock: MockCloc
 
 async def test_a_lane_that_keeps_up_reads_nothing_from_disk(autojump_clock: MockClock) -> None:
     world = World()
+    async with running(world) as lane:
+        for delivery in world.outbox.add(3):
+            lane.offer(delivery)
+        await quiet()
+    assert world.sender.order == ["e1", "e2", "e3"]
+    assert world.outbox.reads == []
+
+
+async def test_lanes_of_many_instances_that_read_leave_memory_for_a_quiet_one(
+    autojump_clock: MockClock,
+) -> None:
+    """They come back at once when their host does; a quiet instance's lane must not fall behind for that."""
+    world = World()
+    queue = LaneQueue(LANE, world.outbox, world.memory, LaneMemory(), buffer=8, behind=True)
+    while sum(queue.reserve_nowait(f"i{number}") for number in range(60)):
+        pass
     async with running(world) as lane:
         for delivery in world.outbox.add(3):
             lane.offer(delivery)

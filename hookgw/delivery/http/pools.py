@@ -10,8 +10,8 @@ for a minute after another holder has asked for it; otherwise the first attempt 
 for a slow attempt of a busy one, each time.
 
 *Descriptors.* All pools together have at most ``descriptors`` connections, divided among holders in the same
-way. The last quarter of them is for holders that have none. Idle connections are nobody's: the connection that has been idle for longest is closed if its
-descriptor is needed.
+way. The last quarter of them is for holders that have none. Idle connections are nobody's: the connection
+that has been idle for longest is closed if its descriptor is needed.
 
 The way of a loan
 -----------------
