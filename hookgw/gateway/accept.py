@@ -124,8 +124,6 @@ class EventIntake:
         if not is_parsed:
             events = _plain(events)
         completed = [self._complete(event) for event in events]
-        if events:
-            long_work().active(events[0].instance)
         checks = self._check(completed, single)
         if len(events) == 1 and len(events[0].data_json) <= _SHORT:
             warnings = finish(checks)
@@ -191,8 +189,11 @@ class EventIntake:
 
     def _turn(self, events: Sequence[Event]) -> AbstractAsyncContextManager[None]:
         """Return the block in which to store events: the next large batch of an instance waits for it."""
+        if not events:
+            return _AT_ONCE
+        instance = events[0].instance
+        long_work().active(instance)
         if len(events) > 1:
-            instance = events[0].instance
             rows = len(events) * (1 + len(self._registry.of_instance(instance)))
             if rows > LARGE_ROWS or sum(len(event.data_json) for event in events) > LARGE_SIZE:
                 return long_work().large_append(instance)
