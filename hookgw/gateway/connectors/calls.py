@@ -1,8 +1,6 @@
-"""The calls of the HTTP API that need a connector, and what a connector must have for each. No I/O."""
+"""Which calls of the HTTP API a connector answers. No I/O."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from hookgw.models.messages import (
     ContactMessage,
@@ -14,7 +12,9 @@ from hookgw.models.messages import (
 )
 from hookgw.plugins.contained_connector import ContainedConnector
 
-CALLS: Mapping[str, type | str] = {
+# The last part of the call's path, and the class of messages, or the method, that it needs. hookgw answers
+# the calls that need nothing itself, for every instance with a connector.
+_NEEDS: dict[str, type | str | None] = {
     "sendText": TextMessage,
     "sendMedia": MediaMessage,
     "sendWhatsAppAudio": MediaMessage,
@@ -27,11 +27,22 @@ CALLS: Mapping[str, type | str] = {
     "updateMessage": "edit",
     "deleteMessageForEveryone": "delete",
     "whatsappNumbers": "find_numbers",
+    "setPresence": "set_presence",
+    "findChats": None,
+    "findContacts": None,
+    "restart": None,
 }
-"""For each call, by the last word of its path: a class of messages, or the name of an optional method."""
+
+CALLS = tuple(_NEEDS)
+"""The calls that a connector may lack, and those that every instance with a connector has."""
 
 
 def supports(connector: ContainedConnector, call: str) -> bool:
-    """Return whether a connector has what a call of :data:`CALLS` needs."""
-    needed = CALLS[call]
-    return needed in connector.methods if isinstance(needed, str) else needed in connector.message_types
+    """Return whether a connector supports one of :data:`CALLS`."""
+    need = _NEEDS[call]
+    return need is None or need in connector.methods or need in connector.message_types
+
+
+def calls_of(connector: ContainedConnector) -> list[str]:
+    """Return the calls that a connector supports, in the order of :data:`CALLS`."""
+    return [call for call in CALLS if supports(connector, call)]

@@ -1,48 +1,43 @@
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
-import pytest
-
-from hookgw.gateway.connectors.calls import CALLS, supports
-from hookgw.models.connectors import OptionalCalls, Session
-from hookgw.models.messages import LocationMessage, Message, TextMessage
+from hookgw.gateway.connectors.calls import CALLS, calls_of, supports
+from hookgw.models.messages import MediaMessage, TextMessage
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
 
 
-class TextsAlone:
-    name = "texts"
+class Small:
+    name = "small"
+    message_types = (TextMessage,)
 
-    async def run(self, session: Session) -> None: ...
+    async def run(self, session: Any) -> None: ...
 
-    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+    async def send(self, session: Any, message: Any, *, key: str) -> dict[str, Any]:
         return {}
 
 
-class WithMore(TextsAlone):
-    message_types = (TextMessage, LocationMessage)
+class Larger(Small):
+    message_types = (TextMessage, MediaMessage)
 
-    async def delete(self, session: Session, key: Any) -> dict[str, Any]:
+    async def set_presence(
+        self, session: Any, presence: str, *, number: str | None, delay: float
+    ) -> None: ...
+
+    async def edit(self, session: Any, key: Any, text: str, *, number: str) -> dict[str, Any]:
         return {}
 
 
-@pytest.mark.parametrize(
-    ("connector", "supported"),
-    [
-        (TextsAlone(), {"sendText"}),
-        (WithMore(), {"sendText", "sendLocation", "deleteMessageForEveryone"}),
-    ],
-)
-def test_what_a_connector_supports(connector: Any, supported: set[str]) -> None:
-    contained = ContainedConnector(check_connector(connector), "mine", Boundary())
-    assert {call for call in CALLS if supports(contained, call)} == supported
+def contained(connector: Any) -> ContainedConnector:
+    return ContainedConnector(check_connector(connector), "mine", Boundary())
 
 
-def test_every_kind_of_message_has_a_call() -> None:
-    assert {needed for needed in CALLS.values() if not isinstance(needed, str)} == set(get_args(Message))
-
-
-def test_each_call_needs_an_optional_method_that_exists() -> None:
-    assert all(hasattr(OptionalCalls, needed) for needed in CALLS.values() if isinstance(needed, str))
+def test_the_calls_follow_from_messages_and_methods() -> None:
+    own = ["findChats", "findContacts", "restart"]
+    assert calls_of(contained(Small())) == ["sendText", *own]
+    larger = contained(Larger())
+    media = ["sendText", "sendMedia", "sendWhatsAppAudio"]
+    assert calls_of(larger) == [*media, "sendPresence", "updateMessage", "setPresence", *own]
+    assert [call for call in CALLS if supports(larger, call)] == calls_of(larger)
