@@ -11,7 +11,7 @@ from hookgw.plugins.provided import check_connector
 
 class Small:
     name = "small"
-    message_types = (TextMessage,)
+    message_types: tuple[type, ...] = (TextMessage,)
 
     async def run(self, session: Any) -> None: ...
 
