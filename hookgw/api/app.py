@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quart_trio import QuartTrio
 
 from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
 from hookgw.api.fast_emit import FastEmit
+from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
 from hookgw.api.routes.emit import EmitEndpoint
 from hookgw.api.routes.events import EventRoutes
 from hookgw.api.routes.health import HealthRoutes
+from hookgw.api.routes.ingest import IngestEndpoint, IngestRoutes
 from hookgw.api.routes.instances import InstanceRoutes
 from hookgw.api.routes.jobs import JobRoutes
 from hookgw.api.routes.keys import KeyRoutes
@@ -51,6 +53,16 @@ _BUSY = error_body(503, ["Too many requests are in progress (server.max_requests
 _RETRY_SOON = {"retry-after": "1"}
 
 
+class FastPath(Protocol):
+    """Handles some requests without Quart."""
+
+    def matches(self, scope: Any) -> bool:
+        """Return whether it handles a request; the path in its scope is relative to the base path."""
+
+    async def respond(self, exchange: RequestResponse) -> None:
+        """Handle a request that it matches."""
+
+
 class Application(QuartTrio):
     """The HTTP API of one gateway; :func:`create_app` makes it."""
 
@@ -59,7 +71,7 @@ class Application(QuartTrio):
         server = gateway.settings.server
         self._gateway = gateway
         self._base_path = server.base_path
-        self._fast_emit: FastEmit | None = None
+        self._fast_paths: tuple[FastPath, ...] = ()
         self._limit = max(server.max_body, server.max_batch_body)
         self._active = ActiveRequests(server.max_requests)
         self._quota = RequestQuota(
@@ -94,10 +106,12 @@ class Application(QuartTrio):
         scope[EXCHANGE] = exchange
         if self._active.is_full and path not in _HEALTH_PATHS:
             await exchange.run(partial(exchange.respond, 503, _RETRY_SOON, _BUSY))
-        elif self._fast_emit is not None and self._fast_emit.matches(scope):
-            await exchange.run(partial(self._fast_emit.respond, exchange))
-        else:
-            await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
+            return
+        for fast_path in self._fast_paths:
+            if fast_path.matches(scope):
+                await exchange.run(partial(fast_path.respond, exchange))
+                return
+        await exchange.run(partial(super().asgi_app, scope, exchange.receive, exchange.send))
 
     def expect_plugins(self) -> None:
         """Call this after hookgw's own routes were added, and before those of plugins are."""
@@ -107,8 +121,8 @@ class Application(QuartTrio):
         """See :meth:`hookgw.api.plugin_routes.PluginRoutes.contain`."""
         self._plugin_routes.contain(added_by, boundary)
 
-    def use_fast_emit(self, fast_emit: FastEmit | None) -> None:
-        """Let a fast path handle the requests that it matches; ``None`` for no fast path.
+    def use_fast_paths(self, *fast_paths: FastPath) -> None:
+        """Let fast paths handle the requests that they match.
 
         Call this after all routes were added.
         """
@@ -116,12 +130,12 @@ class Application(QuartTrio):
         # is no fast path then. One hook of our own is there: the authentication check.
         before = [check for checks in self.before_request_funcs.values() for check in checks]
         others = (self.after_request_funcs, self.teardown_request_funcs, self.url_value_preprocessors)
-        self._fast_emit = None if len(before) > 1 or any(others) else fast_emit
+        self._fast_paths = () if len(before) > 1 or any(others) else fast_paths
 
     @property
-    def uses_fast_emit(self) -> bool:
-        """Whether a fast path is in use."""
-        return self._fast_emit is not None
+    def uses_fast_paths(self) -> bool:
+        """Whether fast paths are in use."""
+        return bool(self._fast_paths)
 
     def _count(self, scope: Any, status: int) -> None:
         self._gateway.metrics.requested(scope.get(ROUTE) or UNMATCHED, status)
@@ -148,12 +162,14 @@ def _app_with_routes(gateway: Gateway) -> Application:
     install_error_handlers(app)
     install_auth(app, gateway)
     emit = EmitEndpoint(gateway)
+    ingest = IngestEndpoint(gateway)
     resources = (
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
         KeyRoutes(gateway),
         MessageRoutes(gateway),
         EventRoutes(gateway, emit),
+        IngestRoutes(ingest),
         DeliveryRoutes(gateway),
         JobRoutes(gateway),
         HealthRoutes(gateway),
@@ -163,5 +179,5 @@ def _app_with_routes(gateway: Gateway) -> Application:
         app.register_blueprint(resource.blueprint())
     app.expect_plugins()
     gateway.hooks.routes(app, gateway)
-    app.use_fast_emit(FastEmit(gateway, emit))
+    app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest))
     return app

@@ -8,10 +8,10 @@ are shared with the ordinary route: :mod:`hookgw.api.routes.emit`, :mod:`hookgw.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from hookgw.api.auth import ROUTE, authenticate, check_access
+from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.routes.events import EMIT_PATH, EMIT_RULE
 from hookgw.api.server.errors import JsonResponse, response_to
@@ -57,23 +57,3 @@ class FastEmit:
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
             response = response_to(error, scope["method"], scope["path"])
         await exchange.respond(response.status, response.headers, response.body)
-
-
-class FirstHeaders:
-    """The request's headers as bytes; the first of several with one name counts, as in Quart."""
-
-    def __init__(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        self._headers = headers
-        self._values: dict[bytes, bytes] = {}
-        for name, value in headers:
-            self._values.setdefault(name.lower(), value)  # ASGI does not promise lower case
-
-    def get(self, name: str, /) -> str | None:
-        """Return the first header of a name; ``None`` if there is none."""
-        value = self._values.get(name.lower().encode("latin-1"))
-        return None if value is None else value.decode("latin-1")
-
-    def getlist(self, name: str, /) -> list[str]:
-        """Return the values of all headers of a name."""
-        wanted = name.lower().encode("latin-1")
-        return [value.decode("latin-1") for given, value in self._headers if given.lower() == wanted]

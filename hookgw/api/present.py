@@ -122,7 +122,11 @@ def present_instance(instance: Instance, state: ConnectionState) -> responses.In
 
 
 def present_listed_instance(
-    instance: Instance, state: ConnectionState, close_reason: str | None, backlog: tuple[int, int]
+    instance: Instance,
+    state: ConnectionState,
+    close_reason: str | None,
+    backlog: tuple[int, int],
+    ingest_url: str | None,
 ) -> responses.ListedInstance:
     """Return an instance as in a list, with its pending deliveries and their bytes."""
     return responses.ListedInstance(
@@ -132,18 +136,23 @@ def present_listed_instance(
         disconnection_reason=close_reason or UNSET,
         backlog=responses.Backlog(*backlog),
         instance=present_instance(instance, state),
+        ingest_url=ingest_url or UNSET,
     )
 
 
 def present_connection(
-    instance: str, state: ConnectionState, close_reason: str | None, code: QRCode | None = None
+    instance: str,
+    state: ConnectionState,
+    close_reason: str | None,
+    code: QRCode | None = None,
+    ingest_url: str | None = None,
 ) -> responses.Connection:
-    named = responses.NamedState(instance, state, close_reason or UNSET)
-    if code is None:
-        return responses.Connection(instance=named)
-    return responses.Connection(
-        instance=named, code=code.code, base64=code.base64, pairing_code=code.pairing_code
+    found = responses.Connection(
+        instance=responses.NamedState(instance, state, close_reason or UNSET), ingest_url=ingest_url or UNSET
     )
+    if code is None:
+        return found
+    return msgspec.structs.replace(found, code=code.code, base64=code.base64, pairing_code=code.pairing_code)
 
 
 def present_key(key: Key, instance: str | None, *, current: Key, now: float) -> responses.Key:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hookgw.cli.client import Client, server_options
+from hookgw.cli.failure import Failed
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.output import json_option, show_fields, show_json, show_table, show_warnings
 
@@ -38,7 +39,15 @@ def create(
         show_json(created)
     else:
         # The API returns the key as "hash", where clients of other gateways look for it.
-        show_fields({"instance": name, "integration": integration, "key": created["hash"], "URL": url})
+        show_fields(
+            {
+                "instance": name,
+                "integration": integration,
+                "key": created["hash"],
+                "URL": url,
+                "ingest URL": created.get("ingestUrl"),
+            }
+        )
         # The warnings are those of the registration, if there is one.
         show_warnings(created.get("webhook") or created)
 
@@ -81,6 +90,33 @@ def state(client: Client, name: str, as_json: bool) -> None:
         click.echo(found["instance"]["state"])
         if "reason" in found["instance"]:
             click.echo(found["instance"]["reason"], err=True)
+
+
+@instance.command("ingest-url")
+@click.argument("name")
+@click.option("--rotate", is_flag=True, help="Make a new URL first; the old one ends at once.")
+@server_options
+@json_option
+def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
+    """Print the URL at which the network calls hookgw for an instance.
+
+    Its last part is a secret.
+    """
+    if rotate:
+        found = client.call("POST", "instance", "rotateIngest", name)
+    else:
+        listed = client.call("GET", "instance", "fetchInstances", query={"instanceName": name})
+        if not listed:
+            raise Failed(f"The instance {name!r} does not exist.")
+        if "ingestUrl" not in listed[0]:
+            raise Failed(f"The connector of the instance {name!r} takes no requests of its network.")
+        found = {"ingestUrl": listed[0]["ingestUrl"]}
+    if as_json:
+        show_json(found)
+        return
+    click.echo(found["ingestUrl"])
+    if found["ingestUrl"].startswith("/"):
+        click.echo("This is a path: set server.public_url to have the whole URL.", err=True)
 
 
 @instance.command()

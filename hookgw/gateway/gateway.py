@@ -12,6 +12,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.backlog import Backlog
+from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
@@ -36,6 +37,7 @@ class Gateway:
     Attributes:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
+        ingest: passes requests of networks to connectors.
         deliveries: sends finished deliveries again.
         history: lists and finds deliveries.
         jobs: what takes longer than a request.
@@ -52,6 +54,7 @@ class Gateway:
 
     events: EventIntake
     instances: InstanceService
+    ingest: IngestService
     registrations: RegistrationService
     keys: KeyService
     deliveries: Replays

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from hookgw.auth.keyring import Keyring, new_key
+from hookgw.gateway.connectors.ingest_url import new_ingest_token, takes_requests
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.jobs import Jobs, RunningJob
@@ -20,7 +21,7 @@ from hookgw.gateway.shielded import completes
 from hookgw.models.api_keys import DEFAULT_KEY, Key
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
-from hookgw.models.errors import Conflict, Forbidden, Invalid, StorageUnavailable
+from hookgw.models.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
 from hookgw.models.instances import Instance, check_name
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.messages import Message
@@ -180,6 +181,7 @@ class InstanceService:
                     options=options or {},
                     created_at=now,
                 )
+                instance = self._with_token(instance)
                 await self._registry.put_instance(instance, first)
                 self._keyring.add_instance(name, instance.keys)
         return CreatedInstance(instance, key, first)
@@ -241,8 +243,7 @@ class InstanceService:
             Conflict: it has no connector.
         """
         async with self._registry.changing(name):
-            instance = self._with_connector(name)
-            await self._set_connected(instance, True)
+            instance = await self._store_connected(self._with_connector(name))
             session = self._connectors.start(instance)
         # Outside of the lock: a slow network must not block changes of the instance.
         return await self._connectors.wait_for_code(session)
@@ -259,13 +260,46 @@ class InstanceService:
             await self._set_connected(self._with_connector(name), False)
             await self._connectors.stop(name)
 
-    def start_connected(self) -> None:
+    def ingest_url(self, instance: Instance) -> str | None:
+        """Return where the network may call hookgw for an instance; ``None`` if it has no such URL."""
+        return self._connectors.ingest_url(instance)
+
+    @completes
+    async def rotate_ingest(self, name: str) -> str:
+        """Give an instance a new ``ingestUrl``. The old one ends at once.
+
+        A connector that tells its network the URL does so when it runs again.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+            NotSupported: its connector takes no requests of the network.
+        """
+        async with self._registry.changing(name):
+            instance = self._with_connector(name)
+            if not takes_requests(self._connectors.find(instance)):
+                raise NotSupported(
+                    f"The connector {instance.integration!r} takes no requests of its network."
+                )
+            instance = msgspec.structs.replace(instance, ingest_token=new_ingest_token())
+            await self._registry.put_instance(instance)
+            self._connectors.changed(instance)
+        url = self._connectors.ingest_url(instance)
+        assert url is not None  # noqa: S101 -- the connector was checked above
+        return url
+
+    async def start_connected(self) -> None:
         """Start the connectors that ran when the process ended; a connector that is gone is passed over."""
         known = set(self._connectors.names())
         for instance in self._registry.instances():
             if not instance.connected:
                 continue
             if instance.integration in known:
+                try:
+                    # An update may have brought the connector its method `ingest`.
+                    instance = await self._store_connected(instance)
+                except StorageUnavailable as error:
+                    logger.warning("no ingestUrl made", instance=instance.name, reason=str(error))
                 self._connectors.start(instance)
             else:
                 logger.warning("no such connector", instance=instance.name, connector=instance.integration)
@@ -279,6 +313,20 @@ class InstanceService:
         except Invalid as error:
             raise Conflict(*error.messages) from None
         return instance
+
+    def _with_token(self, instance: Instance) -> Instance:
+        """Return an instance with a token for its ``ingestUrl``, if it needs one."""
+        if instance.ingest_token or not takes_requests(self._connectors.find(instance)):
+            return instance
+        return msgspec.structs.replace(instance, ingest_token=new_ingest_token())
+
+    async def _store_connected(self, instance: Instance) -> Instance:
+        """Store that an instance is connected, with the token of its ``ingestUrl``."""
+        connected = msgspec.structs.replace(self._with_token(instance), connected=True)
+        if connected != instance:
+            await self._registry.put_instance(connected)
+            self._connectors.changed(connected)
+        return connected
 
     async def _set_connected(self, instance: Instance, connected: bool) -> None:
         if instance.connected != connected:

@@ -321,7 +321,7 @@ class Metrics:
         )
         yield _counter(
             "hookgw_http_requests_limited",
-            "Requests refused with 429, by limit.",
+            "Requests refused with 429 or 503, by limit.",
             ["limit"],
             self._limited.items(),
         )

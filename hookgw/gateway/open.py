@@ -25,6 +25,8 @@ from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.configured_registrations import read_global_webhooks, read_operations
+from hookgw.gateway.connectors.ingest import IngestService
+from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
@@ -181,7 +183,12 @@ async def open_gateway(
         connectors_by_name = hooks.connectors()
         plugins = {connector.plugin for connector in connectors_by_name.values()}
         clients = outbound.connector_clients({plugin: hooks.servers(plugin) for plugin in plugins})
-        connectors = Connectors(connectors_by_name, states, restarts, clock, clients)
+        connectors = Connectors(
+            connectors_by_name, states, restarts, clock, clients, IngestUrls(settings.server)
+        )
+        ingest = IngestService(
+            registry, connectors, settings.auth.instance_key_rate, clock.steady, metrics.limited
+        )
         instances = InstanceService(registry, keyring, connectors, states, pending, hooks, clock, jobs)
         registrations = RegistrationService(
             registry, instances, pending, dispatcher, hooks, catalog, sender, outbound, clock, settings, jobs
@@ -212,6 +219,7 @@ async def open_gateway(
         gateway = Gateway(
             events=events,
             instances=instances,
+            ingest=ingest,
             registrations=registrations,
             keys=keys,
             deliveries=replays,
@@ -274,7 +282,7 @@ async def open_gateway(
                 store.load_state,
                 instances.logged_out,
             )
-            instances.start_connected()
+            await instances.start_connected()
             nursery.start_soon(prune_history, store, clock, settings.storage)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
             nursery.start_soon(outbound.log_refused_urls, configured)

@@ -82,9 +82,9 @@ class IngestResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What the network gets back.
 
     Attributes:
-        status: of the HTTP response.
-        body: of the response.
-        content_type: of the body.
+        status: of the HTTP response: 200 to 599. Networks do not repeat a request after a 4xx.
+        body: of the response; none with the status 204 or 304.
+        content_type: of the body; printable ASCII.
     """
 
     status: int = 200

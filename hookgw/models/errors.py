@@ -71,9 +71,17 @@ class UnsupportedContentType(HookgwError):
 
 
 class UnsupportedContentEncoding(HookgwError):
-    """The body is encoded in a way that hookgw does not decode."""
+    """The body is encoded in a way that hookgw does not decode.
+
+    Attributes:
+        accepted: the content coding that the route accepts.
+    """
 
     status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+    def __init__(self, *messages: str, accepted: str = "gzip") -> None:
+        super().__init__(*messages)
+        self.accepted = accepted
 
 
 _TAKEN_OVER = {status for status in HTTPStatus if status >= HTTPStatus.BAD_REQUEST} - {

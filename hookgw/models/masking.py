@@ -9,7 +9,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import quote
 
 MASK = "********"
@@ -83,6 +83,14 @@ def spellings(secret: str) -> set[str]:
         quote(secret, safe=""),
         html.escape(secret),
     }
+
+
+@runtime_checkable
+class HoldsSecrets(Protocol):
+    """An object that plugins get, and that knows secrets which they may repeat in what they raise."""
+
+    def secret_texts(self) -> set[str]:
+        """Return the secrets."""
 
 
 def mask_secrets(text: str, secrets: Iterable[str]) -> str:

@@ -31,6 +31,7 @@ _REFUSALS = (Invalid, NetworkRefused, NotSupported)
 _ERRORS = (*_REFUSALS, NotFound, ProofRefused, TooLarge, Unavailable)
 _LONGEST_CODE = 100
 _LONGEST_WAIT = 86_400.0
+_LEAST_STATUS, _MOST_STATUS = 200, 599
 
 
 class ContainedConnector:
@@ -198,4 +199,14 @@ def _check_list(answer: Any) -> list[dict[str, Any]]:
 def _check_response(answer: Any) -> IngestResponse:
     if not isinstance(answer, IngestResponse):
         raise WrongResult(f"it returned a value of type {type(answer).__name__}; return an IngestResponse")
-    return msgspec.convert(msgspec.structs.asdict(answer), IngestResponse)
+    if not isinstance(answer.body, bytes):  # msgspec would take a text for base64
+        raise WrongResult(f"it returned a body of type {type(answer.body).__name__}; return bytes")
+    plain = msgspec.convert(msgspec.structs.asdict(answer), IngestResponse)
+    if not _LEAST_STATUS <= plain.status <= _MOST_STATUS:
+        raise WrongResult(f"it returned the status {plain.status}; return one from 200 to 599")
+    if plain.body and plain.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+        raise WrongResult(f"it returned a body with the status {plain.status}, which has none")
+    # It becomes a header: a line break in it would begin another one.
+    if not (plain.content_type.isascii() and plain.content_type.isprintable()):
+        raise WrongResult("it returned a content_type that is not printable ASCII")
+    return plain

@@ -18,7 +18,7 @@ import msgspec
 from hookgw.models.errors import ConfigError, Invalid, PluginFailed, StartError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, EventKind
-from hookgw.models.masking import mask_secrets
+from hookgw.models.masking import HoldsSecrets, mask_secrets
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
 from hookgw.models.registrations import Registration
 from hookgw.parsing.fields import kind_of, show_name
@@ -371,6 +371,8 @@ class StartupHooks:
         for argument in arguments:
             if isinstance(argument, Registration):
                 secrets |= self.secret_options.values(argument.plugins)
+            elif isinstance(argument, HoldsSecrets):
+                secrets |= argument.secret_texts()
         return mask_secrets(text, secrets)
 
     def _sentence(self, error: BaseException, *arguments: object) -> str:

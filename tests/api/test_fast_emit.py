@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from hookgw.api.app import Application, create_app
-from hookgw.api.fast_emit import FirstHeaders
+from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.server.serve import serve
 from hookgw.config.settings import EventsSettings, ServerSettings, Settings, StorageSettings
 from hookgw.gateway.gateway import Gateway
@@ -197,9 +197,9 @@ async def serving(settings: Settings, *, short: bool) -> AsyncIterator[tuple[Gat
         await gateway.instances.create("loja1", token=OWN_KEY)
         await gateway.instances.create("loja2")
         app = create_app(gateway)
-        assert app.uses_fast_emit
+        assert app.uses_fast_paths
         if not short:
-            app.use_fast_emit(None)
+            app.use_fast_paths()
         (url,) = await nursery.start(serve, app, settings.server)
         yield gateway, app, int(url.split(":")[2].partition("/")[0])
         nursery.cancel_scope.cancel()
@@ -283,7 +283,7 @@ async def test_failures_get_the_same_response(
     for shortened in (True, False):
         app = create_app(gateway)
         if not shortened:
-            app.use_fast_emit(None)
+            app.use_fast_paths()
         with structlog.testing.capture_logs() as logs:
             response = await post(app, nursery)
         del response.headers["date"]
@@ -333,7 +333,7 @@ async def test_plugins_with_request_hooks_see_emits(
     plugin = RoutesOfAPlugin(where)
     monkeypatch.setattr(gateway.hooks, "routes", plugin.routes)
     app = create_app(gateway)
-    assert not app.uses_fast_emit
+    assert not app.uses_fast_paths
     assert (await post(app, nursery)).status_code == 202
     assert plugin.heard == [where]
 

@@ -34,7 +34,7 @@ async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
     await gateway.instances.create("loja1", token=OWN_KEY)
     app = create_app(gateway)
     if request.param == "long":
-        app.use_fast_emit(None)
+        app.use_fast_paths()
     return app
 
 

@@ -22,8 +22,17 @@ from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
 OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
+TOKEN_IN_PATH = {"/ingest/<instance>/<token>"}
+"""Networks call these: no key is needed, and none helps."""
 ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}
-FILLED = {"label": "crm", "name": "dlv_1", "key_name": "default", "job_id": "job_1", "rest": "notes"}
+FILLED = {
+    "token": "wrong",
+    "label": "crm",
+    "name": "dlv_1",
+    "key_name": "default",
+    "job_id": "job_1",
+    "rest": "notes",
+}
 """Values for the variables in paths other than the instance. Add every new variable here."""
 
 Route = tuple[str, str, str]
@@ -64,9 +73,9 @@ def app(request: pytest.FixtureRequest, gateway: Gateway, monkeypatch: pytest.Mo
     """With a plugin's routes; with the fast path of emits, and without."""
     monkeypatch.setattr(gateway.hooks, "routes", RoutesOfAPlugin().routes)
     app = create_app(gateway)
-    assert app.uses_fast_emit
+    assert app.uses_fast_paths
     if request.param == "long":
-        app.use_fast_emit(None)
+        app.use_fast_paths()
     return app
 
 
@@ -93,7 +102,7 @@ def walk(app: Application, instance: str = "loja1") -> list[Route]:
 
 def scoped(routes: list[Route]) -> list[Route]:
     """Return the routes that name an instance."""
-    return [route for route in routes if "<instance>" in route[2]]
+    return [route for route in routes if "<instance>" in route[2] and route[2] not in TOKEN_IN_PATH]
 
 
 def told(response: httpx.Response) -> tuple[object, ...]:
@@ -115,7 +124,7 @@ async def test_no_route_responds_without_a_key(
 ) -> None:
     headers = {} if key is None else {"apikey": key}
     for method, path, rule in walk(app):
-        if rule in OPEN:
+        if rule in OPEN | TOKEN_IN_PATH:
             continue
         response = await client.request(method, path, headers=headers)
         assert response.status_code == 401, (method, path)
@@ -171,6 +180,20 @@ async def test_other_routes_require_a_global_key_unless_they_are_listed(
         assert (
             method == "HEAD" or rule in ANY_KEY or shape_of(response) == ["This call requires a global key."]
         )
+
+
+async def test_no_key_helps_where_the_path_has_a_token(app: Application, client: httpx.AsyncClient) -> None:
+    """The response is the same for every instance, and for none."""
+    for rule in TOKEN_IN_PATH:
+        responses = [
+            await client.request(method, path, headers=headers)
+            for instance in ("loja1", "loja2", "nobody", "a b")
+            for method, path, found in walk(app, instance)
+            for headers in ({}, {"apikey": "wrong"}, {"apikey": OWN_KEY}, {"apikey": KEY})
+            if found == rule and method in ("GET", "POST")
+        ]
+        assert all(told(response) == told(responses[0]) for response in responses)
+        assert responses[0].status_code == 404
 
 
 async def test_a_name_in_the_body_or_query_gives_no_access(

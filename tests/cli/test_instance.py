@@ -80,3 +80,38 @@ async def test_delete(invoke: Invoke, server: Receiver) -> None:
     assert (await invoke("instance", "delete", "loja1")).stdout == "Deleted 'loja1'.\n"
     (request,) = server.requests
     assert (request.method, request.target) == ("DELETE", "/instance/delete/loja1")
+
+
+INGEST_URL = "https://gw.example/ingest/loja1/t"
+
+
+async def test_ingest_url(invoke: Invoke, server: Receiver) -> None:
+    server.default = says([LISTED | {"ingestUrl": INGEST_URL}])
+    result = await invoke("instance", "ingest-url", "loja1")
+    assert server.requests[0].target == "/instance/fetchInstances?instanceName=loja1"
+    assert (result.stdout, result.stderr) == (f"{INGEST_URL}\n", "")
+    shown = await invoke("instance", "ingest-url", "loja1", "--json")
+    assert json.loads(shown.stdout) == {"ingestUrl": INGEST_URL}
+
+
+async def test_an_ingest_url_that_is_a_path(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"ingestUrl": "/ingest/loja1/t"})
+    result = await invoke("instance", "ingest-url", "loja1", "--rotate")
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/instance/rotateIngest/loja1")
+    assert result.stdout == "/ingest/loja1/t\n"
+    assert "server.public_url" in result.stderr
+
+
+@pytest.mark.parametrize(("listed", "message"), [([], "does not exist"), ([LISTED], "takes no requests")])
+async def test_no_ingest_url(listed: list[object], message: str, invoke: Invoke, server: Receiver) -> None:
+    server.default = says(listed)
+    result = await invoke("instance", "ingest-url", "loja1")
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+async def test_create_prints_the_ingest_url(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"hash": "the-key", "ingestUrl": INGEST_URL}, 201)
+    result = await invoke("instance", "create", "loja1", "--integration", "simulator")
+    assert result.stdout.splitlines()[-1].split() == ["ingest", "URL", INGEST_URL]

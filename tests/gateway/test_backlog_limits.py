@@ -236,7 +236,7 @@ async def test_a_connector_is_held_back(
         unused: Any = None
         instance = kit.gateway.instances.get("shop")
         session = ConnectorSession(
-            instance, unused, kit.gateway.events.accept, unused, kit.gateway.clock, kit.gateway.http
+            instance, unused, kit.gateway.events.accept, unused, kit.gateway.clock, kit.gateway.http, unused
         )
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))

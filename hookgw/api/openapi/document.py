@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw._version import __version__
 from hookgw.api import responses
-from hookgw.api.auth import RequiredKey
+from hookgw.api.auth import INGEST_RULE, RequiredKey
 from hookgw.api.openapi.components import schemas_of
 from hookgw.api.openapi.describe import JSON, NotJson, Operation
 from hookgw.api.openapi.error_responses import ERRORS, error_components
@@ -34,6 +34,7 @@ _PATH_PARAMETERS = {
         {"type": "string", "examples": ["job_5f0c2a1be94d7c3680f1a2b3"]},
         "The id of the job.",
     ),
+    "token": ("token", {"type": "string"}, "The secret part of the instance's `ingestUrl`."),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
@@ -155,12 +156,14 @@ class _Contents:
 
 def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
     declared, path = route.operation, document_path(route.path)
-    # ``webhookSetLabelled``: the words of the path. No path has two methods, so that is unique.
+    # ``webhookSetLabelled``: the words of the path.
     words = [word for part in route.path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
     name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
     suffix = "Labelled" if route.path.endswith("/<label>") else ""
     if route.path in _ALSO_PER_INSTANCE:
         suffix = "Global"
+    if route.path == INGEST_RULE:  # the one path with two methods
+        suffix = route.method.capitalize()
     operation_id = name[0].lower() + name[1:] + suffix
     operation: dict[str, Any] = {
         "operationId": operation_id,

@@ -30,7 +30,8 @@ ERRORS: dict[int, ErrorResponse] = {
     400: ErrorResponse("BadRequest", "The input breaks a rule, or is not valid JSON."),
     401: ErrorResponse(
         "Unauthorized",
-        "The key is missing or unknown. Checked before everything else.",
+        "The key is missing or unknown. Checked before everything else. From `/ingest`: the network's proof "
+        "is missing or wrong.",
         {"www-authenticate": "How to send a key."},
     ),
     403: ErrorResponse(
@@ -44,7 +45,8 @@ ERRORS: dict[int, ErrorResponse] = {
     413: ErrorResponse("ContentTooLarge", "The body exceeds its limit, or a batch a limit of the backlog."),
     415: ErrorResponse(
         "UnsupportedMediaType",
-        "The content type is missing or not supported, or the content encoding is not gzip.",
+        "The content type is missing or not supported, or the content encoding is not gzip. `/ingest` takes "
+        "no content encoding.",
     ),
     429: ErrorResponse(
         "TooManyRequests",

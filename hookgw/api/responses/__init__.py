@@ -8,7 +8,14 @@ present.
 from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
-from hookgw.api.responses.instances import Connection, CreatedInstance, Instance, ListedInstance, NamedState
+from hookgw.api.responses.instances import (
+    Connection,
+    CreatedInstance,
+    IngestUrl,
+    Instance,
+    ListedInstance,
+    NamedState,
+)
 from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
 from hookgw.api.responses.registrations import PublicKey, Registration, Retry, Secret
@@ -27,6 +34,7 @@ __all__ = [
     "Error",
     "Event",
     "Health",
+    "IngestUrl",
     "Instance",
     "Job",
     "Key",

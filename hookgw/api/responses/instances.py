@@ -37,6 +37,7 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
         disconnection_reason: why the state is `close`.
         backlog: what is pending of its events.
         instance: the same instance, for older clients.
+        ingest_url: where the network may call hookgw. Its last part is a secret.
     """
 
     id: str
@@ -45,20 +46,23 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     backlog: Backlog
     instance: Instance
     disconnection_reason: str | UnsetType = UNSET
+    ingest_url: str | UnsetType = UNSET
 
 
-class CreatedInstance(Struct, kw_only=True):
+class CreatedInstance(Struct, kw_only=True, rename="camel"):
     """A new instance.
 
     Attributes:
         instance: the instance.
         hash: its key, which is shown only here.
+        ingest_url: where the network may call hookgw, if its connector takes calls.
         webhook: its registration, if the request had one.
         warnings: fields of the request that were ignored, if there is no `webhook` that lists them.
     """
 
     instance: Instance
     hash: str
+    ingest_url: str | UnsetType = UNSET
     webhook: Registration | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
 
@@ -85,9 +89,21 @@ class Connection(Struct, frozen=True, kw_only=True, rename="camel"):
         code: the text in the QR code.
         base64: the image, as a ``data:image/png;base64,…`` URL.
         pairing_code: a code to type instead of scanning.
+        ingest_url: where the network may call hookgw, if its connector takes calls.
     """
 
     instance: NamedState
     code: str | UnsetType = UNSET
     base64: str | UnsetType = UNSET
     pairing_code: str | UnsetType | None = UNSET
+    ingest_url: str | UnsetType = UNSET
+
+
+class IngestUrl(Struct, frozen=True, rename="camel"):
+    """Where the network may call hookgw for an instance.
+
+    Attributes:
+        ingest_url: the URL; without `server.public_url`, its path. Its last part is a secret.
+    """
+
+    ingest_url: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.api import responses
@@ -54,6 +55,7 @@ class InstanceRoutes:
         blueprint.add_url_rule("/fetchInstances", view_func=self.fetch_instances)
         blueprint.add_url_rule("/connectionState/<instance>", view_func=self.connection_state)
         blueprint.add_url_rule("/connect/<instance>", view_func=self.connect)
+        blueprint.add_url_rule("/rotateIngest/<instance>", view_func=self.rotate_ingest, methods=["POST"])
         blueprint.add_url_rule("/logout/<instance>", view_func=self.logout, methods=["DELETE"])
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
@@ -77,7 +79,11 @@ class InstanceRoutes:
             webhook=webhook,
         )
         state = self._instances.connection_state(instance.name)
-        created = responses.CreatedInstance(instance=present_instance(instance, state), hash=key)
+        created = responses.CreatedInstance(
+            instance=present_instance(instance, state),
+            hash=key,
+            ingest_url=self._instances.ingest_url(instance) or UNSET,
+        )
         if registration is not None:
             # Looks the host up, at most 2 s, after everything is stored.
             warnings = [*asked.warnings, *await self._gateway.registrations.warnings(registration)]
@@ -98,6 +104,7 @@ class InstanceRoutes:
                 self._instances.connection_state(instance.name),
                 self._instances.close_reason(instance.name),
                 self._gateway.backlog.of_instance(instance.name),
+                self._instances.ingest_url(instance),
             )
             for instance in self._instances.all()
             # Filtered, not refused: clients call this with an instance key to find their own instance.
@@ -114,11 +121,22 @@ class InstanceRoutes:
     async def connect(self, instance: str) -> Response:
         """Start the connector; return a QR code if there is one."""
         code = await self._instances.connect(instance)  # waits a moment for a code
-        return json_response(self._connection(instance, code))
+        url = self._instances.ingest_url(self._instances.get(instance))
+        return json_response(self._connection(instance, code, url))
 
-    def _connection(self, instance: str, code: QRCode | None = None) -> responses.Connection:
+    def _connection(
+        self, instance: str, code: QRCode | None = None, ingest_url: str | None = None
+    ) -> responses.Connection:
         state = self._instances.connection_state(instance)
-        return present_connection(instance, state, self._instances.close_reason(instance), code)
+        return present_connection(instance, state, self._instances.close_reason(instance), code, ingest_url)
+
+    @describes(_TAG, {200: responses.IngestUrl}, errors=(409, 501))
+    async def rotate_ingest(self, instance: str) -> Response:
+        """Give the instance a new `ingestUrl`; the old one ends at once.
+
+        Then give the new URL to the network. A connector that does so itself does it when it connects again.
+        """
+        return json_response(responses.IngestUrl(await self._instances.rotate_ingest(instance)))
 
     @describes(_TAG, {200: responses.Done}, errors=(409,))
     async def logout(self, instance: str) -> Response:

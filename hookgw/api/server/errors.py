@@ -19,10 +19,12 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
 from hookgw.api.responses import Error, Messages
+from hookgw.gateway.connectors.ingest_url import INGEST_PATH
 from hookgw.models.errors import (
     HookgwError,
     NetworkRefused,
     PluginFailed,
+    ProofRefused,
     TooManyRequests,
     Unauthorized,
     Unavailable,
@@ -33,6 +35,8 @@ logger = structlog.get_logger("hookgw.api")
 
 JSON = "application/json"
 _PHRASES = {413: "Content Too Large"}  # RFC 9110; before 3.13, Python has the former phrase
+_SECRET_PATHS = (INGEST_PATH,)
+"""Paths that end in a token."""
 _BUG = "An internal error occurred; see hookgw's log."
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
@@ -68,16 +72,26 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
     headers = {}
     if isinstance(error, Unauthorized):  # RFC 9110, section 15.5.2 requires the challenge
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
+    if isinstance(error, ProofRefused):  # which proof, only the network's documentation says
+        headers["www-authenticate"] = 'Signature realm="hookgw"'
     code = None
     if isinstance(error, NetworkRefused):
         code = error.code
     if isinstance(error, Unavailable | TooManyRequests | NetworkRefused) and error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))  # whole seconds, never too early
     if isinstance(error, UnsupportedContentEncoding):  # RFC 9110, section 15.5.16
-        headers["accept-encoding"] = "gzip"
+        headers["accept-encoding"] = error.accepted
     if error.status is HTTPStatus.INTERNAL_SERVER_ERROR:
         _log(error, method, path)
     return JsonResponse(error.status, error_body(error.status, error.messages, code), headers)
+
+
+def shown_path(path: str) -> str:
+    """Return a request's path for messages and the log, without the token that it may contain."""
+    for prefix in _SECRET_PATHS:
+        if path.startswith(prefix):
+            return f"{prefix}…"
+    return path
 
 
 def install_error_handlers(app: QuartTrio) -> None:
@@ -88,7 +102,7 @@ def install_error_handlers(app: QuartTrio) -> None:
 
 
 async def _handle_route_error(error: Exception) -> Response:
-    status, body, headers = response_to(error, request.method, request.path)
+    status, body, headers = response_to(error, request.method, shown_path(request.path))
     return Response(body, status, dict(headers), content_type=JSON)
 
 
@@ -96,10 +110,10 @@ async def _handle_routing_error(error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 -- registered for this type only
     status = error.code or 500
     if isinstance(error, NotFound):
-        return error_response(status, [f"No such route: {request.path}."])
+        return error_response(status, [f"No such route: {shown_path(request.path)}."])
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted(error.valid_methods or ()))
-        message = f"{request.path} accepts {allowed}, not {request.method}."
+        message = f"{shown_path(request.path)} accepts {allowed}, not {request.method}."
         return error_response(status, [message], {"allow": allowed})
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         return error_response(status, [_BUG])

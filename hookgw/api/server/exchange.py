@@ -15,7 +15,7 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
 from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
-from hookgw.api.server.errors import JSON, VERSION_HEADER, response_to
+from hookgw.api.server.errors import JSON, VERSION_HEADER, response_to, shown_path
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
@@ -27,6 +27,8 @@ QUOTA_LEASE = "hookgw.quota_lease"
 LINGER = 5.0
 """Seconds for which the rest of a body is read and dropped."""
 
+BODILESS = frozenset({204, 304})
+"""Statuses of responses that have no body, and no headers about one (RFC 9110, section 8.6)."""
 END_TIMEOUT = 30.0
 """Seconds that sending the end of a response may take."""
 
@@ -199,16 +201,20 @@ class RequestResponse:
         """Whether all of the body has been received."""
         return self._body_read.is_set()
 
-    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Send a complete JSON response, even if some of the request's body was not read.
+    async def respond(
+        self, status: int, headers: Mapping[str, str], body: bytes, content_type: str = JSON
+    ) -> None:
+        """Send a complete response, even if some of the request's body was not read.
 
         Args:
             status, headers, body: of the response. Its content type and length are added.
+            content_type: of the body.
         """
+        content = _content_headers(body, content_type) if status not in BODILESS else []
         start = {
             "type": "http.response.start",
             "status": status,
-            "headers": [*_encoded(headers), *_content_headers(body)],
+            "headers": [*_encoded(headers), *content],
         }
         end: Any = {"type": "http.response.body", "body": body, "more_body": False}
         if not self._has_more_body():
@@ -280,7 +286,7 @@ class RequestResponse:
         # Respond instead of the application, or finish the response that it had started to end.
         body = b""
         if not self._is_started:
-            status, body, more = response_to(error, self.scope["method"], self.scope["path"])
+            status, body, more = response_to(error, self.scope["method"], shown_path(self.scope["path"]))
             self._is_started = True
             self._report_status(self.scope, status)
             headers = [*_encoded(more), *response_headers(body), _CLOSE]
@@ -340,5 +346,5 @@ def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in headers.items()]
 
 
-def _content_headers(body: bytes) -> list[tuple[bytes, bytes]]:
-    return [(b"content-type", JSON.encode()), (b"content-length", str(len(body)).encode())]
+def _content_headers(body: bytes, content_type: str = JSON) -> list[tuple[bytes, bytes]]:
+    return [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]

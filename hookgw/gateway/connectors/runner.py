@@ -15,6 +15,7 @@ import httpx
 import structlog
 import trio
 
+from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.sending import OutgoingMessage
 from hookgw.gateway.connectors.session import Accept, ConnectorSession, LoadState
 from hookgw.gateway.connectors.states import ConnectionStates
@@ -53,6 +54,7 @@ class Connectors:
         restarts: hears of failures.
         clock: for the time of events.
         clients: the HTTP client of each plugin with a connector; the caller closes them.
+        ingest_urls: makes the URLs at which networks call.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class Connectors:
         restarts: PluginRestarts,
         clock: Clock,
         clients: Mapping[str, httpx.AsyncClient],
+        ingest_urls: IngestUrls,
     ) -> None:
         self._connectors = connectors
         self._states = states
         self._restarts = restarts
         self._clock = clock
         self._clients = clients
+        self._ingest_urls = ingest_urls
         self._sessions = states.sessions
         self._running: _Running | None = None
         self._is_stopping = False
@@ -119,6 +123,7 @@ class Connectors:
                 running.load_state,
                 self._clock,
                 self._clients[connector.plugin],
+                self._ingest_urls,
             )
             running.nursery.start_soon(
                 self._keep_running, session, running.logged_out, name=f"connector {instance.name}"
@@ -133,6 +138,22 @@ class Connectors:
     def find(self, instance: Instance) -> ContainedConnector | None:
         """Return the connector of an instance; ``None`` if it has none, or its plugin is gone."""
         return self._connectors.get(instance.integration)
+
+    def ready_session(self, name: str) -> ConnectorSession | None:
+        """Return the session of an instance whose connector runs and has begun to connect; else ``None``."""
+        session = self._sessions.get(name)
+        is_ready = session is not None and session.is_running and session.has_begun
+        return session if is_ready and self._running is not None else None
+
+    def ingest_url(self, instance: Instance) -> str | None:
+        """Return where the network may call hookgw for an instance; ``None`` if it has no such URL."""
+        return self._ingest_urls.url(instance, self.find(instance))
+
+    def changed(self, instance: Instance) -> None:
+        """Let the session of an instance, if there is one, have its changed record."""
+        session = self._sessions.get(instance.name)
+        if session is not None:
+            session.use(instance)
 
     def connected(self, instance: Instance) -> ConnectorSession:
         """Return the session of an instance whose connection is open.
@@ -237,8 +258,12 @@ class Connectors:
 
 
 async def _run(session: ConnectorSession) -> None:
-    session.has_reported = False
-    await session.connector.run(session, may_return=lambda: session.has_reported)
+    session.has_reported = session.has_begun = False
+    session.is_running = True
+    try:
+        await session.connector.run(session, may_return=lambda: session.has_reported)
+    finally:
+        session.is_running = False
 
 
 @contextmanager

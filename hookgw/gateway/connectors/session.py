@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import httpx
@@ -10,6 +12,7 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
@@ -31,6 +34,16 @@ class Accept(Protocol):
     async def __call__(self, events: Sequence[Event], *, state: ConnectorState | None = None) -> object: ...
 
 
+class _Request:
+    """A request of the network that a connector answers."""
+
+    is_open = True
+
+
+# A variable of the context, not of the session: its run, and requests of others, go on meanwhile.
+_request: ContextVar[_Request | None] = ContextVar("request", default=None)
+
+
 class ConnectorSession:
     """One connected instance. Connectors see it as :class:`hookgw.models.connectors.Session`.
 
@@ -39,6 +52,7 @@ class ConnectorSession:
         state, qr_code, sender: what the connector reported last.
         close_reason: why the state is ``close``: a sentence.
         has_reported: whether this run of the connector has reported an open or a closed connection.
+        is_running, has_begun: whether the connector runs, and has reported any state in this run.
         scope: the connector runs in it; cancel it to end the connector.
         changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
         ended: set when the connector's run has ended for good.
@@ -52,11 +66,14 @@ class ConnectorSession:
         load_state: LoadState,
         clock: Clock,
         http: httpx.AsyncClient,
+        ingest_urls: IngestUrls,
     ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
         self.close_reason = "The connector has not reported a connection yet."
         self.has_reported = False
+        self.is_running = False
+        self.has_begun = False
         self.qr_code: QRCode | None = None
         self.sender: str | None = None
         self.scope = trio.CancelScope()
@@ -68,12 +85,17 @@ class ConnectorSession:
         self._saving = trio.Lock()
         self._clock = clock
         self._http = http
+        self._ingest_urls = ingest_urls
         self._is_closed = False
 
     @property
     def instance(self) -> str:
         """The instance's name."""
         return self._instance.name
+
+    def use(self, instance: Instance) -> None:
+        """Take a changed record of the instance."""
+        self._instance = instance
 
     @property
     def options(self) -> dict[str, Any]:
@@ -88,7 +110,11 @@ class ConnectorSession:
     @property
     def ingest_url(self) -> str | None:
         """Where the network may call hookgw."""
-        raise NotImplementedError
+        return self._ingest_urls.url(self._instance, self.connector)
+
+    def secret_texts(self) -> set[str]:
+        """Return the secrets that the connector must not write into a log."""
+        return {self._instance.ingest_token}
 
     def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
         """Return a signed link to an inbound file."""
@@ -134,11 +160,14 @@ class ConnectorSession:
     async def _store(self, events: Sequence[Event], state: ConnectorState | None) -> None:
         while True:
             if self._is_closed:
+                _refuse_request("The instance's connection has ended. Retry later.")
                 raise Conflict(f"This session of the instance {self.instance!r} is over.")
             # The same events with the same ids: if they were stored after all, the repeats are duplicates.
             try:
                 await self._accept(events, state=state)
             except (Unavailable, TooManyRequests) as error:
+                # Not its own text, which may name files of this machine.
+                _refuse_request("hookgw cannot store events at the moment. Retry later.", error.retry_after)
                 logger.warning("connector held back", instance=self.instance, reason=str(error))
                 await trio.sleep(error.retry_after)
             else:
@@ -151,6 +180,20 @@ class ConnectorSession:
     async def save_state(self, state: Any) -> None:
         """Keep a JSON value. Waits like :meth:`emit`."""
         await self.emit_all([], state=state)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Answer a request of the network in this block: no event waits, because the network repeats it.
+
+        Events that cannot be stored at once raise ``Unavailable``, also in tasks that the block starts.
+        """
+        request = _Request()
+        token = _request.set(request)
+        try:
+            yield
+        finally:
+            request.is_open = False  # a task of the connector's that goes on may wait again
+            _request.reset(token)
 
     async def show_qr_code(self, qr_code: QRCode) -> None:
         """Keep the code for ``connect``, and raise QRCODE_UPDATED."""
@@ -166,6 +209,7 @@ class ConnectorSession:
     async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
         """Keep the state and, if it has changed, raise CONNECTION_UPDATE."""
         state, reason = ConnectionState(state), int(reason)
+        self.has_begun = True
         self.has_reported = self.has_reported or state is not ConnectionState.CONNECTING
         if state is ConnectionState.CLOSE:
             self.close_reason = f"The connector reported that it is closed (statusReason {reason})."
@@ -209,3 +253,10 @@ def _encode_state(state: Any) -> bytes:
     if len(text) > MAX_STATE:
         raise Invalid(f"The state has {len(text):,} bytes as JSON; at most {MAX_STATE:,} are kept.")
     return text
+
+
+def _refuse_request(message: str, retry_after: float = 5.0) -> None:
+    """Raise ``Unavailable`` if this task answers a request of the network."""
+    request = _request.get()
+    if request is not None and request.is_open:
+        raise Unavailable(message, retry_after=retry_after)

@@ -114,7 +114,7 @@ async def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
     await gateway.instances.create("loja1")
     app = create_app(gateway)
     if request.param == "long":
-        app.use_fast_emit(None)
+        app.use_fast_paths()
     return app
 
 

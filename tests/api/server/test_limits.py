@@ -27,7 +27,7 @@ def app(request: pytest.FixtureRequest, gateway: Gateway) -> Application:
     """With the fast path of emits, and without."""
     app = create_app(gateway)
     if request.param == "long":
-        app.use_fast_emit(None)
+        app.use_fast_paths()
     return app
 
 

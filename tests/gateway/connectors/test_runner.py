@@ -11,6 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from hookgw.config.settings import ServerSettings
+from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.gateway.connectors.states import ConnectionStates
@@ -36,6 +38,7 @@ from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
 
 CLIENTS = {"mine": httpx.AsyncClient(transport=httpx.AsyncBaseTransport())}
+URLS = IngestUrls(ServerSettings())
 HI = TextMessage(number="55", text="hi")
 SHOP = Instance(name="shop", id="1", integration="fake", options={"token": "t"})
 CODE = QRCode(code="2@abc", base64="data:image/png;base64,AA==", pairing_code="ABCD")
@@ -93,7 +96,12 @@ class World:
         contained = ContainedConnector(check_connector(connector), "mine", Boundary())
         self.restarts = Restarts()
         self.connectors = Connectors(
-            {connector.name: contained}, self.states, cast("Any", self.restarts), virtual_clock(), CLIENTS
+            {connector.name: contained},
+            self.states,
+            cast("Any", self.restarts),
+            virtual_clock(),
+            CLIENTS,
+            URLS,
         )
         self.logged_out: list[str] = []
 
@@ -413,13 +421,13 @@ def test_an_integration_must_be_a_connectors_name() -> None:
         for name in ("b", "a")
     }
     restarts = cast("Any", Restarts())
-    connectors = Connectors(both, states, restarts, clock, CLIENTS)
+    connectors = Connectors(both, states, restarts, clock, CLIENTS, URLS)
     connectors.check_integration("")
     connectors.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'\. Known connectors: a, b\."):
         connectors.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connectors({}, states, restarts, clock, CLIENTS).check_integration("a")
+        Connectors({}, states, restarts, clock, CLIENTS, URLS).check_integration("a")
 
 
 def update(data: Any, instance: str = "by-http") -> Event:
@@ -588,6 +596,7 @@ async def test_a_session_that_is_closed_tells_it_once() -> None:
         no_state,
         virtual_clock(),
         CLIENTS["mine"],
+        URLS,
     )
     await session.set_state(ConnectionState.OPEN)
     await session.close()

@@ -33,7 +33,7 @@ def session_of(kit: GatewayKit, instance: Instance | None = None) -> ConnectorSe
     if instance is None:
         instance = gateway.instances.get("shop")
     return ConnectorSession(
-        instance, unused, gateway.events.accept, gateway.store.load_state, gateway.clock, gateway.http
+        instance, unused, gateway.events.accept, gateway.store.load_state, gateway.clock, gateway.http, unused
     )
 
 
@@ -174,7 +174,9 @@ class Intake:
 
 def session_over(intake: Intake) -> ConnectorSession:
     unused: Any = None
-    return ConnectorSession(Instance(name="shop", id="0b0c"), unused, intake, unused, virtual_clock(), unused)
+    return ConnectorSession(
+        Instance(name="shop", id="0b0c"), unused, intake, unused, virtual_clock(), unused, unused
+    )
 
 
 async def test_it_waits_while_nothing_can_be_stored(autojump_clock: MockClock) -> None:

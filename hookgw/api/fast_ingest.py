@@ -1,0 +1,49 @@
+"""The fast path of ``/ingest/<instance>/<token>``, which a network may call a thousand times a second.
+
+Like :mod:`hookgw.api.fast_emit`, it bypasses Quart. ``tests/api/routes/test_ingest.py`` tests both paths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.api.auth import INGEST_RULE, ROUTE
+from hookgw.api.routes.ingest import IngestEndpoint
+from hookgw.api.server.errors import response_to
+from hookgw.api.server.exchange import Gone, RequestResponse
+from hookgw.gateway.connectors.ingest_url import INGEST_PATH
+
+
+class FastIngest:
+    """Handles requests of networks without Quart.
+
+    Args:
+        endpoint: passes them to connectors.
+    """
+
+    def __init__(self, endpoint: IngestEndpoint) -> None:
+        self._endpoint = endpoint
+
+    def matches(self, scope: Any) -> bool:
+        """Return whether a request is one; the path in its scope is relative to the base path."""
+        path: str = scope["path"]
+        if not path.startswith(INGEST_PATH) or scope["method"] not in ("POST", "GET"):
+            return False
+        # Anything but two segments is another route, or none: the ordinary path decides.
+        between = path.find("/", len(INGEST_PATH))
+        return len(INGEST_PATH) < between < len(path) - 1 and path.find("/", between + 1) < 0
+
+    async def respond(self, exchange: RequestResponse) -> None:
+        """Handle a request that :meth:`matches`."""
+        scope: Any = exchange.scope
+        scope[ROUTE] = INGEST_RULE
+        instance, _, token = scope["path"][len(INGEST_PATH) :].partition("/")
+        try:
+            answer = await self._endpoint.answer(exchange, exchange.chunks(), instance, token)
+        except Gone:  # the client left: there is nobody to respond to
+            raise
+        except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500
+            response = response_to(error, scope["method"], INGEST_RULE)  # not the path: it has the token
+            await exchange.respond(response.status, response.headers, response.body)
+            return
+        await exchange.respond(answer.status, answer.headers, answer.body, answer.content_type)

@@ -1,0 +1,160 @@
+"""``/ingest/<instance>/<token>``: requests that networks send to instances, without a key.
+
+The token in the path shows that the sender was given the URL. Whether the request is the network's own, the
+connector checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from quart import Blueprint, Response, request
+
+from hookgw.api.auth import INGEST_RULE, REQUEST_QUOTA
+from hookgw.api.first_headers import FirstHeaders
+from hookgw.api.openapi.describe import Body, NotJson, describes
+from hookgw.api.request_body import read_body
+from hookgw.api.server.errors import JSON
+from hookgw.api.server.exchange import BODILESS, EXCHANGE, QUOTA_LEASE, RequestResponse
+from hookgw.auth.request_quota import QuotaLease
+from hookgw.models.connectors import IngestRequest
+from hookgw.models.errors import TooManyRequests, Unavailable, UnsupportedContentEncoding
+
+if TYPE_CHECKING:
+    from hookgw.gateway.gateway import Gateway
+
+_HARMLESS = ("text/plain", JSON)
+_SANDBOXED = {"content-security-policy": "sandbox; default-src 'none'"}
+_ANSWER = {200: NotJson("*/*", "The answer of the connector; it may have another status.")}
+_ERRORS = (401, 404, 413, 501, 503)
+
+
+class IngestAnswer(NamedTuple):
+    """What the network gets back."""
+
+    status: int
+    body: bytes
+    content_type: str
+    headers: Mapping[str, str]
+
+
+class IngestEndpoint:
+    """Passes requests to connectors. Shared by the ordinary route and the fast path."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._ingest = gateway.ingest
+        self._limit = gateway.settings.server.max_body
+
+    async def answer(
+        self, exchange: RequestResponse, chunks: AsyncIterable[bytes], instance: str, token: str
+    ) -> IngestAnswer:
+        """Return the answer to a request. The events that came of it are on disk.
+
+        Args:
+            exchange: the request.
+            chunks: the parts of its body as they arrive.
+            instance, token: of the path.
+
+        Raises:
+            NotFound: the token is wrong, or there is no such instance. Nothing else was looked at.
+            HookgwError: the response is another error. It is a 503 for all that may pass.
+        """
+        self._ingest.check(instance, token)
+        scope: Any = exchange.scope
+        # Networks do not repeat a request after a 4xx, and 429 is one.
+        try:
+            quota = scope.get(REQUEST_QUOTA)
+            if quota is not None:
+                scope[QUOTA_LEASE] = _Lease(quota.enter(instance))
+            session = self._ingest.session(instance)
+        except TooManyRequests as limit:
+            raise _repeatable(limit) from None
+        headers = FirstHeaders(scope["headers"])
+        # The proof is over the bytes as they arrived, so hookgw must not decode them; and connectors expect
+        # what their network sends, which is not encoded.
+        if headers.get("content-encoding") not in (None, "", "identity"):
+            raise UnsupportedContentEncoding("Send the body without a content-encoding.", accepted="identity")
+        body = await read_body(headers, chunks, self._limit, exchange)
+        query: dict[str, str] = {}
+        if scope["query_string"]:
+            for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+                query.setdefault(name, value)
+        method = "POST" if scope["method"] == "POST" else "GET"  # a HEAD is answered like a GET
+        asked = IngestRequest(method=method, query=query, headers=headers.texts(), body=body)
+        answer = await self._ingest.answer(session, asked)
+        # A browser that is led here must not run what a connector repeats of a request.
+        more = {} if answer.content_type.startswith(_HARMLESS) else _SANDBOXED
+        return IngestAnswer(answer.status, answer.body, answer.content_type, more)
+
+
+class _Lease(QuotaLease):
+    """The share of one request, which refuses with a status after which networks repeat the request."""
+
+    __slots__ = ("_lease",)
+
+    def __init__(self, lease: QuotaLease) -> None:
+        self._lease = lease
+
+    def hold(self, size: int) -> None:
+        """See :class:`QuotaLease`; raises ``Unavailable``."""
+        try:
+            self._lease.hold(size)
+        except TooManyRequests as limit:
+            raise _repeatable(limit) from None
+
+    def leave(self) -> None:
+        """See :class:`QuotaLease`."""
+        self._lease.leave()
+
+
+def _repeatable(limit: TooManyRequests) -> Unavailable:
+    return Unavailable(*limit.messages, retry_after=limit.retry_after)
+
+
+class IngestRoutes:
+    """The handlers of ``/ingest``, for requests that do not take the fast path."""
+
+    def __init__(self, endpoint: IngestEndpoint) -> None:
+        self._endpoint = endpoint
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("ingest", __name__)
+        blueprint.add_url_rule(INGEST_RULE, view_func=self.get, methods=["GET"])
+        blueprint.add_url_rule(INGEST_RULE, view_func=self.post, methods=["POST"])
+        return blueprint
+
+    @describes("Networks", _ANSWER, errors=_ERRORS)
+    async def get(self, instance: str, token: str) -> Response:
+        """Pass a request of the network, such as the check of a new URL, to the instance's connector.
+
+        The token is the key. A wrong token and an unknown instance get the same 404. Every failure that may
+        pass gets 503.
+        """
+        return await self._respond(instance, token)
+
+    @describes(
+        "Networks",
+        _ANSWER,
+        body=Body({"*/*": {"description": "What the network sends."}}, required=False),
+        errors=_ERRORS,
+    )
+    async def post(self, instance: str, token: str) -> Response:
+        """Pass a request of the network to the instance's connector; respond once its events are on disk.
+
+        The token is the key. A wrong token and an unknown instance get the same 404. Every failure that may
+        pass gets 503.
+        """
+        return await self._respond(instance, token)
+
+    async def _respond(self, instance: str, token: str) -> Response:
+        scope: Any = request.scope
+        answer = await self._endpoint.answer(scope[EXCHANGE], request.body, instance, token)
+        response = Response(
+            answer.body, answer.status, dict(answer.headers), content_type=answer.content_type
+        )
+        if answer.status in BODILESS:
+            del response.headers["content-type"], response.headers["content-length"]
+        return response
