@@ -6,7 +6,15 @@ configuration::
 
     plugins: {options: {simulator: {rate: 5, chats: 20, connect_delay: 2s}}}
 
-An example of ``hookgw_connectors``.
+It is also the example for writers of connectors. Read it in this order:
+
+- ``options.py``: an instance's options and their JSON Schema, with secrets;
+- ``connector.py``: the connector, with every method that hookgw can call;
+- ``receiving.py`` and ``state.py``: events and state in one commit, so that a kill loses and repeats nothing;
+- ``outgoing.py``: all types of messages, and a key that makes a repeated send harmless;
+- ``network_requests.py``: the proof of requests that the network sends to hookgw;
+- ``connection.py``: refusals with a code, a status and the time to wait;
+- ``traffic.py``, ``presence.py`` and ``picture.py``: what the network has to say.
 """
 
 from __future__ import annotations

@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-import re
 import time
+from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
-import msgspec
 import trio
 
 from hookgw import (
     ConnectionState,
+    IngestRequest,
+    IngestResponse,
+    InstanceSettings,
     Invalid,
+    MediaSink,
     Message,
+    MessageKey,
     NetworkRefused,
-    NotSupported,
+    NotFound,
     QRCode,
     Session,
     TextMessage,
+    Unavailable,
 )
 
 from . import traffic
-from .options import Options, read_options
-from .picture import picture_of
+from .connection import Connection
+from .network_requests import answer_challenge, read_messages
+from .options import OPTIONS_SCHEMA, Options, read_options
+from .outgoing import chat_of, message_id_of, outgoing, payload_of
+from .picture import picture_of, png_of
+from .presence import show_presence
+from .receiving import events_of, receive_messages, status_event
+from .state import read_state
 
 STATUS_STEPS = ("SERVER_ACK", "DELIVERY_ACK", "READ")
 """The statuses of a sent message, in order."""
 
-_JID = re.compile(r"[0-9-]{5,40}@(s\.whatsapp\.net|g\.us)")
-# An international number has at most 15 digits (ITU-T E.164).
-_NUMBER = re.compile(r"[0-9]{7,15}")
-
-
-class Connection(msgspec.Struct):
-    """One connected instance.
-
-    Attributes:
-        options: how it behaves.
-        random: decides everything that is random about it.
-        nursery: runs the status steps of sent messages.
-    """
-
-    options: Options
-    random: Random
-    nursery: trio.Nursery
+_CHUNK = 4096
+_NEVER = float("inf")
 
 
 class Simulator:
@@ -52,45 +48,61 @@ class Simulator:
 
     Attributes:
         name: the instances' ``integration``.
+        message_types: it sends everything.
+        options_schema: describes the options of an instance.
         defaults: options that an instance does not set itself.
     """
 
     name = "simulator"
+    message_types = get_args(Message)
+    options_schema = OPTIONS_SCHEMA
 
     def __init__(self) -> None:
         self.defaults: dict[str, Any] = {}
         self._connections: dict[str, Connection] = {}
+        self._restarting: set[str] = set()
 
     async def run(self, session: Session) -> None:
-        """Show a QR code, open, then receive messages until cancelled.
+        """Show a QR code, open, then receive messages until cancelled or logged out.
 
         Raises:
             ValueError: the instance's options are wrong; the message names the first wrong one.
+            ConnectionError: the connection broke, because of the option ``lose_connection``.
         """
-        options = read_options({**self.defaults, **session.options}, strict=False)
-        # With the instance's name, so that two instances with one seed do not send the same messages.
-        seed = None if options.seed is None else f"{options.seed} {session.instance}"
-        random = Random(seed)  # noqa: S311 (no secret)
+        options = self._options_of(session)
+        state = read_state(await session.load_state())
+        seed = state.seed if options.seed is None else options.seed
+        random = Random(f"{seed} {session.instance}")  # noqa: S311 (no secret)
+        await session.set_state(ConnectionState.CONNECTING)
+        is_logged_in = session.instance in self._restarting
+        self._restarting.discard(session.instance)
+        if options.qr_code and not is_logged_in:
+            code = f"2@{random.getrandbits(128):032x}"
+            pairing_code = f"{random.getrandbits(32):08X}"
+            await session.show_qr_code(QRCode(code=code, base64=picture_of(code), pairing_code=pairing_code))
+        await trio.sleep(options.connect_delay)
+        log_out_after = _NEVER if options.log_out_after is None else options.log_out_after
+        lose_after = _NEVER if options.lose_connection is None else options.lose_connection
+        account = traffic.account_of(session.instance)
         async with trio.open_nursery() as nursery:
-            await session.set_state(ConnectionState.CONNECTING)
-            if options.qr_code:
-                code = f"2@{random.getrandbits(128):032x}"
-                pairing_code = f"{random.getrandbits(32):08X}"
-                qr_code = QRCode(code=code, base64=picture_of(code), pairing_code=pairing_code)
-                await session.show_qr_code(qr_code)
-            await trio.sleep(options.connect_delay)
-            account = traffic.account_of(session.instance)
-            await session.set_state(ConnectionState.OPEN, wuid=account, profileName=session.instance)
-            # Only now: send refuses messages of an instance that is not in this table.
-            self._connections[session.instance] = Connection(options, random, nursery)
+            connection = Connection(account, options, session.settings, random, nursery)
+            # Before the state is open: from then on, messages are sent.
+            self._connections[session.instance] = connection
             try:
-                await _receive_messages(session, options, random)
-                # Returning would mean that the account was logged out.
-                await trio.sleep_forever()
+                await session.set_state(ConnectionState.OPEN, wuid=account, profileName=session.instance)
+                with trio.move_on_after(min(log_out_after, lose_after)):
+                    await receive_messages(session, connection, state)
+                    # Returning would mean that the account was logged out.
+                    await trio.sleep_forever()
             finally:
                 del self._connections[session.instance]
+            nursery.cancel_scope.cancel()
+        if lose_after < log_out_after:
+            # The gateway reports the closed connection, and calls run again after a wait.
+            raise ConnectionError("The connection broke because of the option lose_connection.")
+        await session.set_state(ConnectionState.CLOSE, 401)
 
-    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
         """Send a message. Its status steps follow as MESSAGES_UPDATE.
 
         Returns:
@@ -98,48 +110,148 @@ class Simulator:
 
         Raises:
             Invalid: the number or the text is not valid.
-            NetworkRefused: the instance is not connected, or the option ``fail_send`` refused the message.
+            NetworkRefused: the instance is not connected, or an option refused the message.
         """
-        if not isinstance(message, TextMessage):
-            raise NotSupported("The simulator sends texts.")
-        number, text = message.number, message.text
-        chat = number
-        if not _JID.fullmatch(number):
-            digits = re.sub(r"[+ ().-]", "", number)
-            if not _NUMBER.fullmatch(digits):
-                raise Invalid(
-                    f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code."
-                )
-            chat = f"{digits}@s.whatsapp.net"
-        if not text:
+        chat = chat_of(message.number)
+        if isinstance(message, TextMessage) and not message.text:
             raise Invalid("text must not be empty.")
-        await trio.lowlevel.checkpoint()
-        connection = self._connections.get(session.instance)
-        if connection is None:
-            raise NetworkRefused("The simulator is not connected.")
-        options, random = connection.options, connection.random
-        if random.random() < options.fail_send:
-            raise NetworkRefused("The simulator refused the message because of its option fail_send.")
-        sent = traffic.outgoing(random, chat, text, int(time.time()))
-        # In the connection's nursery: the steps continue after this method returned, and end on logout.
-        connection.nursery.start_soon(_acknowledge, session, sent, options.status_delay)
+        connection = self._connection_of(session)
+        message_id = message_id_of(session.instance, key)
+        sent = connection.sent.get(message_id)
+        if sent is None:
+            connection.refuse_on_demand(trio.current_time())
+            sent = outgoing(message, chat, message_id, int(time.time()))
+            connection.remember(sent)
+            # In the connection's nursery: the steps continue after this method returned, and end on logout.
+            connection.nursery.start_soon(_acknowledge, session, sent["key"], connection.options.status_delay)
+        # The message is on its way, and the network takes its time to say so. If the caller does not wait so
+        # long and repeats the call with the same key, nothing is sent again.
+        await trio.sleep(connection.options.slow_send)
         return sent
 
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Answer the network's challenge, or turn its messages into events.
 
-async def _receive_messages(session: Session, options: Options, random: Random) -> None:
-    remaining = options.messages
-    due = trio.current_time()
-    while options.rate and remaining != 0:
-        # emit waits while the gateway cannot store the event. After that, one message is due at once. The
-        # others are skipped: a burst would overload a gateway that has just recovered.
-        due = max(due + 1 / options.rate, trio.current_time())
-        await trio.sleep_until(due)
-        message = traffic.incoming(random, options.chats, int(time.time()))
-        await session.emit("MESSAGES_UPSERT", message)
-        remaining = None if remaining is None else remaining - 1
+        Raises:
+            ProofRefused: the network's proof is wrong.
+            Invalid: the request is malformed.
+            Unavailable: the instance is not connected.
+        """
+        options = self._options_of(session)
+        if request.method == "GET":
+            return IngestResponse(body=answer_challenge(request, options))
+        messages = read_messages(request, options)
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            # The network repeats the request after a 503, and not after a 4xx.
+            raise Unavailable("The simulator is not connected.")
+        events = []
+        for message in messages:
+            payload = traffic.written(
+                chat_of(message.sender), message.id, message.name, message.text, int(time.time())
+            )
+            events += events_of(payload, connection.settings)
+        # The network repeats requests, also those that we answered: the events' ids make them count once.
+        await session.emit_all(events)
+        return IngestResponse()
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read, which raises MESSAGES_UPDATE."""
+        self._connection_of(session)
+        await session.emit_all([status_event(payload_of(key), "READ") for key in keys])
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show a presence, and after the delay its end, as PRESENCE_UPDATE."""
+        connection = self._connection_of(session)
+        account = connection.account
+        chat = account if number is None else chat_of(number)
+        # Not waited for: the caller has other work during the delay.
+        connection.nursery.start_soon(show_presence, session, account, chat, presence, delay)
+        await trio.lowlevel.checkpoint()
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of an own message.
+
+        Returns:
+            The payload of MESSAGES_EDITED.
+        """
+        await self._check_own(session, key)
+        chat = chat_of(number)
+        return {
+            "key": {**payload_of(key), "remoteJid": chat},
+            "message": {"conversation": text},
+            "messageType": "conversation",
+            "messageTimestamp": int(time.time()),
+        }
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Delete an own message for everyone.
+
+        Returns:
+            The payload of MESSAGES_DELETE.
+        """
+        await self._check_own(session, key)
+        return {**payload_of(key), "status": "DELETED"}
+
+    async def settings(self, session: Session, settings: InstanceSettings) -> None:
+        """Apply changed settings; the simulator knows ``groupsIgnore`` and ``readMessages``."""
+        await trio.lowlevel.checkpoint()
+        connection = self._connections.get(session.instance)
+        if connection is not None:
+            connection.settings = settings
+
+    async def restart(self, session: Session) -> None:
+        """Prepare a restart: the account stays logged in, so the next run shows no QR code."""
+        await trio.lowlevel.checkpoint()
+        self._restarting.add(session.instance)
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return which numbers have an account: all that are phone numbers."""
+        self._connection_of(session)
+        await trio.lowlevel.checkpoint()
+        found = []
+        for number in numbers:
+            try:
+                found.append({"number": number, "exists": True, "jid": chat_of(number)})
+            except Invalid:
+                found.append({"number": number, "exists": False, "jid": ""})
+        return found
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send the picture of an incoming message to a sink.
+
+        Raises:
+            NotFound: the option ``lose_media`` says so.
+        """
+        if self._options_of(session).lose_media:
+            raise NotFound("The simulator no longer has the file, because of its option lose_media.")
+        picture = png_of(reference)
+        await sink.begin(mimetype="image/png", size=len(picture), file_name=f"{reference}.png")
+        # In parts, as a real file comes from its network: no file is in memory as a whole.
+        for start in range(0, len(picture), _CHUNK):
+            await sink.write(picture[start : start + _CHUNK])
+
+    def _options_of(self, session: Session) -> Options:
+        return read_options({**self.defaults, **session.options}, strict=False)
+
+    def _connection_of(self, session: Session) -> Connection:
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            raise NetworkRefused("The simulator is not connected.", code="NOT_CONNECTED")
+        return connection
+
+    async def _check_own(self, session: Session, key: MessageKey) -> None:
+        self._connection_of(session)
+        await trio.lowlevel.checkpoint()
+        if not key.from_me:
+            raise NetworkRefused(
+                "Only messages of the account itself can be changed.", code="NOT_OWN", status=403
+            )
 
 
-async def _acknowledge(session: Session, message: dict[str, Any], delay: float) -> None:
+async def _acknowledge(session: Session, key: dict[str, Any], delay: float) -> None:
     for status in STATUS_STEPS:
         await trio.sleep(delay)
-        await session.emit("MESSAGES_UPDATE", traffic.status_of(message, status))
+        await session.emit_all([status_event(key, status)])

@@ -11,18 +11,7 @@ from hookgw.models.units import Duration, parse_duration
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a simulated instance behaves.
-
-    Attributes:
-        rate: incoming messages per second; 0 for none.
-        messages: the number of incoming messages; by default without end.
-        chats: the number of chats with incoming messages; every fifth chat is a group.
-        seed: the same seed gives the same messages; by default each run is different.
-        connect_delay: how long the QR code is shown before the connection opens, such as ``2s``.
-        qr_code: whether to show a QR code.
-        status_delay: the time between two status steps of a sent message.
-        fail_send: the share of sent messages that the network refuses, from 0 to 1.
-    """
+    """How a simulated instance behaves. :data:`OPTIONS_SCHEMA` describes each field."""
 
     rate: Annotated[float, Meta(ge=0, le=10_000)] = 1.0
     messages: Annotated[int, Meta(ge=0)] | None = None
@@ -31,7 +20,92 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     connect_delay: Duration = Duration(1)
     qr_code: bool = True
     status_delay: Duration = Duration(0.5)
+    app_secret: str = ""
+    verify_token: str = ""
     fail_send: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    limit_rate: Annotated[float, Meta(gt=0)] | None = None
+    slow_send: Duration = Duration(0)
+    lose_connection: Duration | None = None
+    log_out_after: Duration | None = None
+    lose_media: bool = False
+
+
+def _duration(meaning: str, default: str | None) -> dict[str, Any]:
+    return {
+        "description": f"{meaning}, such as 2s.",
+        "type": ["string", "integer", "null"],
+        "default": default,
+    }
+
+
+# hookgw checks the fields of a creation request against this schema. The HTTP API, the commands and the pages
+# show it. What is writeOnly is a secret: it is masked wherever the options are read.
+OPTIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "rate": {
+            "description": "Incoming messages per second; 0 for none.",
+            "type": "number",
+            "minimum": 0,
+            "maximum": 10_000,
+            "default": 1,
+        },
+        "messages": {
+            "description": "The number of incoming messages in all; by default without end.",
+            "type": ["integer", "null"],
+            "minimum": 0,
+            "default": None,
+        },
+        "chats": {
+            "description": "The number of chats with incoming messages; every fifth chat is a group.",
+            "type": "integer",
+            "minimum": 1,
+            "maximum": 1_000_000,
+            "default": 10,
+        },
+        "seed": {
+            "description": "The same seed gives the same messages; by default they differ.",
+            "type": ["integer", "null"],
+            "default": None,
+        },
+        "connect_delay": _duration("How long the QR code is shown before the connection opens", "1s"),
+        "qr_code": {"description": "Whether to show a QR code.", "type": "boolean", "default": True},
+        "status_delay": _duration("The time between two status steps of a sent message", "500ms"),
+        "app_secret": {
+            "description": "Proves the requests to ingestUrl; empty to refuse them.",
+            "type": "string",
+            "default": "",
+            "writeOnly": True,
+        },
+        "verify_token": {
+            "description": "Proves that the network may verify ingestUrl; empty to refuse it.",
+            "type": "string",
+            "default": "",
+            "writeOnly": True,
+        },
+        "fail_send": {
+            "description": "The share of sent messages that the network refuses, from 0 to 1.",
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "default": 0,
+        },
+        "limit_rate": {
+            "description": "Sent messages per second, above which the network refuses; by default no limit.",
+            "type": ["number", "null"],
+            "exclusiveMinimum": 0,
+            "default": None,
+        },
+        "slow_send": _duration("How long the network takes to answer a sent message", "0"),
+        "lose_connection": _duration("The connection breaks after this time", None),
+        "log_out_after": _duration("The network logs the account out after this time", None),
+        "lose_media": {
+            "description": "Whether the network no longer has the files of incoming messages.",
+            "type": "boolean",
+            "default": False,
+        },
+    },
+}
 
 
 def read_options(options: dict[str, Any], *, strict: bool) -> Options:
@@ -45,7 +119,7 @@ def read_options(options: dict[str, Any], *, strict: bool) -> Options:
         ValueError: an unknown name, a wrong type or an impossible value; the message names it.
     """
     known = Options.__struct_fields__
-    # Not strict for an instance: the fields of its creation request, such as instanceName, are in there too.
+    # Not strict for an instance: it may have options that a later version of this plugin took.
     for name in options if strict else ():
         if name not in known:
             raise ValueError(f"the simulator has no option {name}; its options are {', '.join(known)}")

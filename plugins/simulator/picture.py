@@ -1,6 +1,6 @@
 """A picture that looks like a QR code, as a PNG. No I/O.
 
-It holds no data for a phone: there is no network behind it.
+It holds no data for a phone: there is no network behind it. Pictures of incoming messages are made here, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ QUIET = 4
 
 
 def picture_of(code: str) -> str:
-    """Return a picture as a ``data:image/png;base64,…`` URL; the same code gives the same picture."""
+    """Return a picture as a ``data:image/png;base64,…`` URL."""
+    return "data:image/png;base64," + base64.b64encode(png_of(code)).decode()
+
+
+def png_of(code: str) -> bytes:
+    """Return a picture; the same code gives the same picture."""
     bits = int.from_bytes(hashlib.shake_256(code.encode()).digest(SIDE * SIDE // 8 + 1), "big")
     pixels = (SIDE + 2 * QUIET) * SCALE
     white = ["1" * pixels] * QUIET * SCALE
@@ -44,4 +49,4 @@ def picture_of(code: str) -> str:
     for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(data)), (b"IEND", b"")):
         checksum = struct.pack(">I", zlib.crc32(kind + content))
         png += struct.pack(">I", len(content)) + kind + content + checksum
-    return "data:image/png;base64," + base64.b64encode(png).decode()
+    return png

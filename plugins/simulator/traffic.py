@@ -1,4 +1,4 @@
-"""The messages of the simulated network. No I/O: a random generator and a time in, payloads out."""
+"""The messages that arrive. No I/O: a random generator and a time in, payloads out."""
 
 from __future__ import annotations
 
@@ -37,8 +37,14 @@ def message_id(random: Random) -> str:
     return f"3EB0{random.getrandbits(72):018X}"
 
 
+def is_group(message: dict[str, Any]) -> bool:
+    """Return whether a message was written in a group."""
+    chat: str = message["key"]["remoteJid"]
+    return chat.endswith("@g.us")
+
+
 def incoming(random: Random, chats: int, now: int) -> dict[str, Any]:
-    """Return an incoming message: the payload of MESSAGES_UPSERT.
+    """Return an incoming message: the payload of MESSAGES_UPSERT. Every fifth or so is a picture.
 
     Args:
         random: chooses chat, sender and text.
@@ -55,10 +61,7 @@ def incoming(random: Random, chats: int, now: int) -> dict[str, Any]:
     name: str = "conversation"
     message: dict[str, Any] = {"conversation": text}
     if random.random() >= 0.8:
-        size = random.randrange(10**4, 10**6)
-        # A string, as in real payloads: this is protobuf's JSON form of a 64-bit integer.
-        image = {"mimetype": "image/jpeg", "caption": text, "fileLength": str(size)}
-        name, message = "imageMessage", {"imageMessage": image}
+        name, message = "imageMessage", {"imageMessage": {"mimetype": "image/png", "caption": text}}
     return {
         "key": key,
         "pushName": _NAMES[sender],
@@ -69,19 +72,18 @@ def incoming(random: Random, chats: int, now: int) -> dict[str, Any]:
     }
 
 
-def outgoing(random: Random, chat: str, text: str, now: int) -> dict[str, Any]:
-    """Return a message that the instance sends: the payload of SEND_MESSAGE."""
+def status_of(key: dict[str, Any], status: str) -> dict[str, Any]:
+    """Return a new status of a message: the payload of MESSAGES_UPDATE."""
+    return {"keyId": key["id"], "remoteJid": key["remoteJid"], "fromMe": key["fromMe"], "status": status}
+
+
+def written(chat: str, message_id: str, name: str, text: str, now: int) -> dict[str, Any]:
+    """Return a text that somebody wrote: the payload of MESSAGES_UPSERT."""
     return {
-        "key": {"remoteJid": chat, "fromMe": True, "id": message_id(random)},
-        "status": "PENDING",
+        "key": {"remoteJid": chat, "fromMe": False, "id": message_id},
+        "pushName": name,
         "message": {"conversation": text},
         "messageType": "conversation",
         "messageTimestamp": now,
         "source": "web",
     }
-
-
-def status_of(message: dict[str, Any], status: str) -> dict[str, Any]:
-    """Return a status step of a sent message: the payload of MESSAGES_UPDATE."""
-    key = message["key"]
-    return {"keyId": key["id"], "remoteJid": key["remoteJid"], "fromMe": True, "status": status}

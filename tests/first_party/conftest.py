@@ -15,6 +15,7 @@ from hookgw.models.clock import parse_rfc3339
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
 from hookgw.models.registrations import Registration
+from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, load_plugins
 
@@ -31,6 +32,11 @@ def hooks(loaded: LoadedPlugins) -> Hooks:
     hooks = Hooks(loaded)
     hooks.configure({})
     return hooks
+
+
+@pytest.fixture
+def simulator(hooks: Hooks) -> ContainedConnector:
+    return hooks.connectors()["simulator"]
 
 
 @pytest.fixture

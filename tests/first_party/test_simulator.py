@@ -3,95 +3,50 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
-import httpx
 import jsonschema_rs
+import msgspec
 import pytest
 import trio
 import trio.testing
 
-from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, QRCode, Session
+from hookgw import ConnectionState, Connector, Invalid, NetworkRefused, NewEvent
 from hookgw.models.errors import ConfigError, PluginFailed
 from hookgw.models.events import Catalog
 from hookgw.models.messages import TextMessage
 from hookgw.plugins.hooks import Hooks
+from hookgw.testing import FakeSession
+from tests.support.simulated import connected, instance, run_for, times_of
 
 MockClock = trio.testing.MockClock
 
 
-class FakeSession:
-    """The gateway's side of an instance; it records the calls and their times."""
-
-    def __init__(self, instance: Any = "shop", **options: Any) -> None:
-        self.instance: str = instance
-        self.options: dict[str, Any] = options
-        self.http = httpx.AsyncClient(transport=httpx.AsyncBaseTransport())
-        self.events: list[tuple[str, Any]] = []
-        self.times: list[float] = []
-        self.pause = 0.0
-
-    def _note(self, kind: str, data: Any) -> None:
-        self.events.append((kind, data))
-        self.times.append(round(trio.current_time(), 6))
-
-    async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
-        pause, self.pause = self.pause, 0.0
-        await trio.sleep(pause)
-        self._note(kind, data)
-
-    async def show_qr_code(self, qr_code: QRCode) -> None:
-        await trio.lowlevel.checkpoint()
-        self._note("QRCODE_UPDATED", qr_code)
-
-    async def set_state(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
-        await trio.lowlevel.checkpoint()
-        self._note(state.value, more)
-
-    def data_of(self, kind: str) -> list[Any]:
-        return [data for name, data in self.events if name == kind]
-
-
-@pytest.fixture
-def simulator(hooks: Hooks) -> Connector:
-    return hooks.connectors()["simulator"]
-
-
-@asynccontextmanager
-async def connected(simulator: Connector, session: FakeSession) -> AsyncIterator[None]:
-    """Run an instance for the length of the block."""
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(simulator.run, cast("Session", session))
-        yield
-        nursery.cancel_scope.cancel()
-
-
-async def run_for(simulator: Connector, session: FakeSession, seconds: float) -> FakeSession:
-    with trio.move_on_after(seconds):
-        await simulator.run(cast("Session", session))
-    return session
-
-
 async def test_it_shows_a_qr_code_and_then_opens(simulator: Connector, autojump_clock: MockClock) -> None:
-    session = await run_for(simulator, FakeSession(rate=0, connect_delay="2s"), 60)
-    assert [name for name, _ in session.events] == ["connecting", "QRCODE_UPDATED", "open"]
-    assert session.times == [0, 0, 2]
-    (more,) = session.data_of("open")
+    session = await run_for(simulator, instance(rate=0, connect_delay="2s"), 60)
+    assert [event.kind for event in session.events] == [
+        "CONNECTION_UPDATE",
+        "QRCODE_UPDATED",
+        "CONNECTION_UPDATE",
+    ]
+    assert [event.at for event in session.events] == [0, 0, 2]
+    (connecting, _, _), (opened, _, more) = session.states
+    assert (connecting, opened) == (ConnectionState.CONNECTING, ConnectionState.OPEN)
     assert more["wuid"].endswith("@s.whatsapp.net")
     assert more["profileName"] == "shop"
 
 
 async def test_it_opens_without_a_qr_code(simulator: Connector, autojump_clock: MockClock) -> None:
-    session = await run_for(simulator, FakeSession(rate=0, qr_code=False, connect_delay=0), 1)
-    assert [name for name, _ in session.events] == ["connecting", "open"]
+    session = await run_for(simulator, instance(rate=0, qr_code=False, connect_delay=0), 1)
+    assert [state for state, _, _ in session.states] == [ConnectionState.CONNECTING, ConnectionState.OPEN]
+    assert session.qr_codes == []
 
 
 async def test_the_picture_is_a_png(simulator: Connector, autojump_clock: MockClock) -> None:
-    session = await run_for(simulator, FakeSession(rate=0), 5)
-    (code,) = session.data_of("QRCODE_UPDATED")
+    session = await run_for(simulator, instance(rate=0), 5)
+    (code,) = session.qr_codes
     head, _, text = code.base64.partition(",")
     assert head == "data:image/png;base64"
     lines, width = read_png(base64.b64decode(text, validate=True))
@@ -123,24 +78,21 @@ def read_png(raw: bytes) -> tuple[list[list[int]], int]:
 
 
 async def test_messages_arrive_at_the_rate(simulator: Connector, autojump_clock: MockClock) -> None:
-    session = await run_for(simulator, FakeSession(rate=4, connect_delay="1s"), 3.1)
-    times = [
-        at for at, (name, _) in zip(session.times, session.events, strict=True) if name == "MESSAGES_UPSERT"
-    ]
-    assert times == [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0]
+    session = await run_for(simulator, instance(rate=4, connect_delay="1s"), 3.1)
+    assert times_of(session, "MESSAGES_UPSERT") == [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0]
 
 
 async def test_it_stops_after_a_number_of_messages(simulator: Connector, autojump_clock: MockClock) -> None:
-    session = await run_for(simulator, FakeSession(rate=100, messages=3), 60)
+    session = await run_for(simulator, instance(rate=100, messages=3), 60)
     assert len(session.data_of("MESSAGES_UPSERT")) == 3
-    silent = await run_for(simulator, FakeSession(rate=100, messages=0), 60)
+    silent = await run_for(simulator, instance(rate=100, messages=0), 60)
     assert silent.data_of("MESSAGES_UPSERT") == []
 
 
 async def test_messages_match_the_schema(
     simulator: Connector, autojump_clock: MockClock, catalog: Catalog
 ) -> None:
-    session = await run_for(simulator, FakeSession(rate=100, chats=5, seed=1), 4)
+    session = await run_for(simulator, instance(rate=100, chats=5, seed=1), 4)
     check = jsonschema_rs.validator_for(catalog.resolve("MESSAGES_UPSERT", "event").schema)
     messages = session.data_of("MESSAGES_UPSERT")
     for message in messages:
@@ -155,14 +107,14 @@ async def test_messages_match_the_schema(
 
 def without_times(session: FakeSession) -> list[tuple[str, Any]]:
     return [
-        (name, {**data, "messageTimestamp": 0} if isinstance(data, dict) else data)
-        for name, data in session.events
+        (event.kind, {**event.data, "messageTimestamp": 0} if isinstance(event.data, dict) else event.data)
+        for event in session.events
     ]
 
 
 async def test_the_same_seed_gives_the_same_events(simulator: Connector, autojump_clock: MockClock) -> None:
     one, two, other, unseeded, again = [
-        without_times(await run_for(simulator, FakeSession(rate=10, **seed), 3.05))
+        without_times(await run_for(simulator, instance(rate=10, **seed), 3.05))
         for seed in ({"seed": 7}, {"seed": 7}, {"seed": 8}, {}, {})
     ]
     assert one == two
@@ -171,28 +123,37 @@ async def test_the_same_seed_gives_the_same_events(simulator: Connector, autojum
 
 
 async def test_two_instances_with_one_seed_differ(simulator: Connector, autojump_clock: MockClock) -> None:
-    one = await run_for(simulator, FakeSession("a", rate=10, seed=7), 3.05)
-    two = await run_for(simulator, FakeSession("b", rate=10, seed=7), 3.05)
+    one = await run_for(simulator, instance("a", rate=10, seed=7), 3.05)
+    two = await run_for(simulator, instance("b", rate=10, seed=7), 3.05)
     assert without_times(one) != without_times(two)
-    assert one.data_of("open")[0]["wuid"] != two.data_of("open")[0]["wuid"]
+    assert one.states[-1][2]["wuid"] != two.states[-1][2]["wuid"]
 
 
 async def test_it_does_not_catch_up_after_a_pause(simulator: Connector, autojump_clock: MockClock) -> None:
-    session = FakeSession(rate=1, connect_delay=0)
-    session.pause = 6.0
+    session = SlowOnce(options={"rate": 1, "connect_delay": 0})
     await run_for(simulator, session, 9.5)
-    assert session.times[3:] == [7.0, 7.0, 8.0, 9.0]
-    assert len(session.data_of("MESSAGES_UPSERT")) == 4
+    assert times_of(session, "MESSAGES_UPSERT") == [7.0, 7.0, 8.0, 9.0]
+
+
+class SlowOnce(FakeSession):
+    """A gateway that cannot store the first message for a while."""
+
+    pause = 6.0
+
+    async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
+        if events[0].kind == "MESSAGES_UPSERT":
+            pause, self.pause = self.pause, 0.0
+            await trio.sleep(pause)
+        await super().emit_all(events, state=state)
 
 
 async def test_a_sent_message_is_acknowledged_delivered_and_read(
     simulator: Connector, autojump_clock: MockClock, catalog: Catalog
 ) -> None:
-    session = FakeSession(rate=0, connect_delay=0, status_delay="1s")
+    session = instance(rate=0, connect_delay=0, status_delay="1s")
     async with connected(simulator, session):
-        await trio.testing.wait_all_tasks_blocked()
         message = await simulator.send(
-            cast("Session", session), TextMessage(number="+55 (11) 98888-7777", text="Olá"), key="k"
+            session, TextMessage(number="+55 (11) 98888-7777", text="Olá"), key="k"
         )
         await trio.sleep(3.5)
     jsonschema_rs.validator_for(catalog.resolve("SEND_MESSAGE", "event").schema).validate(message)
@@ -203,7 +164,7 @@ async def test_a_sent_message_is_acknowledged_delivered_and_read(
     }
     assert message["message"] == {"conversation": "Olá"}
     assert message["status"] == "PENDING"
-    assert session.times[-3:] == [1.0, 2.0, 3.0]
+    assert times_of(session, "MESSAGES_UPDATE") == [1.0, 2.0, 3.0]
     assert session.data_of("MESSAGES_UPDATE") == [
         {
             "keyId": message["key"]["id"],
@@ -220,16 +181,12 @@ async def test_a_sent_message_is_acknowledged_delivered_and_read(
 @pytest.mark.parametrize("number", ["", "abc", "123456", "1234567890123456", "5511@example.com", "55 11\n"])
 async def test_invalid_numbers_are_refused(simulator: Connector, number: str) -> None:
     with pytest.raises(Invalid, match="is not a phone number; use 7 to 15 digits"):
-        await simulator.send(
-            cast("Session", FakeSession()), TextMessage(number=number, text="hello"), key="k"
-        )
+        await simulator.send(instance(), TextMessage(number=number, text="hello"), key="k")
 
 
 async def test_an_empty_text_is_refused(simulator: Connector) -> None:
     with pytest.raises(Invalid, match="text must not be empty"):
-        await simulator.send(
-            cast("Session", FakeSession()), TextMessage(number="5511988887777", text=""), key="k"
-        )
+        await simulator.send(instance(), TextMessage(number="5511988887777", text=""), key="k")
 
 
 @pytest.mark.parametrize(
@@ -244,47 +201,39 @@ async def test_an_empty_text_is_refused(simulator: Connector) -> None:
 async def test_numbers_and_jids_are_accepted(
     simulator: Connector, autojump_clock: MockClock, number: str, chat: str
 ) -> None:
-    session = FakeSession(rate=0, connect_delay=0)
+    session = instance(rate=0, connect_delay=0)
     async with connected(simulator, session):
-        await trio.testing.wait_all_tasks_blocked()
-        assert (
-            await simulator.send(cast("Session", session), TextMessage(number=number, text="hello"), key="k")
-        )["key"]["remoteJid"] == chat
+        assert (await simulator.send(session, TextMessage(number=number, text="hello"), key="k"))["key"][
+            "remoteJid"
+        ] == chat
 
 
 async def test_sending_while_not_connected_is_refused(
     simulator: Connector, autojump_clock: MockClock
 ) -> None:
-    session = FakeSession(rate=0, connect_delay="5s")
-    async with connected(simulator, session):
+    session, hello = instance(rate=0, connect_delay="5s"), TextMessage(number="5511988887777", text="hello")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(simulator.run, session)
         await trio.sleep(4)
         with pytest.raises(NetworkRefused, match="not connected"):
-            await simulator.send(
-                cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
-            )
+            await simulator.send(session, hello, key="k")
         await trio.sleep(2)
-        await simulator.send(
-            cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
-        )
+        await simulator.send(session, hello, key="k")
+        nursery.cancel_scope.cancel()
     with pytest.raises(NetworkRefused, match="not connected"):
-        await simulator.send(
-            cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
-        )
+        await simulator.send(session, hello, key="k")
 
 
 @pytest.mark.parametrize(("share", "refused"), [(1.0, 20), (0.0, 0)])
 async def test_fail_send_refuses_that_share_of_messages(
     simulator: Connector, autojump_clock: MockClock, share: float, refused: int
 ) -> None:
-    session = FakeSession(rate=0, connect_delay=0, fail_send=share)
+    session = instance(rate=0, connect_delay=0, fail_send=share)
     count = 0
     async with connected(simulator, session):
-        await trio.testing.wait_all_tasks_blocked()
-        for _ in range(20):
+        for n in range(20):
             try:
-                await simulator.send(
-                    cast("Session", session), TextMessage(number="5511988887777", text="hello"), key="k"
-                )
+                await simulator.send(session, TextMessage(number="5511988887777", text="hello"), key=f"k{n}")
             except NetworkRefused:
                 count += 1
     assert count == refused
@@ -293,8 +242,8 @@ async def test_fail_send_refuses_that_share_of_messages(
 async def test_defaults_come_from_the_configuration(hooks: Hooks, autojump_clock: MockClock) -> None:
     hooks.configure({"simulator": {"rate": 2, "messages": 4, "connect_delay": 0}})
     simulator = hooks.connectors()["simulator"]
-    assert len((await run_for(simulator, FakeSession(), 60)).data_of("MESSAGES_UPSERT")) == 4
-    overriding = FakeSession(messages=1, qrcode=True, instanceName="shop")
+    assert len((await run_for(simulator, instance(), 60)).data_of("MESSAGES_UPSERT")) == 4
+    overriding = instance(messages=1, qrcode=True, instanceName="shop")
     assert len((await run_for(simulator, overriding, 60)).data_of("MESSAGES_UPSERT")) == 1
 
 
@@ -320,7 +269,7 @@ def test_wrong_options_stop_the_start(hooks: Hooks, block: dict[str, Any], said:
 
 async def test_wrong_options_of_an_instance_end_its_run(simulator: Connector) -> None:
     with pytest.raises(PluginFailed, match=r"\$\.rate"):
-        await simulator.run(cast("Session", FakeSession(rate="fast")))
+        await simulator.run(instance(rate="fast"))
 
 
 def test_the_picture_is_the_same_for_the_same_code(module_of: Callable[[str], ModuleType]) -> None:
