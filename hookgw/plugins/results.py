@@ -7,6 +7,7 @@ the plugin in it.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 import msgspec
@@ -83,6 +84,14 @@ class PreparedRequest:
         if not isinstance(found, dict):
             name = type(found).__name__
             raise WrongResult(f"it set request.headers to a value of type {name}; change the existing dict")
+        # The usual case: the same objects, so no code of a plugin can be among them.
+        if (
+            type(found) is dict
+            and len(found) == len(before)
+            and all(map(is_, found, before))
+            and all(map(is_, found.values(), before.values()))
+        ):
+            return
         headers: dict[str, str] = {}
         changed: dict[str, Any] = {}
         for given_name, given in dict.items(found):
