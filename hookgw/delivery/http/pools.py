@@ -267,6 +267,7 @@ class ConnectionPools:
         # Looks at idle connections are counted, so that not every loan must read the clock.
         self._looks = 0
         self._look_every = min(LOOK_EVERY, idle)
+        self._looks_shared = math.ceil(SHARED_FOR / self._look_every)
         self._longest_idle = idle
         self._has_work: trio.Event | None = None
         self._warn_at = -math.inf
@@ -358,7 +359,7 @@ class ConnectionPools:
         pool.used_at = self._looks
         if pool.newest != holder:
             pool.newest = holder
-            pool.shared_until = self._looks + math.ceil(SHARED_FOR / self._look_every)
+            pool.shared_until = self._looks + self._looks_shared
         return pool
 
     def _lend(self, pool: HostPool, holder: str, preferred: PooledTransport | None) -> PooledTransport:
