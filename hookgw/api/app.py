@@ -12,6 +12,7 @@ from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
+from hookgw.api.routes.chats import ChatRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
 from hookgw.api.routes.emit import EmitEndpoint
 from hookgw.api.routes.events import EventRoutes
@@ -72,7 +73,7 @@ class Application(QuartTrio):
         self._gateway = gateway
         self._base_path = server.base_path
         self._fast_paths: tuple[FastPath, ...] = ()
-        self._limit = max(server.max_body, server.max_batch_body)
+        self._limit = max(server.max_body, server.max_batch_body, server.max_upload)
         self._active = ActiveRequests(server.max_requests)
         self._quota = RequestQuota(
             max(1, server.max_requests // _INSTANCE_SHARE),
@@ -168,6 +169,7 @@ def _app_with_routes(gateway: Gateway) -> Application:
         InstanceRoutes(gateway),
         KeyRoutes(gateway),
         MessageRoutes(gateway),
+        ChatRoutes(gateway),
         EventRoutes(gateway, emit),
         IngestRoutes(ingest),
         DeliveryRoutes(gateway),

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 NDJSON = "application/x-ndjson"
 # No request but an emit needs more. Reading the fields of a registration takes longer than decoding them.
-_MAX_VALUES = 20_000
+MAX_VALUES = 20_000
 # Bytes of a body that is decoded at once.
 _SHORT = 4096
 
@@ -145,7 +145,7 @@ async def read_parsed(limit: int, parse: Callable[[Any], T]) -> T:
     def steps() -> Generator[None, None, T]:
         yield
         try:
-            value = decode_strict(body, _MAX_VALUES)
+            value = decode_strict(body, MAX_VALUES)
         except ValueError as error:
             raise Invalid(f"The body {error}.") from None
         yield

@@ -231,6 +231,7 @@ _RULES: dict[str, Rule] = {
     "server.max_body": _some_bytes,
     "server.max_batch_body": _some_bytes,
     "server.max_batch_events": _count,
+    "server.max_upload": _some_bytes,
     # The sentence must not repeat the key. A key travels in a header, so it is visible ASCII.
     "auth.global_key": _rule(
         lambda value: value is None or (_VISIBLE.fullmatch(value) is not None and len(value) <= 255),

@@ -18,6 +18,7 @@ from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.keys import KeyService
+from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.registrations import RegistrationService
@@ -38,6 +39,7 @@ class Gateway:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.
         ingest: passes requests of networks to connectors.
+        messages: sends, edits and deletes messages through connectors.
         deliveries: sends finished deliveries again.
         history: lists and finds deliveries.
         jobs: what takes longer than a request.
@@ -57,6 +59,7 @@ class Gateway:
     ingest: IngestService
     registrations: RegistrationService
     keys: KeyService
+    messages: MessageService
     deliveries: Replays
     history: DeliveryHistory
     jobs: Jobs

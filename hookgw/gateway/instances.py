@@ -24,7 +24,6 @@ from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
 from hookgw.models.instances import Instance, check_name
 from hookgw.models.jobs import Job, JobKind
-from hookgw.models.messages import Message
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
 from hookgw.plugins.hooks import Hooks
 
@@ -102,29 +101,6 @@ class InstanceService:
         if reason is None and self._states.state(name) is ConnectionState.CLOSE:
             return "It has not been connected since hookgw started." if self.get(name).integration else None
         return reason
-
-    async def send(self, name: str, message: Message, *, key: str | None = None) -> dict[str, Any]:
-        """Send a message through an instance's connector, and raise SEND_MESSAGE.
-
-        A message that has reached the network raises its event even if the caller is cancelled.
-
-        Args:
-            name: the instance's name.
-            message: what to send.
-            key: the same for each repetition of this send; ``None`` for a new one.
-
-        Returns:
-            The message, as in ``data`` of SEND_MESSAGE.
-
-        Raises:
-            NotFound: there is no such instance.
-            Conflict: the instance has no connector, or is not connected.
-            NetworkRefused: the network refused the message, or did not answer.
-            NotSupported: the network has no such message.
-            Invalid: the connector cannot send this.
-            Unavailable: hookgw is shutting down.
-        """
-        return await self._connectors.send(self._registry.instance(name), message, key or uuid.uuid4().hex)
 
     @completes
     async def create(

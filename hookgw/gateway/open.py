@@ -38,6 +38,7 @@ from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.keyring_loading import open_keyring
 from hookgw.gateway.keys import KeyService
+from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.pending import PendingDeliveries
@@ -222,6 +223,7 @@ async def open_gateway(
             ingest=ingest,
             registrations=registrations,
             keys=keys,
+            messages=MessageService(registry, connectors, catalog, clock),
             deliveries=replays,
             history=history,
             jobs=jobs,

@@ -3,23 +3,60 @@
 from hookgw.parsing.deliveries import Replay, parse_replay
 from hookgw.parsing.events import Batch, EmitLimits, finish, parse_events, read_events
 from hookgw.parsing.headers import unmask_headers, unmask_url
-from hookgw.parsing.instances import Creation, parse_creation, parse_text_message
+from hookgw.parsing.instances import Creation, parse_creation
 from hookgw.parsing.keys import KeyRequest, parse_key_request
+from hookgw.parsing.messages import (
+    ChatQuery,
+    Edit,
+    Presence,
+    decode_base64,
+    parse_audio_message,
+    parse_chat_query,
+    parse_contact_message,
+    parse_deletion,
+    parse_edit,
+    parse_idempotency_key,
+    parse_location_message,
+    parse_media_message,
+    parse_numbers,
+    parse_presence,
+    parse_reaction_message,
+    parse_read_messages,
+    parse_template_message,
+    parse_text_message,
+)
 from hookgw.parsing.registrations import parse_grace, parse_registration
 
 __all__ = [
     "Batch",
+    "ChatQuery",
     "Creation",
+    "Edit",
     "EmitLimits",
     "KeyRequest",
+    "Presence",
     "Replay",
+    "decode_base64",
     "finish",
+    "parse_audio_message",
+    "parse_chat_query",
+    "parse_contact_message",
     "parse_creation",
+    "parse_deletion",
+    "parse_edit",
     "parse_events",
     "parse_grace",
+    "parse_idempotency_key",
     "parse_key_request",
+    "parse_location_message",
+    "parse_media_message",
+    "parse_numbers",
+    "parse_presence",
+    "parse_reaction_message",
+    "parse_read_messages",
     "parse_registration",
     "parse_replay",
+    "parse_template_message",
     "parse_text_message",
     "read_events",
     "unmask_headers",

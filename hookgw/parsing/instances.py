@@ -1,4 +1,4 @@
-"""The bodies of ``/instance/create`` and ``/message/sendText``. No I/O."""
+"""The body of ``/instance/create``. No I/O."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 
 from hookgw.models.api_keys import WEAK
-from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.masking import repr_without
 from hookgw.models.registrations import RegistrationChange
-from hookgw.parsing.fields import Fields, as_object, as_text, is_whole, kind_of, text_up_to
+from hookgw.parsing.fields import Fields, as_object, as_text
 from hookgw.parsing.registrations import READ_ONLY, read_change
 
 # The integrations of Evolution API, which its clients send by default. They are accepted with a warning, so
@@ -19,8 +18,6 @@ from hookgw.parsing.registrations import READ_ONLY, read_change
 FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
-MAX_NUMBER = 128
-MAX_TEXT = 65_536
 
 
 class Creation(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,31 +87,3 @@ def parse_creation(body: Any, catalog: Catalog) -> Creation:
     return Creation(
         name=name, token=token, integration=integration, options=options, webhook=webhook, warnings=warnings
     )
-
-
-def parse_text_message(body: Any) -> tuple[str, str]:
-    """Read the number and the text of a ``sendText``.
-
-    The text is ``text``, or ``textMessage.text`` as in Evolution API 1. Fields of other gateways (``delay``,
-    ``linkPreview``) are ignored.
-
-    Raises:
-        Invalid: with every mistake.
-    """
-
-    def check_number(value: Any, where: str) -> str:
-        # Clients that read numbers from a spreadsheet send them as JSON numbers.
-        if is_whole(value):
-            value = str(int(value))
-        if not isinstance(value, str):
-            raise Invalid(f"{where} must be a string, not {kind_of(value)}.")
-        return text_up_to(MAX_NUMBER)(value.strip(), where)
-
-    body = as_object(body, "The body")
-    nested = body.get("textMessage")
-    layers = [] if nested is None else [("textMessage", as_object(nested, "textMessage"))]
-    fields = Fields(("", body), *layers)
-    number = fields.need(check_number, "", "number")
-    text = fields.need(text_up_to(MAX_TEXT), "", "text")
-    fields.finish()
-    return number, text

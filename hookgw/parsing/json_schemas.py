@@ -6,7 +6,8 @@ express is in its description. Unknown fields are ignored, so no object has ``ad
 
 from __future__ import annotations
 
-from hookgw.parsing.instances import BESIDE, FOREIGN, MAX_NUMBER, MAX_TEXT
+from hookgw.parsing.instances import BESIDE, FOREIGN
+from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
 from hookgw.parsing.registration_schema import OPTIONS, REGISTRATION, RETRY, SET
 from hookgw.parsing.schema_parts import (
     DURATION_SCHEMA,
@@ -61,35 +62,6 @@ KEY: Schema = {
             ("expiresAt", "expires_at"), or_null(TIME_SCHEMA, "The time at which the key expires.")
         ),
     },
-}
-
-_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
-
-SEND_TEXT: Schema = {
-    "type": "object",
-    "description": "A text message.",
-    "required": ["number"],
-    "properties": {
-        "number": {
-            "anyOf": [{"type": "string", "minLength": 1, "maxLength": MAX_NUMBER}, {"type": "integer"}],
-            "description": "The recipient, in the network's notation.",
-        },
-        "text": {"type": ["string", "null"], "description": "The text to send."},
-        "textMessage": {
-            "type": ["object", "null"],
-            "description": "The text as older clients send it; used if text is missing.",
-        },
-    },
-    "anyOf": [
-        {"required": ["text"], "properties": {"text": _TEXT}},
-        {
-            "required": ["textMessage"],
-            "properties": {
-                "text": {"type": "null"},
-                "textMessage": {"type": "object", "required": ["text"], "properties": {"text": _TEXT}},
-            },
-        },
-    ],
 }
 
 _PASSED_ON: Schema = {"type": ["string", "null"], "maxLength": 2048, "description": "Passed on unchanged."}
@@ -150,7 +122,7 @@ COMPONENTS: dict[str, Schema] = {
     "RotateRequest": GRACE,
     "CreateRequest": CREATE,
     "KeyRequest": KEY,
-    "SendTextRequest": SEND_TEXT,
+    **MESSAGE_COMPONENTS,
     "EmittedEvent": EMITTED_EVENT,
     "EmitRequest": EMIT,
     "ReplayRequest": REPLAY,

@@ -320,8 +320,8 @@ async def test_servers_are_open_to_their_connector_alone(tmp_path: Path) -> None
                 await gateway.instances.create(name, integration=name)
                 await gateway.instances.connect(name)
             say = TextMessage(number="1", text=f"{url}/")
-            assert await gateway.instances.send("matrix", say) == {"status": 200}
-            refused = await gateway.instances.send("other", say)
+            assert await gateway.messages.send("matrix", say) == {"status": 200}
+            refused = await gateway.messages.send("other", say)
             assert f"add {url} to plugins.options.other.servers" in refused["refused"]
             with pytest.raises(httpx.ConnectError, match="is not dialled"):
                 await gateway.http.get(url)

@@ -310,7 +310,7 @@ async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_c
         with pytest.raises(Conflict, match="there is no connector 'fake'"):
             await kit.gateway.instances.connect("shop")
         with pytest.raises(Conflict, match="not connected"):
-            await kit.gateway.instances.send("shop", TextMessage(number="55", text="hi"))
+            await kit.gateway.messages.send("shop", TextMessage(number="55", text="hi"))
     back = FakeConnector()
     async with open_kit(tmp_path, plugins={"fake": back}) as kit:
         await kit.settled()
@@ -473,6 +473,6 @@ async def test_a_failing_connector_ends_neither_the_gateway_nor_other_instances(
         for name in ("bad", "good"):
             await kit.gateway.instances.create(name, integration="fake")
             await kit.gateway.instances.connect(name)
-        await kit.gateway.instances.send("good", TextMessage(number="55", text="hi"))
+        await kit.gateway.messages.send("good", TextMessage(number="55", text="hi"))
         assert connector.sent[0].instance == "good"
         await kit.gateway.instances.delete("bad")

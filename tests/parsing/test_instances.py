@@ -7,7 +7,7 @@ import pytest
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.registrations import RegistrationChange
-from hookgw.parsing.instances import Creation, parse_creation, parse_text_message
+from hookgw.parsing.instances import Creation, parse_creation
 
 CATALOG = Catalog([EventKind(name="MESSAGES_UPSERT", meaning="…")])
 URL = "https://example.com/hook"
@@ -102,46 +102,6 @@ def test_the_integrations_of_known_clients_have_no_connector(integration: str) -
     assert made.warnings == [
         f"integration: no connector is named {integration}; events arrive over HTTP only."
     ]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"number": "5511988887777", "text": "Oi"},
-        {"number": 5511988887777, "textMessage": {"text": "Oi"}, "options": {"delay": 5}},
-        {"number": " 5511988887777 ", "text": "Oi", "textMessage": {"text": "other"}},
-    ],
-)
-def test_text_messages(body: dict[str, Any]) -> None:
-    assert parse_text_message(body) == ("5511988887777", "Oi")
-
-
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
-        ([], ("The body must be an object, not a list.",)),
-        ({}, ("number is missing.", "text is missing.")),
-        (
-            {"number": True, "text": 5},
-            ("number must be a string, not true.", "text must be a string, not a number."),
-        ),
-        (
-            {"number": "", "text": ""},
-            ("number must have 1 to 128 characters, not 0.", "text must have 1 to 65,536 characters, not 0."),
-        ),
-        ({"number": "1", "textMessage": "x"}, ("textMessage must be an object, not a string.",)),
-    ],
-)
-def test_bad_text_messages(body: Any, found: tuple[str, ...]) -> None:
-    with pytest.raises(Invalid) as caught:
-        parse_text_message(body)
-    assert caught.value.messages == found
-
-
-def test_a_text_has_a_limit() -> None:
-    assert parse_text_message({"number": "1", "text": "x" * 65_536})
-    with pytest.raises(Invalid):
-        parse_text_message({"number": "1", "text": "x" * 65_537})
 
 
 def test_an_odd_name_of_an_unknown_field_is_only_shown_otherwise() -> None:

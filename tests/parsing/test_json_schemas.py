@@ -139,7 +139,7 @@ BAD: list[tuple[str, Any]] = [
     ("CreateRequest", {"instanceName": 1}),
     ("CreateRequest", {"instanceName": "loja1", "webhook": {"events": []}}),
     ("CreateRequest", {"instanceName": "loja1", "token": 1}),
-    *(("SendTextRequest", {"number": number, "text": "Oi"}) for number in ("", "1" * 129, None, 1.5, True)),
+    *(("SendTextRequest", {"number": number, "text": "Oi"}) for number in ("", "1" * 256, None, 1.5, True)),
     *(("SendTextRequest", {"number": "1", "text": text}) for text in ("", "x" * 65_537, 1)),
     ("SendTextRequest", {"number": "1", "textMessage": {}}),
     ("SendTextRequest", {"number": "1", "textMessage": {"text": ""}}),

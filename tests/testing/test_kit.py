@@ -153,7 +153,7 @@ async def test_a_fake_connector_connects_and_sends(tmp_path: Path, hookgw_clock:
         await trio.testing.wait_all_tasks_blocked(0.01)
         await kit.settled()
         assert kit.gateway.instances.connection_state("shop") == "open"
-        message = await kit.gateway.instances.send("shop", TextMessage(number="123", text="hello"))
+        message = await kit.gateway.messages.send("shop", TextMessage(number="123", text="hello"))
         assert message["message"] == {"conversation": "hello"}
     assert [sent.message for sent in connector.sent] == [TextMessage(number="123", text="hello")]
 
@@ -166,7 +166,7 @@ async def test_what_a_fake_connector_sends_satisfies_the_schema(
         await kit.gateway.instances.create("shop", integration="fake")
         await kit.register(hookgw_receiver.url, events=("SEND_MESSAGE",))
         await kit.gateway.instances.connect("shop")
-        await kit.gateway.instances.send("shop", TextMessage(number="123", text="hello"))
+        await kit.gateway.messages.send("shop", TextMessage(number="123", text="hello"))
         [request] = await hookgw_receiver.wait_for(1)
     assert request.json["data"]["message"] == {"conversation": "hello"}
 

@@ -5,6 +5,7 @@ converts records to these types. A field that may be absent has the type ``Unset
 present.
 """
 
+from hookgw.api.responses.chats import MarkedRead, ShownPresence
 from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
@@ -41,6 +42,7 @@ __all__ = [
     "Kind",
     "Lane",
     "ListedInstance",
+    "MarkedRead",
     "Messages",
     "NamedState",
     "PublicKey",
@@ -49,5 +51,6 @@ __all__ = [
     "Report",
     "Retry",
     "Secret",
+    "ShownPresence",
     "Started",
 ]

@@ -103,6 +103,7 @@ class RequestResponse:
         self._discards = False
         self._refusal: HookgwError | None = None
         self._body_read = trio.Event()
+        self._holders = 1
 
     async def run(self, application: Callable[[], Awaitable[None]]) -> None:
         """Run an application, which responds through :meth:`receive` and :meth:`send`, or :meth:`respond`.
@@ -119,6 +120,20 @@ class RequestResponse:
         finally:
             if self._is_counted:
                 self._active.leave()
+            self._let_go()
+
+    def hand_over(self) -> Callable[[], None]:
+        """Keep counting the request and its body for work that goes on after the response.
+
+        Returns:
+            A function; call it once, when the body is no longer in memory.
+        """
+        self._holders += 1
+        return self._let_go
+
+    def _let_go(self) -> None:
+        self._holders -= 1
+        if not self._holders:
             if (lease := self._lease) is not None:
                 lease.leave()
             self._memory.release(self)

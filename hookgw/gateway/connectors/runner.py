@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from hookgw.gateway.connectors.ingest_url import IngestUrls
-from hookgw.gateway.connectors.sending import OutgoingMessage
+from hookgw.gateway.connectors.outgoing_call import OutgoingCall
 from hookgw.gateway.connectors.session import Accept, ConnectorSession, LoadState
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
@@ -24,7 +24,6 @@ from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, HookgwError, Invalid, PluginFailed, Unavailable
 from hookgw.models.instances import Instance
-from hookgw.models.messages import Message
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.supervise import restart_on_failure
 
@@ -208,14 +207,17 @@ class Connectors:
         """Return whether :meth:`stop_all` was called."""
         return self._is_stopping
 
-    async def send(self, instance: Instance, message: Message, key: str) -> dict[str, Any]:
-        """Send a message through an instance's connector; see ``InstanceService.send``."""
-        session = self.connected(instance)
-        # A task of the gateway's: if the caller goes away, the message that reached the network still raises
-        # its event.
-        sending = OutgoingMessage(session, message, key)
-        self._require_running().nursery.start_soon(sending.run, name=f"sending for {instance.name}")
-        return await sending.result()
+    def start_call(self, call: OutgoingCall[Any], name: str) -> None:
+        """Start a call of a connector in a task of the gateway, so that it goes on if the caller goes away.
+
+        Args:
+            call: its outcome is in ``call.result()``.
+            name: of the instance.
+
+        Raises:
+            Unavailable: hookgw is shutting down.
+        """
+        self._require_running().nursery.start_soon(call.run, name=f"call for {name}")
 
     def _require_running(self) -> _Running:
         if self._running is None:

@@ -1,0 +1,103 @@
+"""``/chat``: what is done to messages and chats through an instance's connector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from quart import Blueprint, Response
+
+from hookgw.api import responses
+from hookgw.api.openapi.describe import describes, json_body
+from hookgw.api.request_body import json_response, read_parsed
+from hookgw.parsing import (
+    parse_deletion,
+    parse_edit,
+    parse_numbers,
+    parse_presence,
+    parse_read_messages,
+)
+
+if TYPE_CHECKING:
+    from hookgw.gateway.gateway import Gateway
+
+_TAG = "Chats"
+_ERRORS = (409, 501, 502)
+_EDITED = {"type": "object", "description": "As in `data` of MESSAGES_EDITED."}
+_DELETED = {"type": "object", "description": "As in `data` of MESSAGES_DELETE."}
+_NUMBERS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "description": "`number`, `exists` and `jid`, and what the network says besides.",
+    },
+}
+_KEY = {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}
+_OWN_KEY = _KEY | {"fromMe": True}
+_READ_BODY = json_body("MarkReadRequest", one_message={"readMessages": [_KEY]})
+_PRESENCE_BODY = json_body(
+    "SendPresenceRequest",
+    flat={"number": "5511988887777", "presence": "composing", "delay": 3000},
+    nested={"number": "5511988887777", "options": {"presence": "composing", "delay": 3000}},
+)
+_EDIT_BODY = json_body(
+    "UpdateMessageRequest", an_edit={"number": "5511988887777", "key": _OWN_KEY, "text": "Oi!"}
+)
+_DELETE_BODY = json_body("DeleteMessageRequest", a_message=_OWN_KEY)
+_NUMBERS_BODY = json_body("NumbersRequest", two={"numbers": ["5511988887777", "5511977776666"]})
+
+
+class ChatRoutes:
+    """The handlers of ``/chat``. They check in the same order as those of ``/message``."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._messages = gateway.messages
+        self._limit = gateway.settings.server.max_body
+
+    def blueprint(self) -> Blueprint:
+        """Return the routes."""
+        blueprint = Blueprint("chats", __name__, url_prefix="/chat")
+        for path, view, method in (
+            ("markMessageAsRead", self.mark_read, "POST"),
+            ("sendPresence", self.send_presence, "POST"),
+            ("updateMessage", self.update_message, "POST"),
+            ("deleteMessageForEveryone", self.delete_message, "DELETE"),
+            ("whatsappNumbers", self.find_numbers, "POST"),
+        ):
+            blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=[method])
+        return blueprint
+
+    @describes(_TAG, {201: responses.MarkedRead}, body=_READ_BODY, errors=_ERRORS)
+    async def mark_read(self, instance: str) -> Response:
+        """Mark messages as read."""
+        self._messages.require(instance, "markMessageAsRead")
+        await self._messages.mark_read(instance, await read_parsed(self._limit, parse_read_messages))
+        return json_response(responses.MarkedRead("Read messages", "success"), 201)
+
+    @describes(_TAG, {201: responses.ShownPresence}, body=_PRESENCE_BODY, errors=_ERRORS)
+    async def send_presence(self, instance: str) -> Response:
+        """Show a presence in a chat, such as typing."""
+        self._messages.require(instance, "sendPresence")
+        asked = await read_parsed(self._limit, parse_presence)
+        await self._messages.show_presence(instance, asked.presence, number=asked.number, delay=asked.delay)
+        return json_response(responses.ShownPresence(asked.presence), 201)
+
+    @describes(_TAG, {200: _EDITED}, body=_EDIT_BODY, errors=_ERRORS)
+    async def update_message(self, instance: str) -> Response:
+        """Replace the text of a message."""
+        self._messages.require(instance, "updateMessage")
+        edit = await read_parsed(self._limit, parse_edit)
+        return json_response(await self._messages.edit(instance, edit.key, edit.text, number=edit.number))
+
+    @describes(_TAG, {201: _DELETED}, body=_DELETE_BODY, errors=_ERRORS)
+    async def delete_message(self, instance: str) -> Response:
+        """Delete a message for everyone in the chat."""
+        self._messages.require(instance, "deleteMessageForEveryone")
+        key = await read_parsed(self._limit, parse_deletion)
+        return json_response(await self._messages.delete(instance, key), 201)
+
+    @describes(_TAG, {200: _NUMBERS}, body=_NUMBERS_BODY, errors=_ERRORS)
+    async def find_numbers(self, instance: str) -> Response:
+        """Look up which numbers have an account on the network."""
+        self._messages.require(instance, "whatsappNumbers")
+        numbers = await read_parsed(self._limit, parse_numbers)
+        return json_response(await self._messages.find_numbers(instance, numbers))

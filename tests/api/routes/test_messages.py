@@ -1,0 +1,520 @@
+"""``/message`` and ``/chat`` over a connector that the test controls."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from hookgw.config.settings import PluginsSettings, Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.models.connectors import ConnectionState, Session
+from hookgw.models.errors import NetworkRefused
+from hookgw.models.events import Event
+from hookgw.models.messages import (
+    Contact,
+    ContactMessage,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    Message,
+    MessageKey,
+    ReactionMessage,
+    TemplateMessage,
+    TextMessage,
+)
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.hookspecs import hookimpl
+from hookgw.plugins.loading import load_plugins
+from hookgw.testing import FakeConnector
+from tests.api.test_app import shape_of
+
+KEY = {"remoteJid": "55@fake", "fromMe": False, "id": "M1"}
+MESSAGE_KEY = MessageKey(remote_jid="55@fake", id="M1")
+OWN_KEY = MessageKey(remote_jid="55@fake", id="M1", from_me=True)
+
+
+class Observer:
+    """Writes down the events that were accepted."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    @hookimpl
+    def hookgw_event_accepted(self, event: Event) -> None:
+        self.events.append(event)
+
+    def of(self, *kinds: str) -> list[tuple[str, Any]]:
+        return [(event.kind, event.data) for event in self.events if event.kind in kinds]
+
+
+class TextsAlone:
+    """A connector with what every connector must have."""
+
+    name = "texts"
+
+    async def run(self, session: Session) -> None:
+        await session.set_state(ConnectionState.OPEN)
+        await trio.sleep_forever()
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        return {"key": {}, "message": {}, "messageTimestamp": 1}
+
+    @hookimpl
+    def hookgw_connectors(self) -> list[Any]:
+        return [self]
+
+
+@pytest.fixture
+def connector() -> FakeConnector:
+    return FakeConnector()
+
+
+@pytest.fixture
+def observer() -> Observer:
+    return Observer()
+
+
+@pytest.fixture
+def disabled() -> tuple[str, ...]:
+    return ()
+
+
+@pytest.fixture
+async def gateway(
+    settings: Settings,
+    tmp_path: Path,
+    connector: FakeConnector,
+    observer: Observer,
+    disabled: tuple[str, ...],
+) -> AsyncIterator[Gateway]:
+    plugins = load_plugins(
+        PluginsSettings(disabled=disabled),
+        base=tmp_path,
+        extra={"fake": connector, "observer": observer, "texts": TextsAlone()},
+    )
+    async with open_gateway(settings, base=tmp_path, hooks=Hooks(plugins)) as gateway:
+        await gateway.instances.create("loja1", integration="fake")
+        await gateway.instances.connect("loja1")
+        yield gateway
+
+
+SENT: list[tuple[str, Any, Message]] = [
+    ("sendText", {"number": "55", "text": "Oi"}, TextMessage(number="55", text="Oi")),
+    (
+        "sendText",
+        {
+            "number": "55",
+            "text": "Oi",
+            "quoted": {"key": {"id": "M1"}},
+            "mentioned": ["66"],
+            "linkPreview": False,
+        },
+        TextMessage(
+            number="55",
+            text="Oi",
+            reply_to=MessageKey(remote_jid="55", id="M1"),
+            mentions=("66",),
+            link_preview=False,
+        ),
+    ),
+    (
+        "sendMedia",
+        {"number": "55", "mediatype": "image", "media": "https://x.example/a.png", "caption": "A"},
+        MediaMessage(number="55", kind=MediaKind.IMAGE, url="https://x.example/a.png", caption="A"),
+    ),
+    (
+        "sendMedia",
+        {
+            "number": "55",
+            "mediaMessage": {
+                "mediatype": "document",
+                "media": "data:text/plain;base64,SGVsbG8=",
+                "fileName": "a.txt",
+            },
+            "options": {"quoted": {"key": KEY}, "delay": 1200},
+        },
+        MediaMessage(
+            number="55",
+            kind=MediaKind.DOCUMENT,
+            content=b"Hello",
+            mimetype="text/plain",
+            file_name="a.txt",
+            reply_to=MESSAGE_KEY,
+        ),
+    ),
+    (
+        "sendWhatsAppAudio",
+        {"number": "55", "audio": "SGVsbG8=", "encoding": True},
+        MediaMessage(number="55", kind=MediaKind.AUDIO, content=b"Hello", is_voice=True),
+    ),
+    (
+        "sendReaction",
+        {"key": KEY, "reaction": "👍"},
+        ReactionMessage(number="55@fake", key=MESSAGE_KEY, reaction="👍"),
+    ),
+    (
+        "sendReaction",
+        {"reactionMessage": {"key": KEY, "reaction": ""}},
+        ReactionMessage(number="55@fake", key=MESSAGE_KEY, reaction=""),
+    ),
+    (
+        "sendLocation",
+        {"number": "55", "name": "Shop", "address": "Rua Um, 1", "latitude": -23.5, "longitude": 46},
+        LocationMessage(number="55", name="Shop", address="Rua Um, 1", latitude=-23.5, longitude=46.0),
+    ),
+    (
+        "sendContact",
+        {"number": "55", "contact": [{"fullName": "Ana", "wuid": "66", "phoneNumber": "+66", "url": "x"}]},
+        ContactMessage(number="55", contacts=(Contact(full_name="Ana", phone_number="+66", url="x"),)),
+    ),
+    (
+        "sendContact",
+        {"number": "55", "contactMessage": [{"fullName": "Ana"}]},
+        ContactMessage(number="55", contacts=(Contact(full_name="Ana"),)),
+    ),
+    (
+        "sendTemplate",
+        {"number": "55", "name": "ready", "language": "pt_BR", "components": [{"type": "body"}]},
+        TemplateMessage(number="55", name="ready", language="pt_BR", components=({"type": "body"},)),
+    ),
+]
+
+
+async def test_what_is_sent(client: httpx.AsyncClient, connector: FakeConnector, observer: Observer) -> None:
+    for call, body, message in SENT:
+        response = await client.post(f"/message/{call}/loja1", json=body)
+        assert response.status_code == 201
+        assert connector.sent.pop().message == message
+        assert observer.of("SEND_MESSAGE")[-1] == ("SEND_MESSAGE", response.json())
+    assert len(observer.of("SEND_MESSAGE")) == len(SENT)
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "problems"),
+    [
+        ("sendText", [], ["The body must be an object, not a list."]),
+        ("sendText", {"number": "5"}, ["text is missing."]),
+        (
+            "sendMedia",
+            {"mediatype": "film", "media": "?"},
+            [
+                "number is missing.",
+                "mediatype must be one of image, video, audio, document, sticker.",
+                "media must be an http or https URL, base64, or a data: URL with base64.",
+            ],
+        ),
+        ("sendMedia", {"number": "5", "mediaMessage": 1}, ["mediaMessage must be an object, not a number."]),
+        ("sendReaction", {"key": {"id": "1"}}, ["key.remoteJid is missing.", "reaction is missing."]),
+        (
+            "sendLocation",
+            {"number": "5", "latitude": 91, "longitude": "1"},
+            ["latitude must be a number from -90 to 90.", "longitude must be a number from -180 to 180."],
+        ),
+        ("sendContact", {"number": "5", "contact": []}, ["contact must have at least one item."]),
+        ("sendContact", {"number": "5", "contact": [{}]}, ["contact[0].fullName is missing."]),
+        ("sendTemplate", {"number": "5", "name": ""}, ["name must have 1 to", "language is missing."]),
+    ],
+)
+async def test_what_is_refused(
+    client: httpx.AsyncClient, connector: FakeConnector, call: str, body: Any, problems: list[str]
+) -> None:
+    response = await client.post(f"/message/{call}/loja1", json=body)
+    assert response.status_code == 400
+    found = shape_of(response)
+    assert [sentence[: len(wanted)] for sentence, wanted in zip(found, problems, strict=True)] == problems
+    assert connector.sent == []
+
+
+@pytest.mark.parametrize(
+    ("call", "field"), [("sendMedia", {"mediatype": "image"}), ("sendWhatsAppAudio", {})]
+)
+async def test_an_upload(
+    client: httpx.AsyncClient, connector: FakeConnector, call: str, field: dict[str, str]
+) -> None:
+    content = bytes(range(256)) * 1000
+    response = await client.post(
+        f"/message/{call}/loja1",
+        data={"number": "55", "quoted": '{"key": {"id": "M1"}}', **field},
+        files={"file": ("a.png", content, "image/png")},
+    )
+    assert response.status_code == 201, response.text
+    message = connector.sent[0].message
+    assert isinstance(message, MediaMessage)
+    assert (message.content, message.mimetype, message.number) == (content, "image/png", "55")
+    assert message.file_name == ("a.png" if call == "sendMedia" else "")
+    assert message.reply_to == MessageKey(remote_jid="55", id="M1")
+
+
+FORM = "multipart/form-data; boundary=x"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "status", "problem"),
+    [
+        ("multipart/form-data", b"", 400, "no boundary"),
+        (FORM, b"--x\r\n", 400, "is not a form"),
+        (
+            FORM,
+            b'--x\r\nContent-Disposition: form-data; name="number"\r\n\r\n\xff\r\n--x--',
+            400,
+            "not a form",
+        ),
+        (
+            FORM,
+            b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n' * 2 + b"--x--",
+            400,
+            "a twice",
+        ),
+        (
+            FORM,
+            b'--x\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n1\r\n' * 2 + b"--x--",
+            400,
+            "more than one file",
+        ),
+        (FORM, b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n' * 51 + b"--x--", 400, ""),
+        ("text/plain", b"x", 415, "must be application/json or multipart/form-data"),
+    ],
+)
+async def test_a_bad_upload(
+    client: httpx.AsyncClient, content_type: str, body: bytes, status: int, problem: str
+) -> None:
+    headers = {"content-type": content_type}
+    response = await client.post("/message/sendMedia/loja1", content=body, headers=headers)
+    assert response.status_code == status
+    assert problem in shape_of(response)[0]
+
+
+@pytest.mark.parametrize("spelled", ["plain", "data", "php", "lines", "unpadded"])
+async def test_a_large_file_as_base64(
+    client: httpx.AsyncClient, connector: FakeConnector, spelled: str
+) -> None:
+    content = bytes(range(255)) * 2000
+    text = base64.b64encode(content).decode()
+    written = {
+        "plain": text,
+        "data": f"data:image/png;base64,{text}",
+        "php": text.replace("/", "\\/"),
+        "lines": "\\r\\n".join(text[at : at + 76] for at in range(0, len(text), 76)),
+        "unpadded": text.rstrip("="),
+    }[spelled]
+    body = f'{{"number": "55", "mediatype": "image", "caption": "a \\"b\\"", "media": "{written}"}}'
+    headers = {"content-type": "application/json"}
+    response = await client.post("/message/sendMedia/loja1", content=body, headers=headers)
+    assert response.status_code == 201, response.text[:200]
+    message = connector.sent[0].message
+    assert isinstance(message, MediaMessage)
+    assert message.content == content
+    assert (message.caption, message.mimetype) == ('a "b"', "image/png" if spelled == "data" else None)
+
+
+@pytest.mark.parametrize(
+    "text", ["A" * 99_999 + "?", "A" * 70_000 + "=" * 8 + "A" * 70_000, "A" * 131_069, '\\"' + "A" * 100_000]
+)
+async def test_a_long_text_that_is_no_base64(client: httpx.AsyncClient, text: str) -> None:
+    body = f'{{"number": "55", "mediatype": "image", "media": "{text}"}}'
+    headers = {"content-type": "application/json"}
+    response = await client.post("/message/sendMedia/loja1", content=body, headers=headers)
+    assert response.status_code == 400
+    assert "base64" in shape_of(response)[0]
+
+
+async def test_a_long_caption_is_no_file(client: httpx.AsyncClient, connector: FakeConnector) -> None:
+    body = {"number": "55", "mediatype": "image", "caption": "A" * 65_536, "media": "SGVsbG8="}
+    assert (await client.post("/message/sendMedia/loja1", json=body)).status_code == 201
+    message = connector.sent[0].message
+    assert isinstance(message, MediaMessage)
+    assert (message.caption, message.content) == ("A" * 65_536, b"Hello")
+
+
+async def test_an_upload_has_a_limit_of_its_own(client: httpx.AsyncClient, connector: FakeConnector) -> None:
+    files = {"file": ("a", b"x" * 2 * 2**20, "image/png")}
+    response = await client.post(
+        "/message/sendMedia/loja1", data={"number": "1", "mediatype": "image"}, files=files
+    )
+    assert response.status_code == 201
+    files = {"file": ("a", b"x" * 17 * 2**20, "image/png")}
+    response = await client.post(
+        "/message/sendMedia/loja1", data={"number": "1", "mediatype": "image"}, files=files
+    )
+    assert response.status_code == 413
+    response = await client.post("/message/sendText/loja1", json={"number": "1", "text": "x" * 2**20})
+    assert response.status_code == 413
+
+
+# /chat
+
+
+async def test_messages_are_marked_as_read(
+    client: httpx.AsyncClient, connector: FakeConnector, observer: Observer
+) -> None:
+    body = {"readMessages": [KEY, {"remoteJid": "66@fake", "id": "M2", "participant": "7"}]}
+    response = await client.post("/chat/markMessageAsRead/loja1", json=body)
+    assert (response.status_code, response.json()) == (201, {"message": "Read messages", "read": "success"})
+    other = MessageKey(remote_jid="66@fake", id="M2", participant="7")
+    assert connector.calls_of("mark_read") == [{"keys": (MESSAGE_KEY, other)}]
+    status = {"fromMe": False, "status": "READ"}
+    assert [data for _, data in observer.of("MESSAGES_UPDATE")] == [
+        {"keyId": "M1", "remoteJid": "55@fake", **status},
+        {"keyId": "M2", "remoteJid": "66@fake", **status, "participant": "7"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "delay"),
+    [
+        ({"number": "55", "presence": "composing", "delay": 1500}, 1.5),
+        ({"number": "55", "presence": "composing"}, 5.0),
+        ({"number": "55", "options": {"presence": "composing", "delay": 20_000}}, 20.0),
+    ],
+)
+async def test_a_presence(
+    client: httpx.AsyncClient, connector: FakeConnector, body: dict[str, Any], delay: float
+) -> None:
+    response = await client.post("/chat/sendPresence/loja1", json=body)
+    assert (response.status_code, response.json()) == (201, {"presence": "composing"})
+    shown = {"presence": "composing", "number": "55", "delay": delay}
+    assert connector.calls_of("set_presence") == [shown]
+
+
+async def test_a_message_is_edited(
+    client: httpx.AsyncClient, connector: FakeConnector, observer: Observer
+) -> None:
+    response = await client.post(
+        "/chat/updateMessage/loja1", json={"key": KEY | {"fromMe": None}, "text": "new"}
+    )
+    assert response.status_code == 200
+    assert connector.calls_of("edit") == [{"key": OWN_KEY, "text": "new", "number": "55@fake"}]
+    assert observer.of("MESSAGES_EDITED") == [("MESSAGES_EDITED", response.json())]
+
+
+async def test_a_message_is_deleted(
+    client: httpx.AsyncClient, connector: FakeConnector, observer: Observer
+) -> None:
+    body = {"remoteJid": "55@fake", "id": "M1"}
+    response = await client.request("DELETE", "/chat/deleteMessageForEveryone/loja1", json=body)
+    assert response.status_code == 201
+    assert connector.calls_of("delete") == [{"key": OWN_KEY}]
+    assert observer.of("MESSAGES_DELETE") == [("MESSAGES_DELETE", response.json())]
+
+
+@pytest.mark.parametrize("disabled", [("gateway_kinds",)])
+async def test_without_the_kind_of_its_event_a_call_works(
+    client: httpx.AsyncClient, gateway: Gateway, observer: Observer
+) -> None:
+    assert "MESSAGES_DELETE" not in gateway.catalog
+    body = {"remoteJid": "55@fake", "id": "M1"}
+    response = await client.request("DELETE", "/chat/deleteMessageForEveryone/loja1", json=body)
+    assert response.status_code == 201
+    assert observer.of("MESSAGES_DELETE") == []
+
+
+async def test_numbers_are_looked_up(client: httpx.AsyncClient) -> None:
+    response = await client.post("/chat/whatsappNumbers/loja1", json={"numbers": ["55", 66]})
+    assert response.status_code == 200
+    assert response.json() == [
+        {"number": "55", "exists": True, "jid": "55@fake"},
+        {"number": "66", "exists": True, "jid": "66@fake"},
+    ]
+
+
+# Errors.
+
+CHAT_CALLS: list[tuple[str, str, Any]] = [
+    ("POST", "/chat/markMessageAsRead", {"readMessages": [KEY]}),
+    ("POST", "/chat/sendPresence", {"number": "5", "presence": "paused"}),
+    ("POST", "/chat/updateMessage", {"key": KEY, "text": "new"}),
+    ("DELETE", "/chat/deleteMessageForEveryone", KEY),
+    ("POST", "/chat/whatsappNumbers", {"numbers": ["5"]}),
+]
+CALLS = [*(("POST", f"/message/{call}", body) for call, body, _ in SENT), *CHAT_CALLS]
+
+
+async def test_no_connector_and_no_connection(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    await gateway.instances.create("loja2")
+    await gateway.instances.logout("loja1")
+    for method, path, body in CALLS:
+        response = await client.request(method, f"{path}/loja2", json=body)
+        assert (response.status_code, "has no connector" in shape_of(response)[0]) == (409, True)
+        response = await client.request(method, f"{path}/loja1", json=body)
+        assert (response.status_code, "is not connected" in shape_of(response)[0]) == (409, True)
+        assert (await client.request(method, f"{path}/loja1", json=5)).status_code == 400
+        assert (await client.request(method, f"{path}/nobody", json=5)).status_code == 404
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain", "multipart/form-data"])
+async def test_a_call_that_the_network_lacks_gets_501_whatever_is_in_its_body(
+    client: httpx.AsyncClient, gateway: Gateway, content_type: str
+) -> None:
+    await gateway.instances.create("loja2", integration="texts")
+    headers = {"content-type": content_type}
+    lacking = [(method, path) for method, path, _ in CALLS if path != "/message/sendText"]
+    for method, path in lacking:
+        response = await client.request(method, f"{path}/loja2", content=b"odd", headers=headers)
+        assert response.status_code == 501
+        call = path.rpartition("/")[2]
+        assert shape_of(response) == [f"The connector 'texts' does not support {call}."]
+
+
+async def test_the_networks_refusal_reaches_the_caller(
+    client: httpx.AsyncClient, connector: FakeConnector
+) -> None:
+    refusal = NetworkRefused("Too fast.", code="M_LIMIT_EXCEEDED", status=429, retry_after=61.5)
+    connector.faults = dict.fromkeys(("mark_read", "set_presence", "edit", "delete", "find_numbers"), refusal)
+    for method, path, body in CHAT_CALLS:
+        response = await client.request(method, f"{path}/loja1", json=body)
+        assert (response.status_code, response.headers["retry-after"]) == (429, "62")
+        assert response.json()["response"] == {"message": ["Too fast."], "code": "M_LIMIT_EXCEEDED"}
+
+
+async def test_a_refused_send_is_not_repeated_by_hookgw(
+    client: httpx.AsyncClient, connector: FakeConnector, observer: Observer
+) -> None:
+    connector.refusal = NetworkRefused("Too fast.", status=429, retry_after=300)
+    response = await client.post("/message/sendText/loja1", json={"number": "5", "text": "Oi"})
+    assert (response.status_code, response.headers["retry-after"]) == (429, "300")
+    assert observer.of("SEND_MESSAGE") == []
+
+
+# Idempotency-Key.
+
+
+async def test_the_callers_key_reaches_the_connector(
+    client: httpx.AsyncClient, connector: FakeConnector
+) -> None:
+    body = {"number": "55", "text": "Oi"}
+    await client.post("/message/sendText/loja1", json=body, headers={"idempotency-key": "order-42/ready"})
+    for _ in range(2):
+        await client.post("/message/sendText/loja1", json=body)
+    keys = [sent.key for sent in connector.sent]
+    assert keys[0] == "order-42/ready"
+    assert len(set(keys)) == 3
+
+
+async def test_a_repetition_does_not_send_twice(client: httpx.AsyncClient, connector: FakeConnector) -> None:
+    body, headers = {"number": "55", "text": "Oi"}, {"idempotency-key": "a"}
+    first = await client.post("/message/sendText/loja1", json=body, headers=headers)
+    second = await client.post("/message/sendText/loja1", json=body, headers=headers)
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json() == second.json()
+    assert len(connector.sent) == 1
+    other = await client.post("/message/sendText/loja1", json=body | {"text": "Tchau"}, headers=headers)
+    assert other.status_code == 400
+    assert "another message" in shape_of(other)[0]
+
+
+@pytest.mark.parametrize("key", ["", "a b", "ä", "x" * 256])
+async def test_a_bad_key(client: httpx.AsyncClient, key: str) -> None:
+    response = await client.post(
+        "/message/sendText/loja1",
+        json={"number": "55", "text": "Oi"},
+        headers=[(b"idempotency-key", key.encode())],
+    )
+    assert response.status_code == 400
+    assert shape_of(response) == ["Idempotency-Key must be 1 to 255 visible ASCII characters."]
