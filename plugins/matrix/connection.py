@@ -1,0 +1,277 @@
+"""One account on its homeserver: the login, what is known of its rooms, and its calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import trio
+
+from hookgw import Invalid, NetworkRefused, Session
+
+from .client import Client, Refused
+from .events import Account, mapping, text
+from .options import Options
+from .recent import Recent
+
+_KNOWN_NAMES = 20_000
+_KNOWN_AUTHORS = 20_000
+_KNOWN_ROOMS = 5_000
+
+
+class LoggedOut(Exception):
+    """The homeserver has ended the login, or refuses it, and only people can change that."""
+
+
+class State(msgspec.Struct, kw_only=True):
+    """What survives a restart. It is stored in one commit with the events that it belongs to.
+
+    Attributes:
+        homeserver, user: the account that the rest belongs to.
+        device: the login's device; only with the same one are echoes of sent messages recognised.
+        token: of a login with the password; empty for none.
+        since: where the next sync continues; empty before the first one.
+        started: the time of the first connect, in milliseconds since the epoch.
+        joining: rooms to join after an invitation, and of direct chats the user who invited.
+    """
+
+    homeserver: str = ""
+    user: str = ""
+    device: str = ""
+    token: str = ""
+    since: str = ""
+    started: int = 0
+    joining: dict[str, str] = {}
+
+    # A repr reaches tracebacks.
+    def __repr__(self) -> str:
+        return f"State(user={self.user!r}, since={self.since!r})"
+
+
+class Connection:
+    """A connected account.
+
+    Args:
+        session: of the instance.
+        options: of the instance.
+        state: what is kept from the last run.
+
+    Attributes:
+        client: makes the requests.
+        encrypted: which rooms are encrypted, where it is known.
+        direct: the direct rooms of each user, newest last.
+        presence: how the account is shown: ``online`` or ``offline``.
+    """
+
+    def __init__(self, session: Session, options: Options, state: State) -> None:
+        self.session = session
+        self.options = options
+        self.state = state
+        self.client = Client(session.http, options.homeserver)
+        self.names: Recent[tuple[str, str], str] = Recent(_KNOWN_NAMES)
+        self.authors: Recent[str, str] = Recent(_KNOWN_AUTHORS)
+        self.encrypted: Recent[str, bool] = Recent(_KNOWN_ROOMS)
+        self.direct: dict[str, list[str]] = {}
+        self.presence = "offline"
+        self._direct_lock = trio.Lock()
+
+    @property
+    def user(self) -> str:
+        """The account's id."""
+        return self.state.user
+
+    @property
+    def account(self) -> Account:
+        """What the translation of events has to know."""
+        return Account(
+            user=self.user,
+            name_in=lambda room, user: self.names.get((room, user)),
+            author_of=self.authors.get,
+            media_url=self.session.media_url,
+        )
+
+    async def log_in(self) -> str:
+        """Log in, unless there is a token, and check the token.
+
+        Returns:
+            The account's name to show.
+
+        Raises:
+            LoggedOut: the homeserver refuses the login.
+            NetworkRefused: it cannot answer now.
+        """
+        options, state = self.options, self.state
+        self.client.token = options.access_token or state.token
+        try:
+            if not self.client.token:
+                answer = await self.client.post("login", body=self._login())
+                self.client.token = text(answer.get("access_token"))
+            owner = await self.client.get("account", "whoami")
+        except Refused as error:
+            if error.is_temporary:
+                raise
+            if error.is_logged_out and not options.access_token and state.token:
+                await self.forget_token()
+                if error.is_soft_logout:
+                    return await self.log_in()
+            raise LoggedOut(f"The homeserver refuses the login: {error}") from error
+        user = text(owner.get("user_id"))
+        if options.user and user != options.user and user.partition(":")[0] != f"@{options.user}":
+            raise LoggedOut(f"The token belongs to {user}, and the option user says {options.user}.")
+        if user != state.user or options.homeserver != state.homeserver:
+            state = State(homeserver=options.homeserver, user=user)
+        state.device = text(owner.get("device_id"))
+        state.token = "" if options.access_token else self.client.token
+        self.state = state
+        # Before anything else: a kill must not leave a login behind that nobody knows.
+        await self.session.save_state(msgspec.to_builtins(state))
+        await self.learn_direct_rooms()
+        try:
+            profile = await self.client.get("profile", user)
+        except Refused:
+            return user
+        return text(profile.get("displayname")) or user
+
+    def _login(self) -> dict[str, Any]:
+        login: dict[str, Any] = {
+            "type": "m.login.password",
+            "identifier": {"type": "m.id.user", "user": self.options.user},
+            "password": self.options.password,
+            "initial_device_display_name": self.options.device_name,
+        }
+        if self.state.device and self.state.homeserver == self.options.homeserver:
+            login["device_id"] = self.state.device
+        return login
+
+    async def forget_token(self) -> None:
+        """Log in with the password next time."""
+        self.client.token = self.state.token = ""
+        await self.session.save_state(msgspec.to_builtins(self.state))
+
+    async def learn_direct_rooms(self) -> None:
+        """Read which rooms are direct chats."""
+        try:
+            self.note_direct_rooms(await self.client.get("user", self.user, "account_data", "m.direct"))
+        except Refused as error:
+            if error.is_temporary:
+                raise
+            self.direct = {}  # there are none yet
+
+    def note_direct_rooms(self, content: dict[str, Any]) -> None:
+        """Keep the content of the account data ``m.direct``."""
+        self.direct = {
+            user: [room for room in rooms if isinstance(room, str)]
+            for user, rooms in content.items()
+            if isinstance(rooms, list)
+        }
+
+    def is_group(self, room: str) -> bool:
+        """Return whether a room is not a direct chat."""
+        return not any(room in rooms for rooms in self.direct.values())
+
+    async def add_direct_room(self, user: str, room: str) -> None:
+        """Mark a room as the direct chat with a user."""
+        rooms = {**self.direct, user: [*self.direct.get(user, []), room]}
+        await self.client.put("user", self.user, "account_data", "m.direct", body=rooms)
+        self.direct = rooms
+
+    async def room_of(self, number: str) -> str:
+        """Return the room for the ``number`` of a call.
+
+        Args:
+            number: the id of a room, an alias, or a user, whose direct room is found or created.
+
+        Raises:
+            Invalid: it is none of these.
+            NetworkRefused: the homeserver knows no such room or user.
+        """
+        if number.startswith("!") and len(number) > 1:
+            return number
+        if ":" in number and number.startswith("#"):
+            return text((await self.client.get("directory", "room", number)).get("room_id"))
+        if ":" in number and number.startswith("@"):
+            # Two messages at once must not create two rooms.
+            async with self._direct_lock:
+                return await self._direct_room_of(number)
+        raise Invalid(
+            f"number: {number!r} is neither a room (!…), nor an alias (#…:server), nor a user (@…:server)."
+        )
+
+    async def _direct_room_of(self, user: str) -> str:
+        for room in reversed(self.direct.get(user, [])):
+            try:
+                member = await self.client.get("rooms", room, "state", "m.room.member", user)
+            except Refused as error:
+                if error.is_temporary:
+                    raise
+                continue  # the account, or the user, was never in it
+            if member.get("membership") in ("join", "invite"):
+                return room
+        try:
+            await self.client.get("profile", user)
+        except Refused as error:
+            # Homeservers also invite users that do not exist. Others keep their profiles to themselves.
+            if error.code == "M_NOT_FOUND":
+                raise
+        created = await self.client.post(
+            "createRoom", body={"is_direct": True, "invite": [user], "preset": "trusted_private_chat"}
+        )
+        room = text(created.get("room_id"))
+        self.encrypted.put(room, False)
+        await self.add_direct_room(user, room)
+        return room
+
+    async def is_encrypted(self, room: str) -> bool:
+        """Return whether a room is encrypted."""
+        known = self.encrypted.get(room)
+        if known is None:
+            try:
+                await self.client.get("rooms", room, "state", "m.room.encryption")
+                known = True
+            except Refused as error:
+                if error.code != "M_NOT_FOUND":
+                    raise
+                known = False
+            self.encrypted.put(room, known)
+        return known
+
+    async def learn_authors(self, room: str, ids: Sequence[str]) -> None:
+        """Ask who sent events, as far as it is not known and the homeserver tells."""
+        for id_ in ids:
+            if self.authors.get(id_) is None:
+                try:
+                    event = await self.client.get("rooms", room, "event", id_)
+                except Refused as error:
+                    if error.is_temporary:
+                        raise
+                    continue
+                if sender := text(event.get("sender")):
+                    self.authors.put(id_, sender)
+
+    async def own_reaction(self, room: str, id_: str) -> str | None:
+        """Return the id of the account's reaction to a message, if there is one."""
+        answer = await self.client.relations(room, id_, "m.annotation", "m.reaction")
+        for event in answer.get("chunk") or []:
+            if mapping(event).get("sender") == self.user:
+                return text(mapping(event).get("event_id")) or None
+        return None
+
+    async def send_event(self, room: str, kind: str, content: dict[str, Any], transaction: str) -> str:
+        """Send an event to a room, and return its id."""
+        answer = await self.client.put("rooms", room, "send", kind, transaction, body=content)
+        id_ = text(answer.get("event_id"))
+        if not id_:
+            raise NetworkRefused("The homeserver did not say which event it stored.")
+        self.authors.put(id_, self.user)
+        return id_
+
+    async def redact(self, room: str, id_: str, transaction: str) -> None:
+        """Remove the content of an event."""
+        await self.client.put("rooms", room, "redact", id_, transaction, body={})
+
+
+def now() -> float:
+    """Return the time in seconds since the epoch."""
+    return time.time()

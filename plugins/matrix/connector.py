@@ -1,0 +1,272 @@
+"""The connector: a Matrix account for each instance."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+import secrets
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+import trio
+
+from hookgw import (
+    ConnectionState,
+    Invalid,
+    LocationMessage,
+    MediaMessage,
+    MediaSink,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    NotFound,
+    NotSupported,
+    ReactionMessage,
+    Session,
+    TextMessage,
+)
+
+from . import outgoing
+from .client import FILE_TIMEOUT, Refused, chunks_of, read_body
+from .connection import Connection, LoggedOut, State, now
+from .events import text
+from .options import OPTIONS_SCHEMA, read_options
+from .sync import Receiver
+
+LARGEST_FILE = 100 * 2**20
+"""Bytes of a file to send."""
+TYPING_TIME = 10.0
+"""Seconds for which a presence of unknown length is shown."""
+_MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
+_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
+
+
+class Matrix:
+    """Connects instances to Matrix."""
+
+    name = "matrix"
+    message_types = (TextMessage, MediaMessage, LocationMessage, ReactionMessage)
+    options_schema = OPTIONS_SCHEMA
+
+    def __init__(self) -> None:
+        self._connections: dict[str, Connection] = {}
+
+    async def run(self, session: Session) -> None:
+        """Log in, then raise events until cancelled, or logged out by the homeserver."""
+        await session.set_state(ConnectionState.CONNECTING)
+        try:
+            options = read_options(session.options)
+        except Invalid as error:
+            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
+            return
+        stored = await session.load_state()
+        try:
+            state = msgspec.convert(stored or {}, State)
+        except msgspec.ValidationError:
+            state = State()
+        connection = Connection(session, options, state)
+        self._connections[session.instance] = connection
+        try:
+            async with trio.open_nursery() as nursery:
+                try:
+                    await Receiver(connection, nursery).run()
+                except LoggedOut as error:
+                    await session.set_state(ConnectionState.CLOSE, 401, message=str(error))
+                nursery.cancel_scope.cancel()
+        finally:
+            if self._connections.get(session.instance) is connection:
+                del self._connections[session.instance]
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        """Send a message to a room, or to a user."""
+        connection = self._connected(session)
+        if isinstance(message, ReactionMessage):
+            return await self._react(connection, message, key)
+        if not isinstance(message, TextMessage | LocationMessage | MediaMessage):
+            raise NotSupported("Matrix has no such messages.")
+        if message.reply_to is not None:
+            outgoing.check_id(message.reply_to)
+        room = await connection.room_of(message.number)
+        if await connection.is_encrypted(room):
+            raise outgoing.encrypted_room(room)
+        if isinstance(message, MediaMessage):
+            file, mimetype = await _file_of(message, session.http)
+            address = await connection.client.upload(file, mimetype=mimetype, file_name=message.file_name)
+            kind, content = outgoing.event_of(message, address=address, mimetype=mimetype, size=len(file))
+        else:
+            kind, content = outgoing.event_of(message)
+        return await self._send(connection, room, kind, content, key)
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of a message of the account."""
+        connection = self._connected(session)
+        outgoing.check_id(key)
+        room = await connection.room_of(key.remote_jid or number)
+        if await connection.is_encrypted(room):
+            raise outgoing.encrypted_room(room)
+        content = outgoing.edit_of(key, text)
+        await connection.send_event(room, "m.room.message", content, _new_transaction())
+        return {
+            "key": {"remoteJid": room, "fromMe": True, "id": key.id, "participant": connection.user},
+            "message": {"conversation": text},
+            "messageType": "conversation",
+            "messageTimestamp": int(now()),
+        }
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Redact a message: its content is removed for everyone."""
+        connection = self._connected(session)
+        outgoing.check_id(key)
+        room = await connection.room_of(key.remote_jid)
+        await connection.redact(room, key.id, _new_transaction())
+        author = connection.authors.get(key.id) or (connection.user if key.from_me else key.participant)
+        return {
+            "remoteJid": room,
+            "fromMe": author == connection.user,
+            "id": key.id,
+            "participant": author,
+            "status": "DELETED",
+            "deletedBy": connection.user,
+            "messageTimestamp": int(now()),
+        }
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Send a read receipt for each message; it covers the messages before it."""
+        connection = self._connected(session)
+        for key in keys:
+            outgoing.check_id(key)
+        for key in keys:
+            room = await connection.room_of(key.remote_jid)
+            await connection.client.post("rooms", room, "receipt", "m.read", key.id, body={})
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show that the account types in a room, or is online."""
+        connection = self._connected(session)
+        if presence in ("available", "unavailable"):
+            connection.presence = "online" if presence == "available" else "offline"
+            status = {"presence": connection.presence}
+            await connection.client.put("presence", connection.user, "status", body=status)
+            return
+        if number is None:
+            raise Invalid(f"presence: {presence} is shown in a room; say in which with number.")
+        is_typing = presence in ("composing", "recording")
+        typing: dict[str, Any] = {"typing": is_typing}
+        if is_typing:
+            typing["timeout"] = int((delay or TYPING_TIME) * 1000)
+        room = await connection.room_of(number)
+        await connection.client.put("rooms", room, "typing", connection.user, body=typing)
+
+    async def restart(self, session: Session) -> None:
+        """Nothing is to be prepared: the state has the position."""
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return which users, aliases and rooms exist, as far as the homeserver tells."""
+        connection = self._connected(session)
+        found = []
+        for number in numbers:
+            jid = ""
+            try:
+                if number.startswith("@") and ":" in number:
+                    await connection.client.get("profile", number)
+                    jid = number
+                elif number.startswith(("#", "!")):
+                    jid = await connection.room_of(number)
+                    await connection.client.get("rooms", jid, "state", "m.room.member", connection.user)
+            except Refused as error:
+                if error.is_temporary or error.is_logged_out:
+                    raise
+                jid = ""
+            except Invalid:
+                jid = ""
+            found.append({"number": number, "exists": bool(jid), "jid": jid or number})
+        return found
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send a file of the media repository to a sink."""
+        connection = self._connected(session)
+        address = _MXC.fullmatch(reference)
+        if address is None:
+            raise NotFound("The link does not name a file of Matrix.")
+        try:
+            async with connection.client.download(address[1], address[2]) as response:
+                length = response.headers.get("content-length", "")
+                await sink.begin(
+                    mimetype=response.headers.get("content-type", "application/octet-stream"),
+                    size=int(length) if length.isascii() and length.isdigit() else None,
+                )
+                async with aclosing(chunks_of(response)) as chunks:
+                    async for chunk in chunks:
+                        await sink.write(chunk)
+        except Refused as error:
+            if error.code == "M_NOT_FOUND":
+                raise NotFound("The homeserver no longer has the file.") from error
+            raise
+
+    async def _react(self, connection: Connection, message: ReactionMessage, key: str) -> dict[str, Any]:
+        outgoing.check_id(message.key)
+        room = await connection.room_of(message.key.remote_jid or message.number)
+        kind, content = outgoing.event_of(message)
+        if message.reaction:
+            # Reactions are not encrypted, also in encrypted rooms.
+            return await self._send(connection, room, kind, content, key)
+        own = await connection.own_reaction(room, message.key.id)
+        if own is None:
+            raise Invalid("The account has not reacted to this message.")
+        await connection.redact(room, own, outgoing.transaction_id(key))
+        return self._payload(connection, room, kind, content, own)
+
+    async def _send(
+        self, connection: Connection, room: str, kind: str, content: dict[str, Any], key: str
+    ) -> dict[str, Any]:
+        id_ = await connection.send_event(room, kind, content, outgoing.transaction_id(key))
+        return self._payload(connection, room, kind, content, id_)
+
+    def _payload(
+        self, connection: Connection, room: str, kind: str, content: dict[str, Any], id_: str
+    ) -> dict[str, Any]:
+        return outgoing.payload_of(
+            kind,
+            content,
+            room=room,
+            id_=id_,
+            user=connection.user,
+            now=now(),
+            media_url=connection.session.media_url,
+        )
+
+    def _connected(self, session: Session) -> Connection:
+        connection = self._connections.get(session.instance)
+        if connection is None or not connection.client.token:
+            raise NetworkRefused("The instance is not connected to its homeserver.", status=409)
+        return connection
+
+
+async def _file_of(message: MediaMessage, http: httpx.AsyncClient) -> tuple[bytes, str]:
+    """Return the content and the type of a file to send."""
+    name, said = message.file_name, ""
+    file = message.content
+    if file is None:
+        url = message.url or ""
+        name = name or urlsplit(url).path.rpartition("/")[2]
+        try:
+            async with http.stream("GET", url, timeout=FILE_TIMEOUT, follow_redirects=True) as response:
+                if not response.is_success:
+                    raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
+                said = text(response.headers.get("content-type")).partition(";")[0].strip()
+                file = await read_body(response, LARGEST_FILE)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Invalid(f"media: the URL cannot be read: {error}") from error
+    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if not _MIMETYPE.fullmatch(mimetype):
+        raise Invalid("mimetype must be a media type such as image/png.")
+    return file, mimetype
+
+
+def _new_transaction() -> str:
+    return outgoing.transaction_id(secrets.token_hex(16))

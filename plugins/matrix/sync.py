@@ -1,0 +1,429 @@
+"""Receives what happens: long-polls the homeserver, fills gaps, and stores events with the position.
+
+Each answer of ``/sync`` ends with a token for the next one. It is stored in one commit with the events of the
+answer (or with the last of them, if there are many), so a kill repeats at most events whose ids are known
+already, and loses none.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import structlog
+import trio
+
+from hookgw import ConnectionState, Invalid, NetworkRefused, NewEvent
+
+from . import events
+from .client import Refused, Unreachable
+from .connection import Connection, LoggedOut, now
+from .events import items, mapping, text
+
+logger = structlog.get_logger("hookgw.matrix")
+
+POLL = 30.0
+"""Seconds that the homeserver may wait for news."""
+_POLL_TIMEOUT = POLL + 30.0
+PAGE = 100
+"""Events of a room in one answer."""
+_LARGEST_COMMIT = 500
+_MOST_PAGES = 10_000
+_MOST_LOOKUPS = 20
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_MOST_JOINS = 100
+
+_TYPES = [
+    "m.room.message",
+    "m.room.encrypted",
+    "m.room.encryption",
+    "m.room.member",
+    "m.room.redaction",
+    "m.reaction",
+    "m.sticker",
+]
+
+
+def sync_filter(limit: int, *, first: bool) -> str:
+    """Return what ``/sync`` is to report, as JSON.
+
+    Args:
+        limit: events of each room.
+        first: whether only the position and the invitations are of interest.
+    """
+    nothing: dict[str, Any] = {"limit": 0, "types": []}
+    timeline = {"limit": limit, "types": _TYPES, "lazy_load_members": True}
+    members = {"types": ["m.room.member", "m.room.encryption"], "lazy_load_members": True}
+    room = {
+        "timeline": {**timeline, "limit": 1} if first else timeline,
+        "state": nothing if first else {**members, "include_redundant_members": True},
+        "ephemeral": nothing if first else {"types": ["m.receipt", "m.typing"]},
+        "account_data": nothing,
+    }
+    whole = {
+        "room": room,
+        "presence": nothing if first else {"types": ["m.presence"]},
+        "account_data": {"types": ["m.direct"]},
+    }
+    return msgspec.json.encode(whole).decode()
+
+
+class Receiver:
+    """Receives the events of one account.
+
+    Args:
+        connection: the account's.
+        nursery: for what must not hold up the next sync.
+    """
+
+    def __init__(self, connection: Connection, nursery: trio.Nursery) -> None:
+        self._connection = connection
+        self._session = connection.session
+        self._nursery = nursery
+        self._limit = PAGE
+        self._batch: list[NewEvent] = []
+        self._typing: dict[str, set[str]] = {}
+        self._unread: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._lookups = 0
+        self._is_open = False
+
+    async def run(self) -> None:
+        """Log in, and receive until cancelled.
+
+        Raises:
+            LoggedOut: only people can change that the login is refused, or over.
+        """
+        failures, name = 0, ""
+        while True:
+            try:
+                if not name:
+                    name = await self._connection.log_in()
+                    for room in self._connection.state.joining:
+                        self._nursery.start_soon(self._join, room)
+                await self._sync(wait=failures == 0 and self._is_open)
+            except Refused as error:
+                if error.is_logged_out:
+                    name = await self._log_in_again(error)
+                    continue
+                failures += 1
+                await self._wait(error, failures)
+            except Unreachable as error:
+                # The next answer should be smaller: it may have been too large, or too slow.
+                self._limit = max(1, self._limit // 2)
+                failures += 1
+                await self._wait(error, failures)
+            else:
+                failures, self._limit = 0, PAGE
+                if not self._is_open:
+                    self._is_open = True
+                    await self._session.set_state(
+                        ConnectionState.OPEN, wuid=self._connection.user, profileName=name
+                    )
+
+    async def _wait(self, error: NetworkRefused, failures: int) -> None:
+        # One broken long poll is nothing, but after a second failure a send would fail, too.
+        if failures > 1 and self._is_open:
+            self._is_open = False
+            await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
+        self._batch.clear()
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)
+        if error.retry_after is not None:
+            wait = max(error.retry_after, _FIRST_WAIT)
+        logger.warning(
+            "homeserver failed",
+            instance=self._session.instance,
+            reason=str(error),
+            code=error.code,
+            retry_after=round(wait, 1),
+        )
+        await trio.sleep(wait)
+
+    async def _log_in_again(self, error: Refused) -> str:
+        options = self._connection.options
+        if not options.access_token:
+            await self._connection.forget_token()
+            # The homeserver asks to log in again with the same device, for example after a time.
+            if error.is_soft_logout:
+                return ""
+        raise LoggedOut(f"The homeserver has ended the login: {error}") from error
+
+    async def _sync(self, *, wait: bool) -> None:
+        state = self._connection.state
+        is_first = not state.since
+        query = {
+            "filter": sync_filter(self._limit, first=is_first),
+            "timeout": str(int(POLL * 1000) if wait and not is_first else 0),
+            "set_presence": "online" if self._session.settings.always_online else self._connection.presence,
+        }
+        if state.since:
+            query["since"] = state.since
+        answer = await self._connection.client.get("sync", query=query, seconds=_POLL_TIMEOUT)
+        next_batch = text(answer.get("next_batch"))
+        if not next_batch:
+            raise Unreachable("The homeserver's answer has no next_batch.")
+        self._batch, self._lookups = [], _MOST_LOOKUPS
+        self._unread.clear()
+        for event in items(mapping(answer.get("account_data")).get("events")):
+            self._connection.note_direct_rooms(
+                mapping(event.get("content"))
+            )  # the filter lets only m.direct pass
+        rooms = mapping(answer.get("rooms"))
+        if is_first:
+            state.started = int(now() * 1000)  # what the answer has of rooms is history
+        else:
+            for room, changes in [*mapping(rooms.get("join")).items(), *mapping(rooms.get("leave")).items()]:
+                await self._room(room, mapping(changes))
+            for event in items(mapping(answer.get("presence")).get("events")):
+                self._add(events.presence(event, self._connection.account, now()))
+        invited = self._invitations(mapping(rooms.get("invite")))
+        state.since = next_batch
+        await self._commit(self._batch, is_last=True)
+        for room in invited:
+            self._nursery.start_soon(self._join, room)
+        for room, id_ in self._unread.items():
+            self._nursery.start_soon(self._mark_read, room, id_)
+
+    async def _room(self, room: str, changes: dict[str, Any]) -> None:
+        timeline = mapping(changes.get("timeline"))
+        found = items(timeline.get("events"))
+        before = items(mapping(changes.get("state")).get("events"))
+        self._learn(room, [*before, *found])
+        joined = _own_join([*before, *found], self._connection.user)
+        start = _Start(joined, self._connection.state.started) if joined else None
+        newest = text(timeline.get("prev_batch"))
+        if timeline.get("limited") is True and newest and not (start and start.is_in(found)):
+            await self._fill_gap(room, newest, start)
+        await self._timeline(room, found, start)
+        if start is not None:
+            return  # receipts from before the join are none of our business
+        for event in items(mapping(changes.get("ephemeral")).get("events")):
+            content = mapping(event.get("content"))
+            if event.get("type") == "m.receipt":
+                await self._look_up(room, [id_ for id_, _ in events.read_by(content)])
+                for receipt in events.receipts(content, room, self._connection.account):
+                    self._add(receipt)
+            elif event.get("type") == "m.typing":
+                users = content.get("user_ids")
+                typing = (
+                    {user for user in users if isinstance(user, str)} if isinstance(users, list) else set()
+                )
+                self._add(events.typing(room, self._typing.get(room, ()), typing, self._connection.account))
+                self._typing.pop(room, None)
+                if typing:
+                    self._typing[room] = typing
+
+    async def _fill_gap(self, room: str, newest: str, start: _Start | None) -> None:
+        """Add the events of a room between the last sync and the timeline of this one, in order.
+
+        They can only be read backwards. So the first pass notes where each page begins, and keeps none but
+        the oldest page; the second pass reads the others again, oldest first. A gap of one page needs one
+        request, and a gap of any length has one page in memory.
+        """
+        since = "" if start else self._connection.state.since
+        pages, oldest, last = [newest], list[dict[str, Any]](), 0
+        while True:
+            try:
+                page, end = await self._page(room, pages[-1], since)
+            except Refused as error:
+                if error.is_temporary or error.is_logged_out:
+                    raise
+                # The account has left the room, or is banned from it.
+                logger.warning(
+                    "gap not readable", instance=self._session.instance, room=room, reason=str(error)
+                )
+                break
+            if page:
+                oldest, last = page, len(pages) - 1
+            if not end or end in pages or end == since or (start and start.is_in(page)):
+                break
+            if len(pages) == _MOST_PAGES:
+                logger.error("gap too long", instance=self._session.instance, room=room, pages=len(pages))
+                break
+            pages.append(end)
+        await self._timeline(room, oldest, start)
+        for index in reversed(range(last)):
+            page, end = await self._page(room, pages[index], pages[index + 1])
+            while end and end != pages[index + 1]:  # fewer events than the first time
+                more, further = await self._page(room, end, pages[index + 1])
+                page = [*more, *page]
+                if not more or further == end:
+                    break
+                end = further
+            await self._timeline(room, page, start)
+
+    async def _page(self, room: str, begin: str, end: str) -> tuple[list[dict[str, Any]], str]:
+        query = {
+            "dir": "b",
+            "from": begin,
+            "limit": str(self._limit),
+            "filter": msgspec.json.encode({"types": _TYPES, "lazy_load_members": True}).decode(),
+        }
+        if end:
+            query["to"] = end
+        answer = await self._connection.client.get("rooms", room, "messages", query=query)
+        page = items(answer.get("chunk"))[::-1]
+        self._learn(room, [*items(answer.get("state")), *page])
+        return page, text(answer.get("end"))
+
+    async def _timeline(self, room: str, found: list[dict[str, Any]], start: _Start | None) -> None:
+        """Add the events of a part of a room's timeline."""
+        connection = self._connection
+        wanted = [event for event in found if start is None or start.includes(event)]
+        await self._look_up(room, filter(None, map(_target, wanted)))
+        is_ignored = self._session.settings.groups_ignore and connection.is_group(room)
+        for event in [] if is_ignored else wanted:
+            new = events.translate(event, room, connection.account)
+            self._add(new)
+            if event.get("type") == "m.room.encrypted" and room not in self._told:
+                self._told.add(room)
+                logger.warning(
+                    "encrypted room", instance=self._session.instance, room=room, reason=events.ENCRYPTED
+                )
+            is_incoming = new and new.kind == "MESSAGES_UPSERT" and not new.data["key"]["fromMe"]
+            if new and is_incoming and self._session.settings.read_messages:
+                self._unread[room] = new.data["key"]["id"]
+        if len(self._batch) >= _LARGEST_COMMIT:
+            await self._commit(self._batch, is_last=False)
+            self._batch = []
+
+    def _add(self, event: NewEvent | None) -> None:
+        if event is not None:
+            self._batch.append(event)
+
+    def _learn(self, room: str, found: Iterable[dict[str, Any]]) -> None:
+        """Keep what later events refer to: authors, names, and whether the room is encrypted."""
+        for event in found:
+            id_, sender = text(event.get("event_id")), text(event.get("sender"))
+            if id_ and sender:
+                self._connection.authors.put(id_, sender)
+            if event.get("type") == "m.room.encryption":
+                self._connection.encrypted.put(room, True)
+            elif event.get("type") == "m.room.member":
+                user, member = text(event.get("state_key")), mapping(event.get("content"))
+                if name := text(member.get("displayname")):
+                    self._connection.names.put((room, user), name)
+
+    async def _look_up(self, room: str, ids: Iterable[str]) -> None:
+        """Learn who sent the events that others refer to; of very many, only some."""
+        unknown = [id_ for id_ in dict.fromkeys(ids) if self._connection.authors.get(id_) is None]
+        asked = unknown[: self._lookups]
+        self._lookups -= len(asked)
+        await self._connection.learn_authors(room, asked)
+
+    async def _commit(self, batch: list[NewEvent], *, is_last: bool) -> None:
+        state = msgspec.to_builtins(self._connection.state) if is_last else msgspec.UNSET
+        try:
+            await self._session.emit_all(batch, state=state)
+        except Invalid as error:
+            if len(batch) <= 1 and not is_last:
+                logger.warning("event refused", instance=self._session.instance, reason=str(error))
+                return
+            # One event that breaks a rule must not keep back the others, nor come again for ever.
+            for event in batch:
+                await self._commit([event], is_last=False)
+            if is_last:
+                await self._session.emit_all([], state=state)
+
+    def _invitations(self, rooms: dict[str, Any]) -> list[str]:
+        """Add the events of invitations, and return the rooms to join."""
+        allowed, joining = self._connection.options.join_invites, self._connection.state.joining
+        accepted = []
+        for room, invited in rooms.items():
+            event = events.invitation(room, invited, self._connection.account)
+            if event is None:
+                continue
+            self._add(event)
+            is_direct = event.data["isDirect"]
+            if (allowed == "all" or (allowed == "direct" and is_direct)) and len(joining) < _MOST_JOINS:
+                joining[room] = event.data["author"] if is_direct else ""
+                accepted.append(room)
+        return accepted
+
+    async def _join(self, room: str) -> None:
+        inviter = self._connection.state.joining.get(room)
+        for attempt in range(5):
+            try:
+                await self._connection.client.post("rooms", room, "join", body={})
+                if inviter:
+                    await self._connection.add_direct_room(inviter, room)
+                break
+            except Refused as error:
+                if not error.is_temporary or error.is_logged_out:
+                    reason = str(error)
+                    logger.warning(
+                        "room not joined", instance=self._session.instance, room=room, reason=reason
+                    )
+                    break
+                wait = error.retry_after
+            except Unreachable:
+                wait = None
+            await trio.sleep(wait or 5.0 * 2**attempt)
+        # Stored with the next events. Until then, a restart joins once more, which changes nothing.
+        self._connection.state.joining.pop(room, None)
+
+    async def _mark_read(self, room: str, id_: str) -> None:
+        try:
+            await self._connection.client.post("rooms", room, "receipt", "m.read", id_, body={})
+        except NetworkRefused as error:
+            logger.warning(
+                "not marked as read", instance=self._session.instance, room=room, reason=str(error)
+            )
+
+
+class _Start:
+    """Where a room begins that the account has just joined.
+
+    It begins with the invitation, because people write right after they invite, or else with the join. What
+    happened before the instance connected for the first time is history in any case.
+
+    Args:
+        joined: the event of the join.
+        started: the time of the first connect, in milliseconds since the epoch.
+    """
+
+    def __init__(self, joined: dict[str, Any], started: int) -> None:
+        unsigned = mapping(joined.get("unsigned"))
+        self._join = text(joined.get("event_id"))
+        self._started = started
+        self._invite = ""
+        if mapping(unsigned.get("prev_content")).get("membership") == "invite":
+            self._invite = text(unsigned.get("replaces_state"))
+        self._is_past_invite = self._is_past_join = False
+
+    def is_in(self, found: list[dict[str, Any]]) -> bool:
+        """Return whether a part of the timeline reaches back to the start."""
+        first = self._invite or self._join
+        return any(event.get("event_id") == first for event in found)
+
+    def includes(self, event: dict[str, Any]) -> bool:
+        """Return whether the next event of the timeline is not before the start."""
+        id_, time = event.get("event_id"), event.get("origin_server_ts")
+        if id_ == self._join:
+            self._is_past_join = True
+        if self._is_past_join:
+            return True
+        if id_ == self._invite:
+            self._is_past_invite = True
+        return self._is_past_invite and isinstance(time, int) and time >= self._started
+
+
+def _own_join(found: Iterable[dict[str, Any]], user: str) -> dict[str, Any] | None:
+    for event in found:
+        if event.get("type") == "m.room.member" and event.get("state_key") == user:
+            unsigned = mapping(event.get("unsigned"))
+            before = mapping(unsigned.get("prev_content")).get("membership")
+            if mapping(event.get("content")).get("membership") == "join" and before != "join":
+                return event
+    return None
+
+
+def _target(event: dict[str, Any]) -> str:
+    content = mapping(event.get("content"))
+    if event.get("type") == "m.room.redaction":
+        return text(event.get("redacts")) or text(content.get("redacts"))
+    if event.get("type") == "m.reaction":
+        return text(mapping(content.get("m.relates_to")).get("event_id"))
+    return ""

@@ -1,0 +1,325 @@
+"""Matrix events as a homeserver sends them, and the events of hookgw for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgw import NewEvent, event_id_of
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog, Event
+from hookgw.models.payload_schemas import SchemaBook
+from plugins.gateway_kinds import KINDS
+from plugins.matrix import events
+
+ROOM = "!dmYyVx:hs.example"
+ME, ANA = "@shop:hs.example", "@ana:other.example"
+ID = "$Zo8zSmeuJ5nDCN2xDYeHpfjwHG6CjJ1OBeBFBPJwB8A"
+TARGET = "$own:hs.example"
+
+
+def media_url(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+    return f"https://hookgw.example/media/{reference}?{mimetype}&{file_name}"
+
+
+ACCOUNT = events.Account(
+    user=ME,
+    name_in=lambda room, user: "Ana" if (room, user) == (ROOM, ANA) else None,
+    author_of={TARGET: ME, "$anas": ANA}.get,
+    media_url=media_url,
+)
+SCHEMAS = SchemaBook(Catalog([*BUILT_IN_KINDS, *KINDS]))
+
+
+def event(kind: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "sender": ANA,
+        "event_id": ID,
+        "origin_server_ts": 1773027345012,
+        "content": content,
+        "unsigned": {"age": 7, "membership": "join"},
+        **more,
+    }
+
+
+def message(**content: Any) -> dict[str, Any]:
+    return event("m.room.message", {"msgtype": "m.text", "body": "hello", **content})
+
+
+def translated(raw: dict[str, Any], kind: str = "MESSAGES_UPSERT") -> dict[str, Any]:
+    new = events.translate(raw, ROOM, ACCOUNT)
+    assert new is not None
+    assert new.kind == kind
+    assert new.event_id == event_id_of(ID)
+    assert_valid(new)
+    data = new.data
+    assert isinstance(data, dict)
+    return data
+
+
+def assert_valid(new: NewEvent) -> None:
+    stored = Event(id="e", kind=new.kind, instance="shop", data_json=Event.encode(new.data), time=0.0)
+    assert SCHEMAS.problem(stored) is None
+
+
+def test_a_text() -> None:
+    assert translated(message()) == {
+        "key": {"remoteJid": ROOM, "fromMe": False, "id": ID, "participant": ANA},
+        "pushName": "Ana",
+        "message": {"conversation": "hello"},
+        "messageType": "conversation",
+        "messageTimestamp": 1773027345,
+        "source": "matrix",
+    }
+
+
+def test_a_text_from_another_device_of_the_account() -> None:
+    data = translated({**message(), "sender": ME})
+    assert data["key"]["fromMe"] is True
+    assert data["status"] == "SERVER_ACK"
+    assert "pushName" not in data
+
+
+def test_what_hookgw_sent_raises_nothing() -> None:
+    transaction = {"transaction_id": events.TRANSACTION_PREFIX + "1"}
+    assert events.translate({**message(), "sender": ME, "unsigned": transaction}, ROOM, ACCOUNT) is None
+    other = {**message(), "sender": ME, "unsigned": {"transaction_id": "m1773027345012.4"}}
+    assert translated(other)["key"]["fromMe"] is True
+
+
+def test_a_reply_and_its_fallback() -> None:
+    reply = message(
+        body="> <@ana:other.example> hello\n> you\n\nyes",
+        **{"m.relates_to": {"m.in_reply_to": {"event_id": "$asked"}}, "m.mentions": {"user_ids": [ME, 7]}},
+    )
+    data = translated(reply)
+    assert data["message"] == {"conversation": "yes"}
+    assert data["contextInfo"] == {"stanzaId": "$asked", "mentionedJid": [ME]}
+
+
+def test_a_quotation_that_is_no_reply_stays() -> None:
+    assert translated(message(body="> <b> x\n\nyes"))["message"] == {"conversation": "> <b> x\n\nyes"}
+
+
+def test_a_thread() -> None:
+    relation = {
+        "rel_type": "m.thread",
+        "event_id": "$root",
+        "is_falling_back": True,
+        "m.in_reply_to": {"event_id": "$previous"},
+    }
+    assert translated(message(**{"m.relates_to": relation}))["contextInfo"] == {"threadId": "$root"}
+
+
+def test_an_image() -> None:
+    image = message(
+        msgtype="m.image",
+        body="the receipt",
+        filename="receipt.jpg",
+        url="mxc://hs.example/AbCd",
+        info={"mimetype": "image/jpeg", "size": 48213, "w": 720, "h": 1280},
+    )
+    data = translated(image)
+    assert data["messageType"] == "imageMessage"
+    assert data["message"]["imageMessage"] == {
+        "url": "https://hookgw.example/media/mxc://hs.example/AbCd?image/jpeg&receipt.jpg",
+        "mimetype": "image/jpeg",
+        "fileName": "receipt.jpg",
+        "caption": "the receipt",
+        "fileLength": "48213",
+        "height": 1280,
+        "width": 720,
+    }
+
+
+@pytest.mark.parametrize(
+    ("msgtype", "name", "more"),
+    [
+        ("m.video", "videoMessage", {"seconds": 12}),
+        ("m.audio", "audioMessage", {"seconds": 12, "ptt": False}),
+        ("m.file", "documentMessage", {"seconds": 12, "title": "a.bin"}),
+    ],
+)
+def test_files(msgtype: str, name: str, more: dict[str, Any]) -> None:
+    raw = message(msgtype=msgtype, body="a.bin", url="mxc://hs.example/1", info={"duration": 12_345})
+    file = translated(raw)["message"][name]
+    assert file.items() >= {"mimetype": "application/octet-stream", "fileName": "a.bin", **more}.items()
+    assert "caption" not in file
+
+
+def test_a_voice_message() -> None:
+    raw = message(msgtype="m.audio", url="mxc://a/1", **{"org.matrix.msc3245.voice": {}})
+    assert translated(raw)["message"]["audioMessage"]["ptt"] is True
+
+
+def test_a_sticker() -> None:
+    raw = event("m.sticker", {"body": "cat", "url": "mxc://a/1", "info": {"mimetype": "image/webp"}})
+    assert translated(raw)["message"]["stickerMessage"]["mimetype"] == "image/webp"
+
+
+def test_a_location() -> None:
+    raw = message(msgtype="m.location", body="Big Ben", geo_uri="geo:51.5008,-0.1247;u=35")
+    place = {"degreesLatitude": 51.5008, "degreesLongitude": -0.1247, "name": "Big Ben"}
+    assert translated(raw)["message"] == {"locationMessage": place}
+
+
+@pytest.mark.parametrize("raw", [{"msgtype": "m.location", "geo_uri": "geo:north"}, {"msgtype": "x.poll"}])
+def test_unknown_types_are_texts(raw: dict[str, Any]) -> None:
+    assert translated(message(**raw))["message"] == {"conversation": "hello"}
+
+
+def test_a_reaction() -> None:
+    relation = {"rel_type": "m.annotation", "event_id": TARGET, "key": "👍"}
+    data = translated(event("m.reaction", {"m.relates_to": relation}))
+    key = {"remoteJid": ROOM, "fromMe": True, "id": TARGET, "participant": ME}
+    assert data["message"] == {"reactionMessage": {"key": key, "text": "👍"}}
+    assert data["messageType"] == "reactionMessage"
+
+
+def test_an_edit() -> None:
+    relation = {"rel_type": "m.replace", "event_id": "$anas"}
+    raw = message(
+        body="* yes", **{"m.relates_to": relation, "m.new_content": {"msgtype": "m.text", "body": "yes"}}
+    )
+    data = translated(raw, "MESSAGES_EDITED")
+    assert data["key"]["id"] == "$anas"
+    assert data["message"] == {"conversation": "yes"}
+
+
+@pytest.mark.parametrize("place", ["content", "event"])
+def test_a_redaction(place: str) -> None:
+    raw = event("m.room.redaction", {"redacts": TARGET} if place == "content" else {})
+    data = translated({**raw, "redacts": TARGET} if place == "event" else raw, "MESSAGES_DELETE")
+    key = {"remoteJid": ROOM, "fromMe": True, "id": TARGET, "participant": ME}
+    assert data == {**key, "status": "DELETED", "deletedBy": ANA, "messageTimestamp": 1773027345}
+
+
+def test_a_message_that_was_redacted_meanwhile_raises_nothing() -> None:
+    assert events.translate(event("m.room.message", {}), ROOM, ACCOUNT) is None
+
+
+def test_an_encrypted_message_says_that_it_cannot_be_read() -> None:
+    raw = event("m.room.encrypted", {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "AwgAEnACgAk"})
+    data = translated(raw)
+    assert data["messageStubParameters"] == [events.ENCRYPTED]
+    assert data["message"] == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "action"),
+    [
+        (None, "join", "add"),
+        ("invite", "join", "add"),
+        ("join", "leave", "remove"),
+        ("join", "ban", "remove"),
+        (None, "invite", "invite"),
+        (None, "knock", "knock"),
+        ("join", "join", None),
+        ("ban", "leave", None),
+        (None, "dance", None),
+    ],
+)
+def test_membership(before: str | None, now: str, action: str | None) -> None:
+    unsigned = {"prev_content": {"membership": before}} if before else {}
+    raw = event("m.room.member", {"membership": now}, state_key="@bo:hs.example", unsigned=unsigned)
+    if action is None:
+        assert events.translate(raw, ROOM, ACCOUNT) is None
+        return
+    data = translated(raw, "GROUP_PARTICIPANTS_UPDATE")
+    assert data == {"id": ROOM, "author": ANA, "participants": ["@bo:hs.example"], "action": action}
+
+
+def test_an_invitation_of_the_account_is_raised_once() -> None:
+    raw = event("m.room.member", {"membership": "invite", "is_direct": True}, state_key=ME)
+    assert events.translate(raw, ROOM, ACCOUNT) is None
+    new = events.invitation(ROOM, {"invite_state": {"events": [raw]}}, ACCOUNT)
+    assert new is not None
+    assert new.data["isDirect"] is True
+    assert new.data["author"] == ANA
+    assert events.invitation(ROOM, {"invite_state": {"events": [message(), 3]}}, ACCOUNT) is None
+
+
+def test_receipts() -> None:
+    content = {TARGET: {"m.read": {ANA: {"ts": 1}}}, "$anas": {"m.read.private": {ME: {}}}, "$x": 3}
+    found = events.receipts(content, ROOM, ACCOUNT)
+    assert [(new.kind, new.data["keyId"], new.data["fromMe"], new.data["participant"]) for new in found] == [
+        ("MESSAGES_UPDATE", TARGET, True, ANA),
+        ("MESSAGES_UPDATE", "$anas", False, ME),
+    ]
+    assert {new.event_id for new in found} == {
+        event_id_of("read", ROOM, TARGET, ANA),
+        event_id_of("read", ROOM, "$anas", ME),
+    }
+    for new in found:
+        assert_valid(new)
+
+
+def test_typing() -> None:
+    new = events.typing(ROOM, {"@bo:a", ME}, {ANA}, ACCOUNT)
+    assert new is not None
+    assert new.data["presences"] == {
+        ANA: {"lastKnownPresence": "composing"},
+        "@bo:a": {"lastKnownPresence": "paused"},
+    }
+    assert events.typing(ROOM, {ANA}, {ANA, ME}, ACCOUNT) is None
+
+
+def test_presence() -> None:
+    raw = {"sender": ANA, "content": {"presence": "online", "last_active_ago": 2500}}
+    new = events.presence(raw, ACCOUNT, 1000.0)
+    assert new is not None
+    assert new.data == {"id": ANA, "presences": {ANA: {"lastKnownPresence": "available", "lastSeen": 997}}}
+    assert events.presence({**raw, "sender": ME}, ACCOUNT, 1000.0) is None
+    assert events.presence({**raw, "content": {"presence": "busy"}}, ACCOUNT, 1000.0) is None
+
+
+HOSTILE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ("type", "sender", "event_id", "origin_server_ts", "content", "unsigned", "state_key", "redacts")
+CONTENT = (
+    "msgtype",
+    "body",
+    "url",
+    "filename",
+    "info",
+    "geo_uri",
+    "m.relates_to",
+    "m.new_content",
+    "m.mentions",
+)
+
+
+def objects(*names: str, valid: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {}, optional={name: HOSTILE | st.just(valid.get(name)) for name in names}
+    ).map(lambda found: {**valid, **found})
+
+
+@given(
+    st.sampled_from(
+        ["m.room.message", "m.sticker", "m.reaction", "m.room.redaction", "m.room.member", "m.room.encrypted"]
+    ).flatmap(
+        lambda kind: objects(
+            *CONTENT, valid={"msgtype": "m.image", "body": "x", "url": "mxc://a/1", "membership": "join"}
+        ).flatmap(lambda content: objects(*FIELDS, valid=event(kind, content, state_key=ANA)))
+    )
+)
+def test_whatever_a_room_contains_is_an_event_or_nothing(raw: dict[str, Any]) -> None:
+    new = events.translate(raw, ROOM, ACCOUNT)
+    if new is not None:
+        assert_valid(new)
+
+
+@given(HOSTILE)
+def test_whatever_else_a_homeserver_says_is_no_exception(raw: Any) -> None:
+    events.translate(raw, ROOM, ACCOUNT)
+    events.receipts(raw, ROOM, ACCOUNT)
+    events.presence(raw, ACCOUNT, 0.0)
+    events.invitation(ROOM, raw, ACCOUNT)
