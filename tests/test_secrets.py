@@ -107,6 +107,7 @@ async def test_no_command_shows_a_secret(
             ("webhook", "public-key", "loja1"),
             ("webhook", "find", "loja1", "--label", "crm"),
             ("instance", "list"),
+            ("instance", "ingest-url", "loja2"),
             ("instance", "create", "loja1", "--token", world.token),
             ("key", "list", "loja1"),
             ("delivery", "list", "loja1"),

@@ -155,9 +155,9 @@ class Boundary:
         if self._on_failure is not None:
             self._on_failure(failure)
 
-    def masked(self, text: str) -> str:
-        """Return a plugin's text without the secrets that every call may know."""
-        return self._masked((), text)
+    def masked(self, text: str, *arguments: object) -> str:
+        """Return a plugin's text without the secrets that a call with these arguments may know."""
+        return self._masked(arguments, text)
 
     def _judged(
         self,

@@ -157,7 +157,11 @@ class ContainedConnector:
         try:
             return await self._boundary.run(call, *arguments, check=check, passes=passes)
         except passes as error:
-            raise _plain(error, message_of(error, self._boundary.masked), self._boundary.masked) from error
+
+            def mask(text: str) -> str:
+                return self._boundary.masked(text, *arguments)
+
+            raise _plain(error, message_of(error, mask), mask) from error
 
 
 def _plain(error: HookgwError, message: str, mask: Callable[[str], str]) -> HookgwError:

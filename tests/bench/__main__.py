@@ -45,6 +45,7 @@ MEASURES = {
     "latency": Measure(_in_trio(engine.latency)),
     "emit-one": Measure(over_http.emit_one),
     "emit-batches": Measure(over_http.emit_batches),
+    "ingest": Measure(over_http.ingest),
     "isolation": Measure(_in_trio(isolation.isolation), 90.0, 180.0),
     "lanes-at-rest": Measure(_in_trio(scale.lanes_at_rest)),
     "active-lanes": Measure(_in_trio(scale.active_lanes), 90.0, 300.0),

@@ -51,6 +51,78 @@ def emit_batches(full: bool) -> list[Result]:
     ]
 
 
+_NETWORK = """
+import hookgw
+import msgspec
+import trio
+
+
+class Network:
+    def __init__(self, name, emits):
+        self.name, self._emits = name, emits
+
+    async def run(self, session):
+        await session.set_state(hookgw.ConnectionState.OPEN)
+        await trio.sleep_forever()
+
+    async def send(self, session, message, *, key):
+        raise hookgw.NotSupported("This connector only receives.")
+
+    async def ingest(self, session, request):
+        if self._emits:
+            await session.emit("MESSAGES_UPSERT", msgspec.json.decode(request.body))
+        return hookgw.IngestResponse()
+
+
+@hookgw.hookimpl
+def hookgw_connectors():
+    return [Network("silent", False), Network("emitting", True)]
+"""
+_ROUNDS = 5
+
+
+def ingest(full: bool) -> list[Result]:
+    """A request of a network, and in turn an empty route: a connector that answers, and one that emits."""
+    seconds = 2.0 if full else 0.6
+    found: dict[str, list[Load]] = {"silent": [], "emitting": [], "empty": []}
+    with scratch() as folder, receiving() as receiver, _empty_route() as port:
+        (folder / "plugins").mkdir()
+        (folder / "plugins" / "network.py").write_text(_NETWORK)
+        with serving(folder, log={"level": "error"}, auth={"instance_key_rate": 0}) as server:
+            places = {"empty": (port, _request("/empty", DATA))}
+            for name in ("silent", "emitting"):
+                body = {"instanceName": name, "integration": name}
+                path = server.post("/instance/create", body, status=201)["ingestUrl"]
+                server.get(f"/instance/connect/{name}")
+                places[name] = (_port(server), _request(path, DATA))
+            server.post("/webhook/set/emitting", {"url": receiver.url("hook")}, status=201)
+            for turn in range(_ROUNDS + 1):
+                for name, (at, request) in places.items():
+                    status = 202 if name == "empty" else 200
+                    load = drive(at, request, connections=CONNECTIONS, seconds=seconds).only(status)
+                    if turn:  # the first one warms up
+                        found[name].append(load)
+    rates = {name: percentile([load.rate for load in loads], 0.5) for name, loads in found.items()}
+    took = [seconds for load in found["emitting"] for seconds in load.took]
+    return [
+        Result(
+            name="HTTP ingest, a connector that only answers",
+            value=rates["silent"],
+            unit="requests/s",
+            reference="empty quart-trio route, same hypercorn and body, in turn",
+            reference_value=rates["empty"],
+        ),
+        Result(
+            name="HTTP ingest, one event a request",
+            value=rates["emitting"],
+            unit="requests/s",
+            reference="empty quart-trio route, same hypercorn and body, in turn",
+            reference_value=rates["empty"],
+            details={"p50_ms": percentile(took, 0.5) * 1e3, "p99_ms": percentile(took, 0.99) * 1e3},
+        ),
+    ]
+
+
 def _both(body: bytes, seconds: float) -> tuple[Load, Load, Load]:
     """hookgw delivering to a receiver, hookgw with nobody registered, and the empty route."""
     with scratch() as folder, receiving() as receiver, serving(folder, log={"level": "error"}) as server:

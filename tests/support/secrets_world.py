@@ -69,6 +69,10 @@ class Connector:
         await trio.sleep_forever()
     async def send(self, session, message, *, key):
         raise hookgw.NetworkRefused("no")
+    async def ingest(self, session, request):
+        if request.method == "GET":
+            raise hookgw.Invalid(f"not at {session.ingest_url}")
+        raise RuntimeError(f"cannot answer {request} at {session.ingest_url}: {vars(session)}")
 
 @hookgw.hookimpl
 def hookgw_secret_options():
@@ -253,10 +257,13 @@ def bodies(world: World, receiver: Receiver) -> dict[str, list[Any]]:
     }
 
 
+NOT_READY = {"message": ["The instance's connector is not ready. Retry later."]}
 JSON = {"content-type": "application/json"}
 SHOWN = {
     "/instance/create -> 201": {"instance key"},
     "GET /webhook/secret/": {"signing secret", "signing secret, raw"},
+    "/instance/(create|connect/loja2|rotateIngest/loja2|fetchInstances.*) -> 20": {"token of an ingestUrl"},
+    "hookgw instance (list|ingest-url) -> 0": {"token of an ingestUrl"},
     # Where it belongs.
     "body sent to /hook": {"secret option of a registration"},
     "GET /operations/secret": {"secret of operations", "secret of operations, raw"},
@@ -267,7 +274,9 @@ SHOWN = {
 async def fill(world: World, receiver: Receiver) -> None:
     """Instances, registrations and deliveries of every fate."""
     options = {"instanceName": "loja2", "integration": "leaky", "api_token": world.option}
-    await world.call("POST", "/instance/create", json=options)
+    created = (await world.call("POST", "/instance/create", json=options)).json()
+    ingest_url = created["ingestUrl"]
+    world.planted.plant("token of an ingestUrl", ingest_url.rpartition("/")[2])
     requests = bodies(world, receiver)
     for path, found in requests.items():
         for body in found:
@@ -278,6 +287,13 @@ async def fill(world: World, receiver: Receiver) -> None:
     for label, url in (("unreachable", unreachable), ("blocked", blocked)):
         body = {"url": url, "headers": {"x-key": world.header}}
         await world.call("POST", f"/webhook/set/loja1/{label}", json=body)
+    await world.call("GET", "/instance/connect/loja2")
+    with trio.fail_after(20):  # its first run fails
+        while (await world.call("POST", ingest_url, content=world.header)).json()["response"] == NOT_READY:
+            await wait_all_tasks_blocked(0.05)
+    for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS"):
+        for further in ("", "/", "/more", "?x=1"):
+            await world.call(method, ingest_url + further, content=world.header)
     for status in (500, 400, 302, 429, 200, 410):
         receiver.default = partial(echo, status)
         await world.call("POST", "/webhook/test/loja1")

@@ -220,10 +220,15 @@ class ConnectorSession:
             self.qr_code = None
         if state is self.state:
             return
-        self.state = state
+        former, self.state = self.state, state
         self.announce()
         data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
-        await self.emit("CONNECTION_UPDATE", data)
+        try:
+            await self.emit("CONNECTION_UPDATE", data)
+        except Unavailable:
+            # Only in a request of the network, which repeats it: the event must come then.
+            self.state = former
+            raise
 
     async def close(self) -> None:
         """Report the closed connection, and refuse further events of this session."""

@@ -348,6 +348,30 @@ async def test_an_event_that_cannot_be_stored_is_for_the_network_to_repeat(
     assert (await world.emits()).status_code == 200
 
 
+async def test_a_state_that_cannot_be_stored_is_reported_when_the_network_repeats_its_request(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def close(session: Session, request: IngestRequest) -> IngestResponse:
+        await session.set_state(ConnectionState.CLOSE, 401)
+        return IngestResponse()
+
+    raised: list[tuple[str, str]] = []
+    refusals = [Unavailable("Not now.")]
+
+    async def accept_later(events: Any, **_: object) -> None:
+        if refusals:
+            raise refusals.pop()
+        raised.extend((event.kind, event.data["state"]) for event in events)
+
+    monkeypatch.setattr(world.connector.session("shop"), "_accept", accept_later)
+    world.answers_with(close)
+    repeatable(await world.post())
+    assert world.gateway.instances.connection_state("shop") is ConnectionState.OPEN
+    assert (await world.post()).status_code == 200
+    assert raised == [("CONNECTION_UPDATE", "close")]
+    assert world.gateway.instances.connection_state("shop") is ConnectionState.CLOSE
+
+
 async def test_a_task_that_outlives_the_request_waits_again(
     world: World, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
