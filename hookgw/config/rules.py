@@ -250,6 +250,10 @@ _RULES: dict[str, Rule] = {
     "storage.master_key": lambda value: None if value == CLEAR else _old_master_key(value),
     "storage.old_master_keys": _old_master_key,
     "events.max_data": _some_bytes,
+    "events.dedupe": _any_time,
+    "events.dedupe_limit": _rule(
+        lambda value: value >= 2**20, "must be at least 1MiB, not {value}; events.dedupe: 0 keeps no ids."
+    ),
     "server.body_memory": _between(Size(2**20), Size(2**40)),
     "events.max_values": _between(1000, 10_000_000),
     "delivery.allow_networks": _network,

@@ -100,7 +100,7 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     path: str = "data/hookgw.db"
     """The data file. Its folder is created if it is missing."""
     retention: Duration = Duration(3 * DAY)
-    """How long finished deliveries and event ids are kept; 0 keeps none."""
+    """How long finished deliveries are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
     """Approximate disk space for finished deliveries; the oldest are deleted first."""
     min_free: Size = Size(512 * 2**20)
@@ -131,6 +131,10 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     """The largest payload (data) of an event."""
     max_values: int = 100_000
     """The most JSON values (objects, lists, texts, numbers and the like) in an event."""
+    dedupe: Duration = Duration(8 * DAY)
+    """How long an event with a known id is a duplicate, at least; 0: while the event itself is kept."""
+    dedupe_limit: Size = Size(512 * 2**20)
+    """Approximate disk space for the ids of events that are kept no more; the oldest are forgotten first."""
 
 
 class DeliverySettings(Section, frozen=True, kw_only=True):

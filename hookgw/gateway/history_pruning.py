@@ -1,11 +1,11 @@
-"""Keeps the history within its bounds of age and size."""
+"""Keeps the history, and the ids of events that are older, within their bounds of age and size."""
 
 from __future__ import annotations
 
 import structlog
 import trio
 
-from hookgw.config.settings import StorageSettings
+from hookgw.config.settings import EventsSettings, StorageSettings
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
 from hookgw.store import Store
@@ -16,13 +16,21 @@ PRUNE_EVERY = 60.0
 """Seconds between two looks at the age and the size of the history."""
 
 
-async def prune_history(store: Store, clock: Clock, settings: StorageSettings) -> None:
-    """Keep the history within ``storage.retention`` and ``storage.history_limit``, until cancelled."""
+async def prune_history(store: Store, clock: Clock, storage: StorageSettings, events: EventsSettings) -> None:
+    """Keep the history within ``storage.retention`` and ``storage.history_limit``, until cancelled.
+
+    Ids of events are kept for ``events.dedupe``, within ``events.dedupe_limit``.
+    """
     while True:
         # Not at once: a start has better things to do with the disk.
         await trio.sleep(PRUNE_EVERY)
         try:
-            before = clock.steady() - settings.retention
-            await store.enforce_retention(before=before, limit=settings.history_limit)
+            now = clock.steady()
+            await store.enforce_retention(
+                before=now - storage.retention,
+                limit=storage.history_limit,
+                ids_before=now - events.dedupe,
+                ids_limit=events.dedupe_limit,
+            )
         except StorageUnavailable as error:
             logger.warning("pruning failed; it is repeated later", reason=str(error))

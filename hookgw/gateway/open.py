@@ -285,7 +285,7 @@ async def open_gateway(
                 instances.logged_out,
             )
             await instances.start_connected()
-            nursery.start_soon(prune_history, store, clock, settings.storage)
+            nursery.start_soon(prune_history, store, clock, settings.storage, settings.events)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
             nursery.start_soon(outbound.log_refused_urls, configured)
 

@@ -28,6 +28,7 @@ the epoch of its lane, and a stale one changes nothing).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -263,8 +264,13 @@ class History(Protocol):
             The delivery with at least its newest 1,000 attempts; ``None`` if there is none.
         """
 
-    async def enforce_retention(self, *, before: float, limit: int) -> int:
+    async def enforce_retention(
+        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+    ) -> int:
         """Remove what is too old, and then the oldest until the history fits its size.
+
+        The ids of events stay when the rest goes, so that :meth:`Outbox.append` still notices duplicates. Ids
+        of the form that hookgw itself makes go with the events: their producers never knew them.
 
         Whatever else the engine keeps of instances, registrations and lanes that have nothing left is removed
         from time to time, too. It works in small commits with rests between them, so that others are not held
@@ -273,7 +279,10 @@ class History(Protocol):
         Args:
             before: deliveries that finished before this time go with their attempts, and events without
                 any delivery; in seconds since the epoch.
-            limit: the most bytes that the history may use beside the outbox and the records.
+            limit: the most bytes that the history may use beside the outbox, the records and the ids.
+            ids_before: ids of events that were accepted before this time go, unless the event is still in the
+                history or pending; by default all.
+            ids_limit: the most bytes that ids may use, about; the oldest go first.
 
         Returns:
             How many deliveries and events were removed.

@@ -31,6 +31,7 @@ MAY_BE_ZERO = {
     "plugins.block_warning",
     "server.shutdown_grace",
     "storage.retention",
+    "events.dedupe",
     "delivery.retry_after_max",
 }
 
@@ -82,6 +83,8 @@ def test_only_durations_that_may_be_none_may_be_zero(path: str) -> None:
         ("storage.retention", Duration(0)),
         ("storage.history_limit", Size(2**20)),
         ("storage.history_limit", Size(2**50)),
+        ("events.dedupe", Duration(0)),
+        ("events.dedupe_limit", Size(2**20)),
         ("delivery.schedule", ()),
         ("delivery.schedule", (Duration(1),) * 100),
         ("delivery.jitter", 0.0),
@@ -165,6 +168,7 @@ def test_valid_values_are_accepted(path: str, value: Any) -> None:
         ("storage.path", "", "", "must not be empty"),
         ("storage.path", "a\0b", "", "NUL"),
         ("storage.history_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; storage.reten"),
+        ("events.dedupe_limit", Size(2**20 - 1), "", "must be at least 1MiB, not 1048575B; events.dedupe: 0"),
         ("delivery.allow_networks", ("10.0.0.0/8", "10.1.2.3/8"), "[1]", "write 10.0.0.0/8."),
         ("delivery.allow_networks", ("10.0.0.0/33",), "[0]", "is not a network"),
         ("delivery.allow_networks", ("intranet",), "[0]", "is not a network"),

@@ -209,7 +209,7 @@ async def test_during_pruning(tmp_path: Path) -> None:
     for orphans in (
         "SELECT count(*) FROM deliveries WHERE event NOT IN (SELECT seq FROM events)",
         "SELECT count(*) FROM attempts WHERE delivery NOT IN (SELECT seq FROM deliveries)",
-        "SELECT count(*) FROM events WHERE heard AND seq NOT IN (SELECT event FROM deliveries)",
+        "SELECT count(*) FROM events WHERE heard > 0 AND seq NOT IN (SELECT event FROM deliveries)",
     ):
         assert peek(stage.data, orphans) == [(0,)], orphans
 

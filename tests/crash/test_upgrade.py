@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hookgw.models.lanes import registration_of
-from hookgw.store.sqlite.schema import PREVIOUS_VERSION, VERSION
+from hookgw.store.sqlite.schema import OLDEST_VERSION, VERSION
 from tests.crash.test_moments import DEADLINE, staged
 from tests.store.sqlite.previous_version import load_truth, unpack
 from tests.store.sqlite.support import peek
@@ -35,7 +35,7 @@ async def test_a_kill_during_the_migration_leaves_every_row_as_it_was(tmp_path: 
     async with staged(tmp_path) as stage:
         unpack("plain", tmp_path).replace(stage.data)
         before, order = everything(stage.data), peek(stage.data, ORDER)
-        assert before["its number"] == [(PREVIOUS_VERSION,)]
+        assert before["its number"] == [(OLDEST_VERSION,)]
         await stage.target.spawn(doomed_at=f"upgrade:{statement}")
         await stage.target.died()
         assert everything(stage.data) == before
@@ -51,7 +51,7 @@ async def test_a_kill_during_the_migration_leaves_every_row_as_it_was(tmp_path: 
     assert peek(stage.data, "PRAGMA user_version") == [(VERSION,)]
     assert peek(stage.data, "PRAGMA integrity_check") == [("ok",)]
     for suffix in ("", ".1"):  # a copy of each start
-        copy = stage.data.with_name(f"{stage.data.name}.schema-{PREVIOUS_VERSION}{suffix}")
+        copy = stage.data.with_name(f"{stage.data.name}.schema-{OLDEST_VERSION}{suffix}")
         assert everything(copy) == before
     assert {delivery.seq for pending in truth.pending.values() for delivery in pending} <= {
         seq for _, _, seq in migrated

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import trio
 from trio.testing import MockClock
 
-from hookgw.config.settings import StorageSettings
+from hookgw.config.settings import EventsSettings, StorageSettings
 from hookgw.gateway.history_pruning import prune_history
 from hookgw.models.clock import virtual_clock
 from hookgw.models.errors import StorageUnavailable
+from hookgw.models.events import Event
 from hookgw.models.units import Duration, Size
 from hookgw.store import Store
+from hookgw.testing import Receiver, open_kit
 
-SETTINGS = StorageSettings(retention=Duration(3600.0), history_limit=Size(2**20))
+STORAGE = StorageSettings(retention=Duration(3600.0), history_limit=Size(2**20))
+EVENTS = EventsSettings(dedupe=Duration(7200.0), dedupe_limit=Size(2**21))
 
 
 class FakeStore:
@@ -23,10 +27,12 @@ class FakeStore:
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
         self.calls: list[tuple[float, float, int]] = []
+        self.ids: list[tuple[float, int]] = []
 
-    async def enforce_retention(self, *, before: float, limit: int) -> int:
+    async def enforce_retention(self, *, before: float, limit: int, ids_before: float, ids_limit: int) -> int:
         await trio.lowlevel.checkpoint()
         self.calls.append((trio.current_time(), before, limit))
+        self.ids.append((ids_before, ids_limit))
         if self.refuses:
             self.refuses = False
             raise StorageUnavailable("disk full")
@@ -38,7 +44,7 @@ async def prune_for(seconds: float, store: FakeStore) -> float:
     clock = virtual_clock()
     start = clock.steady()
     with trio.move_on_after(seconds):
-        await prune_history(cast("Store", store), clock, SETTINGS)
+        await prune_history(cast("Store", store), clock, STORAGE, EVENTS)
     return start
 
 
@@ -50,9 +56,37 @@ async def test_the_bounds_are_those_of_the_settings_every_minute(autojump_clock:
         (120, 120 - 3600, 2**20),
         (180, 180 - 3600, 2**20),
     ]
+    assert [(round(before - start), limit) for before, limit in store.ids] == [
+        (minute - 7200, 2**21) for minute in (60, 120, 180)
+    ]
 
 
 async def test_a_disk_that_refuses_is_tried_again_a_minute_later(autojump_clock: MockClock) -> None:
     store = FakeStore(refuses=True)
     await prune_for(130, store)
     assert [round(at) for at, _, _ in store.calls] == [60, 120]
+
+
+async def test_an_id_is_known_longer_than_its_delivery_is_kept(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"storage": {"retention": "1h"}, "events": {"dedupe": "1d"}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+
+        async def emit(event_id: str) -> list[bool]:
+            event = Event(id=event_id, kind="CALL", instance="shop", data_json=b"{}", time=1.0)
+            return (await kit.gateway.events.accept([event])).fresh
+
+        await kit.register(hookgw_receiver.url)
+        assert await emit("e1") == [True]
+        await kit.settled()
+        assert await kit.gateway.store.find_delivery("shop", "e1") is not None
+        await kit.advance(2 * 3600)
+        while await kit.gateway.store.find_delivery("shop", "e1") is not None:
+            await kit.advance(60)
+        assert await emit("e1") == [False]
+        hookgw_clock.jump(24 * 3600)
+        while await emit("e1") == [False]:
+            await kit.advance(60)
+        await kit.settled()
+    assert hookgw_receiver.ids == ["e1", "e1"]

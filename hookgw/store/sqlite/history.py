@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from functools import partial
@@ -15,6 +16,7 @@ from hookgw.models.deliveries import Attempt, DeliveryState, Outcome, parse_deli
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import (
     DeliveryPage,
     DeliveryQuery,
@@ -24,6 +26,7 @@ from hookgw.store.records import (
     seconds,
 )
 from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.event_ids import forget_ids, keep_ids, remembered_bytes
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
@@ -58,7 +61,7 @@ _ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer
 
 _OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*), max(finished_at) FROM (
     SELECT seq, event, finished_at FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)"""
-_PRUNE_UNHEARD = """DELETE FROM events WHERE seq IN (
+_OLD_UNHEARD = """SELECT json_group_array(seq), count(*) FROM (
     SELECT seq FROM events INDEXED BY unheard WHERE heard = 0 AND accepted_at < ? LIMIT ?)"""
 # Two numbers that the file keeps: it costs next to nothing.
 _USED = """SELECT (page_count - freelist_count) * page_size
@@ -187,24 +190,42 @@ class SqliteHistory:
             partial(find_delivery, instance=instance, name=name, without_global=without_global)
         )
 
-    async def enforce_retention(self, *, before: float, limit: int) -> int:
+    async def enforce_retention(
+        self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
+    ) -> int:
         await self._names.prune_if_due()
+        now = self._clock.steady()
         removed = 0
-        while step := await self._commits.call(partial(_prune, before=before)):
-            removed += step
+        while (step := await self._commits.call(partial(_prune, before=before))).removed:
+            removed += step.removed
             await trio.sleep(PRUNE_REST)
+        await self._forget(ids_before)
+        remembered = await self._background.run(remembered_bytes)
+        if remembered > ids_limit:
+            remembered -= await self._forget(now, at_least=remembered - ids_limit)
+        limit += remembered
         if await self._background.run(_used_bytes) <= limit:
             return removed
         # Once for each call, as it walks through the index of the outbox.
         limit += await self._background.run(_needed_bytes)
-        now = self._clock.steady()
         while await self._background.run(_used_bytes) > limit:
             step = await self._commits.call(partial(_prune, before=now))
-            if not step:
+            if not step.removed:
                 break  # the rest is pending, or its pages are only partly free
-            removed += step
+            removed += step.removed
+            limit += step.remembered
             await trio.sleep(PRUNE_REST)
         return removed
+
+    async def _forget(self, before: float, at_least: float = math.inf) -> int:
+        """Remove the oldest ids of before a time until so many bytes are free; return how many are."""
+        freed = 0
+        while freed < at_least and (
+            step := await self._commits.call(partial(forget_ids, before=before, limit=PRUNE_STEP))
+        ):
+            freed += step
+            await trio.sleep(PRUNE_REST)
+        return freed
 
 
 def search_deliveries(
@@ -333,18 +354,26 @@ def _attempt(
     )
 
 
-def _prune(transaction: Transaction, before: float) -> int:
-    """Remove the oldest finished deliveries, and old events without any; return how many there were."""
+class _Pruned(NamedTuple):
+    """How many deliveries and events were removed, and the bytes that the ids of the events still take."""
+
+    removed: int
+    remembered: int
+
+
+def _prune(transaction: Transaction, before: float) -> _Pruned:
+    """Remove the oldest finished deliveries, and old events without any, but for the ids of events."""
     end = micros(before)
     row: tuple[str, str, int, int] = transaction.connection.execute(_OLD, (end, PRUNE_STEP)).fetchone()
     seqs, events, count, last = row
-    if count:
-        remove(transaction.connection, seqs, events)
+    remembered = remove(transaction.connection, seqs, events) if count else 0
     # If older deliveries are left, events without deliveries that are younger than those removed stay too.
     until = last if count == PRUNE_STEP else end
-    unheard: int = transaction.connection.execute(_PRUNE_UNHEARD, (until, PRUNE_STEP)).rowcount
+    events, unheard = transaction.connection.execute(_OLD_UNHEARD, (until, PRUNE_STEP)).fetchone()
+    if unheard:
+        remembered += keep_ids(transaction.connection, events)
     transaction.count_rows(count + unheard)
-    return count + unheard
+    return _Pruned(count + unheard, remembered)
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:

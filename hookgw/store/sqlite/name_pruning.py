@@ -40,10 +40,17 @@ _COUNT = "SELECT count(*) FROM names"
 _DELIVERIES = """SELECT count(*), max(seq), json_group_array(DISTINCT instance),
     json_group_array(DISTINCT registration), json_group_array(DISTINCT lane)
     FROM (SELECT seq, instance, registration, lane FROM deliveries WHERE seq > ? ORDER BY seq LIMIT ?)"""
-# An event with deliveries has an instance that they have, too. The others are few, and have no payload.
+# An event with deliveries has an instance that they have, too. The others have no payload.
 _UNHEARD = """SELECT count(*), max(accepted_at), max(seq), json_group_array(DISTINCT instance)
     FROM (SELECT accepted_at, seq, instance FROM events INDEXED BY unheard
         WHERE heard = 0 AND (accepted_at, seq) > (?, ?) ORDER BY accepted_at, seq LIMIT ?)"""
+# Of others, the id alone is left; see event_ids.py. In the order of the index. The columns beside the one
+# max() are those of the row that has it: the last one.
+_REMEMBERED = """SELECT count(*), max(place), accepted_at, heard, seq, json_group_array(DISTINCT instance)
+    FROM (SELECT *, row_number() OVER (ORDER BY accepted_at, heard, seq) AS place FROM (
+        SELECT accepted_at, heard, seq, instance FROM events INDEXED BY remembered
+        WHERE heard < 0 AND (accepted_at, heard, seq) > (?, ?, ?)
+        ORDER BY accepted_at, heard, seq LIMIT ?))"""
 _REMOVE = "DELETE FROM names WHERE number IN (SELECT value FROM json_each(?))"
 
 _numbers_of = msgspec.json.Decoder(set[int]).decode
@@ -52,7 +59,7 @@ _numbers_of = msgspec.json.Decoder(set[int]).decode
 class _Part(NamedTuple):
     """A part of a walk: where it ended, ``None`` at the end of all rows, and the names in it."""
 
-    last: tuple[int, int] | None
+    last: tuple[int, ...] | None
     used: set[int]
 
 
@@ -83,8 +90,8 @@ class NamePruning:
         try:
             # After the commit above: a name that is new by now is in the memory of the names.
             unused = await self._reader.run(_candidates)
-            for walk in (_walk_deliveries, _walk_unheard):
-                last: tuple[int, int] | None = (-1, -1)
+            for walk in (_walk_deliveries, _walk_unheard, _walk_remembered):
+                last: tuple[int, ...] | None = ()
                 while last is not None and unused:
                     last, used = await self._reader.run(partial(walk, after=last))
                     unused -= used
@@ -109,14 +116,20 @@ def _candidates(connection: sqlite3.Connection) -> set[int]:
     return _numbers_of(connection.execute(_CANDIDATES).fetchone()[0])
 
 
-def _walk_deliveries(connection: sqlite3.Connection, after: tuple[int, int]) -> _Part:
-    count, last, *used = connection.execute(_DELIVERIES, (after[1], ROWS)).fetchone()
-    return _Part((0, last) if count == ROWS else None, set().union(*map(_numbers_of, used)))
+def _walk_deliveries(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+    count, last, *used = connection.execute(_DELIVERIES, (*(after or (-1,)), ROWS)).fetchone()
+    return _Part((last,) if count == ROWS else None, set().union(*map(_numbers_of, used)))
 
 
-def _walk_unheard(connection: sqlite3.Connection, after: tuple[int, int]) -> _Part:
-    count, at, seq, used = connection.execute(_UNHEARD, (*after, ROWS)).fetchone()
+def _walk_unheard(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+    count, at, seq, used = connection.execute(_UNHEARD, (*(after or (-1, -1)), ROWS)).fetchone()
     return _Part((at, seq) if count == ROWS else None, _numbers_of(used))
+
+
+def _walk_remembered(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+    given = (*(after or (-1, -1, -1)), ROWS)
+    count, _, at, heard, seq, used = connection.execute(_REMEMBERED, given).fetchone()
+    return _Part((at, heard, seq) if count == ROWS else None, _numbers_of(used))
 
 
 def _remove(transaction: Transaction, numbers: list[int]) -> int:

@@ -1,4 +1,4 @@
-"""The schema of the data file, and the migration of files of the previous version.
+"""The schema of the data file, and the migrations of files of earlier versions.
 
 ``PRAGMA user_version`` holds the number of the schema. A new file gets :data:`SCHEMA`. A schema that was
 released is never edited: a change is a further migration.
@@ -30,8 +30,9 @@ logger = structlog.get_logger("hookgw.store")
 APPLICATION_ID = 0x686B6777
 """``hkgw``: distinguishes a data file of ours from any other SQLite file."""
 
-VERSION = 3
-PREVIOUS_VERSION = 2
+VERSION = 4
+OLDEST_VERSION = 2
+"""The oldest schema that is migrated."""
 
 # By registration first, so that its lanes are found without a list of them. The instance and the size are in
 # it to be counted.
@@ -39,6 +40,8 @@ _OUTBOX = """CREATE INDEX outbox ON deliveries (registration, lane, position, in
     WHERE state = 'pending'"""
 # The deliveries that wait for their next attempt: at most one for each lane, a few more after a re-partition.
 _WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
+# Events of which only the id is left, by age: see event_ids.py. With the size, to be counted.
+_REMEMBERED = "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0"
 
 SCHEMA: tuple[str, ...] = (
     "CREATE TABLE names (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
@@ -56,6 +59,7 @@ SCHEMA: tuple[str, ...] = (
         UNIQUE (id, instance)
     )""",
     "CREATE INDEX unheard ON events (accepted_at) WHERE heard = 0",
+    _REMEMBERED,
     """CREATE TABLE deliveries (
         seq INTEGER PRIMARY KEY AUTOINCREMENT,
         event INTEGER NOT NULL,
@@ -106,7 +110,7 @@ SCHEMA: tuple[str, ...] = (
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Bring a data file to the present schema; a file without tables gets all of it.
 
-    A file of the previous version is first copied beside itself, and the copy is kept.
+    A file of an earlier version is first copied beside itself, and the copy is kept.
 
     Args:
         connection: in autocommit mode.
@@ -136,10 +140,14 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
-    elif version == PREVIOUS_VERSION:
+    elif OLDEST_VERSION <= version < VERSION:
         copy = _copy_beside(connection, path.resolve(), version)
         try:
-            migrate_lanes(connection)
+            with _transaction(connection):
+                if version < 3:
+                    migrate_lanes(connection)
+                connection.execute(_REMEMBERED)
+                connection.execute(f"PRAGMA user_version = {VERSION}")
         except BaseException:
             # The file is as it was. Without this, restarts on a full disk would pile up copies.
             copy.unlink()
@@ -155,70 +163,64 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     elif version < VERSION:
         raise StartError(
             f"The data file {path} has schema {version}, and this hookgw migrates from schema "
-            f"{PREVIOUS_VERSION} only.",
-            f"Start a hookgw of schema {PREVIOUS_VERSION} with the file once, or set storage.path to another "
+            f"{OLDEST_VERSION} and later.",
+            f"Start a hookgw of schema {OLDEST_VERSION} with the file once, or set storage.path to another "
             "file.",
         )
 
 
 def migrate_lanes(connection: sqlite3.Connection) -> None:
-    """Give deliveries lanes that belong to their registrations, in one transaction: schema 2 to schema 3.
+    """Give deliveries lanes that belong to their registrations: schema 2 to schema 3.
 
     Registrations may be encrypted, so the new lane follows from the registration's id and the name of the old
     lane alone: ``URL``, ``URL#<partition>``, or ``URL#operations``. Positions do not change, and with them
     the order.
     """
-    with _transaction(connection):
-        # Its columns change anyway, and the updates below are faster without it.
-        connection.execute("DROP INDEX outbox")
-        # The keys of encrypted records are in the clear.
-        moving = {
-            row[0].decode() for row in connection.execute("SELECT key FROM shelves WHERE shelf = 'moves'")
-        }
-        # Finished deliveries, too: lists show their lanes.
-        pairs = connection.execute(
-            """SELECT pair.registration, pair.lane, r.name, l.name
-            FROM (SELECT registration, lane, count(*) AS count FROM deliveries GROUP BY 1, 2) pair
-            JOIN names r ON r.number = pair.registration JOIN names l ON l.number = pair.lane
-            ORDER BY pair.count DESC"""
-        ).fetchall()
-        connection.execute(
-            """CREATE TEMP TABLE new_lanes (registration, lane, number, PRIMARY KEY (registration, lane))
-            WITHOUT ROWID"""
-        )
-        renamed: set[int] = set()
-        numbers: dict[str, int] = {}
-        for registration, lane, registration_id, name in pairs:
-            # An unfinished move is between other URLs, or between one lane and partitions: the names do not
-            # say which. Lanes of generation -1 are never current, so the gateway re-partitions them at its
-            # start. That also holds for global webhooks, where the default is one lane per instance now.
-            generation = -1 if registration_id in moving or is_global(registration_id) else 0
-            partition = name.rpartition("#")[2]
-            # Not isdigit() alone: it accepts digits of other scripts. A URL has no fragment, so "#" is ours.
-            suffix = f":{partition}" if "#" in name and partition.isascii() and partition.isdigit() else ""
-            key = f"{registration_id}:{generation}{suffix}"
-            if key not in numbers and lane not in renamed:
-                # The rows refer to the lane by its number, so most lanes get their key without a change of
-                # their rows. A million updates take longer than all the rest.
-                connection.execute("UPDATE names SET name = ? WHERE number = ?", (key, lane))
-                renamed.add(lane)
-                numbers[key] = lane
-                continue
-            if key not in numbers:
-                numbers[key] = (
-                    connection.execute("INSERT INTO names (name) VALUES (?)", (key,)).lastrowid or 0
-                )
-            connection.execute("INSERT INTO new_lanes VALUES (?, ?, ?)", (registration, lane, numbers[key]))
-        connection.execute(
-            """UPDATE deliveries SET lane = (SELECT new.number FROM new_lanes new
-                WHERE new.registration = deliveries.registration AND new.lane = deliveries.lane)
-            WHERE (registration, lane) IN (SELECT registration, lane FROM new_lanes)"""
-        )
-        connection.execute("DROP TABLE new_lanes")
-        connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")
-        connection.execute(_OUTBOX)
-        connection.execute(_WAITING)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
+    # Its columns change anyway, and the updates below are faster without it.
+    connection.execute("DROP INDEX outbox")
+    # The keys of encrypted records are in the clear.
+    moving = {row[0].decode() for row in connection.execute("SELECT key FROM shelves WHERE shelf = 'moves'")}
+    # Finished deliveries, too: lists show their lanes.
+    pairs = connection.execute(
+        """SELECT pair.registration, pair.lane, r.name, l.name
+        FROM (SELECT registration, lane, count(*) AS count FROM deliveries GROUP BY 1, 2) pair
+        JOIN names r ON r.number = pair.registration JOIN names l ON l.number = pair.lane
+        ORDER BY pair.count DESC"""
+    ).fetchall()
+    connection.execute(
+        """CREATE TEMP TABLE new_lanes (registration, lane, number, PRIMARY KEY (registration, lane))
+        WITHOUT ROWID"""
+    )
+    renamed: set[int] = set()
+    numbers: dict[str, int] = {}
+    for registration, lane, registration_id, name in pairs:
+        # An unfinished move is between other URLs, or between one lane and partitions: the names do not
+        # say which. Lanes of generation -1 are never current, so the gateway re-partitions them at its
+        # start. That also holds for global webhooks, where the default is one lane per instance now.
+        generation = -1 if registration_id in moving or is_global(registration_id) else 0
+        partition = name.rpartition("#")[2]
+        # Not isdigit() alone: it accepts digits of other scripts. A URL has no fragment, so "#" is ours.
+        suffix = f":{partition}" if "#" in name and partition.isascii() and partition.isdigit() else ""
+        key = f"{registration_id}:{generation}{suffix}"
+        if key not in numbers and lane not in renamed:
+            # The rows refer to the lane by its number, so most lanes get their key without a change of
+            # their rows. A million updates take longer than all the rest.
+            connection.execute("UPDATE names SET name = ? WHERE number = ?", (key, lane))
+            renamed.add(lane)
+            numbers[key] = lane
+            continue
+        if key not in numbers:
+            numbers[key] = connection.execute("INSERT INTO names (name) VALUES (?)", (key,)).lastrowid or 0
+        connection.execute("INSERT INTO new_lanes VALUES (?, ?, ?)", (registration, lane, numbers[key]))
+    connection.execute(
+        """UPDATE deliveries SET lane = (SELECT new.number FROM new_lanes new
+            WHERE new.registration = deliveries.registration AND new.lane = deliveries.lane)
+        WHERE (registration, lane) IN (SELECT registration, lane FROM new_lanes)"""
+    )
+    connection.execute("DROP TABLE new_lanes")
+    connection.execute("DELETE FROM shelves WHERE shelf = 'moves'")
+    connection.execute(_OUTBOX)
+    connection.execute(_WAITING)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import msgspec
 from hookgw.models.deliveries import DeliveryState, Settlement
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
+from hookgw.store.sqlite.event_ids import keep_ids
 
 # One JSON array for any number of rows: the statement stays prepared, and SQLite's limit on parameters does
 # not matter. NOT INDEXED holds every version of SQLite to the search by number: with ``state = 'pending'``
@@ -41,13 +42,10 @@ CROSS JOIN names i ON i.number = total.instance
 """
 _EVENTS_OF = """SELECT json_group_array(DISTINCT event) FROM deliveries
     WHERE seq IN (SELECT value FROM json_each(?))"""
-# In this order: whether an event is still needed shows once the deliveries are gone.
 _REMOVE = (
     "DELETE FROM attempts WHERE delivery IN (SELECT value FROM json_each(:seqs))",
     "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))",
     "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))",
-    """DELETE FROM events WHERE seq IN (SELECT value FROM json_each(:events))
-        AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event = events.seq)""",
 )
 # Through the index of the waiting deliveries, a few for each lane: the others are not looked at.
 _MAKE_DUE = """UPDATE deliveries INDEXED BY waiting SET next_at = 0
@@ -141,10 +139,19 @@ def weight(connection: sqlite3.Connection, seqs: Collection[int]) -> PendingChan
     return {(registration, instance): (count, size) for registration, instance, count, size in found}
 
 
-def remove(connection: sqlite3.Connection, seqs: str, events: str) -> None:
-    """Remove deliveries, with those of their events that no other delivery needs. Both are JSON arrays."""
+def remove(connection: sqlite3.Connection, seqs: str, events: str) -> int:
+    """Remove deliveries, and of those of their events that no other delivery needs, all but the ids.
+
+    Args:
+        connection: in a transaction.
+        seqs, events: the numbers of the deliveries and of their events, as JSON arrays.
+
+    Returns:
+        The bytes that the ids take.
+    """
     for statement in _REMOVE:
-        connection.execute(statement, {"seqs": seqs, "events": events})
+        connection.execute(statement, {"seqs": seqs})
+    return keep_ids(connection, events)
 
 
 def make_due(connection: sqlite3.Connection, registration: str) -> int:

@@ -108,9 +108,9 @@ async def open_store(
         clock: gives the time at which events are accepted.
         observer: hears of commits and of a disk that refuses.
         keep_history: whether finished deliveries and attempts are kept. If not, a delivery is removed when it
-            is settled, and its event with the last of them, so that duplicates are noticed only of events
-            with pending deliveries. Parked deliveries, and events without a delivery, are removed with the
-            next :meth:`~hookgw.store.protocol.History.enforce_retention`.
+            is settled, and its event, but for its id, with the last of them. Parked deliveries, and events
+            without a delivery, are removed with the next
+            :meth:`~hookgw.store.protocol.History.enforce_retention`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
 
     Returns:

@@ -94,7 +94,7 @@ prune = history._prune
 
 def report(transaction, before):
     removed = prune(transaction, before)
-    sys.stdout.write(f"{removed}\\n")
+    sys.stdout.write(f"{removed.removed}\\n")
     sys.stdout.flush()
     return removed
 

@@ -75,6 +75,20 @@ async def test_names_with_rows_stay(path: Path, store: Store) -> None:
     assert await pruning_of(store).prune() == 0
 
 
+async def test_the_instances_of_ids_without_a_history_stay(path: Path, store: Store) -> None:
+    """A number of a name may be given again: then their ids would be those of another instance."""
+    # In one call: they have the same time, and differ in their sizes and numbers.
+    appends = [Append(event("e" * (n % 3 + 1), instance=f"i{n}"), (("reg_9", "reg_9:0"),)) for n in range(7)]
+    await store.append(appends)
+    for seq in await seqs_of(store, "reg_9:0"):
+        await settle(store, delivered(seq))
+    await store.enforce_retention(before=9e9, limit=KEEP, ids_before=0)
+    assert await pruning_of(store).prune() == 2
+    assert names(path) == {"MESSAGES_UPSERT", *(f"@i{n}" for n in range(7))}
+    await store.enforce_retention(before=9e9, limit=KEEP)
+    assert await pruning_of(store).prune() == 7
+
+
 async def test_a_name_that_is_used_again_during_the_walk_stays(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from hookgw.models.deliveries import DeliveryState
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
 from hookgw.store import DeliveryQuery, ReplayQuery
-from hookgw.store.sqlite import dead_letters, history, outbox
+from hookgw.store.sqlite import dead_letters, event_ids, history, name_pruning, outbox
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, resend
@@ -73,6 +73,9 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settle(c, [delivered(1)]), history._prune(transaction(c), AT + 1)),
+    "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 9),
+    "bytes of ids": event_ids.remembered_bytes,
+    "names of ids": lambda c: name_pruning._walk_remembered(c, (1, 1, 1)),
     "park": lambda c: dead_letters.park(c, "reg", "off", AT, newest=9, limit=10, spared=[2]),
     "drop the oldest": lambda c: dead_letters.drop_oldest(
         c, RULE, "shop", "full", AT, count=1, size=0, spared=[], limit=10
@@ -97,7 +100,20 @@ def test_no_table_is_scanned(connection: Explaining, name: str) -> None:
     scans = [line for line in connection.plan if line.startswith("SCAN ") and line.split()[1] in TABLES]
     assert connection.plan
     allowed = {"SCAN deliveries USING INDEX outbox", "SCAN deliveries USING COVERING INDEX outbox"}
-    assert set(scans) <= (allowed if name in ("all lanes", "count", "count by instance") else set())
+    if name == "bytes of ids":
+        allowed = {"SCAN events USING COVERING INDEX remembered"}
+    whole = ("all lanes", "count", "count by instance", "bytes of ids")
+    assert set(scans) <= (allowed if name in whole else set())
+
+
+@pytest.mark.parametrize("name", ["forget ids", "names of ids"])
+def test_ids_come_in_the_order_of_their_index(connection: Explaining, name: str) -> None:
+    STATEMENTS[name](connection)
+    [searched] = [line for line in connection.plan if "INDEX remembered" in line]
+    assert searched.startswith("SEARCH events USING")
+    # A walk sorts one part, to know which row is the last one.
+    sorts = [line for line in connection.plan if "TEMP B-TREE FOR" in line and "DISTINCT" not in line]
+    assert len(sorts) == (name == "names of ids")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from hookgw.store.sqlite import schema
 from hookgw.store.sqlite.schema import APPLICATION_ID, VERSION, migrate
 from tests.store.sqlite.previous_version import NAMES, Name, PendingDelivery, Truth, load_truth, unpack
 from tests.store.sqlite.support import child, opened, peek
-from tests.store.support import pending, to
+from tests.store.support import dead, pending, seqs_of, settle, to
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_new_file(connection: sqlite3.Connection, file: Path) -> None:
     ("version", "said"),
     [
         (VERSION + 1, rf"schema {VERSION + 1}, .* up to {VERSION}: a newer hookgw"),
-        (1, "schema 1, .* migrates from schema 2 only.*Start a hookgw of schema 2"),
+        (1, "schema 1, .* migrates from schema 2 and later.*Start a hookgw of schema 2"),
     ],
 )
 def test_a_file_that_is_too_new_or_too_old_is_refused(
@@ -250,6 +250,48 @@ async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
     monkeypatch.undo()
     async with opened(path) as store:
         assert await store.append(to("e1")) == [True]
+
+
+async def test_the_steps_of_a_migration_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unpack("plain", tmp_path)
+    before = dump(path)
+    monkeypatch.setattr(schema, "_REMEMBERED", "INSERT INTO nowhere VALUES (1)")
+    with pytest.raises(StartError, match="nowhere"):
+        async with opened(path):
+            pass
+    assert dump(path) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_file_of_schema_3(tmp_path: Path, name: Name) -> None:
+    """It has lanes of registrations, and lacks only the index of the ids."""
+    path, truth = unpack(name, tmp_path), load_truth(name)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        schema.migrate_lanes(connection)
+        connection.execute("PRAGMA user_version = 3")
+    before = dump(path)
+    async with opened(path, keys=keys(truth)) as store:
+        counts = await counts_by_registration(store)
+        assert counts == {key: len(deliveries) for key, deliveries in truth.pending.items() if deliveries}
+        await store.append(to("e1"))
+        await settle(store, *map(dead, await seqs_of(store)))
+        await store.enforce_retention(before=9e9, limit=2**40, ids_before=0)
+        assert await store.append(to("e1")) == [False]
+    assert peek(path, "PRAGMA user_version") == [(VERSION,)]
+    assert dump(path.with_name(f"{path.name}.schema-3")) == before
+
+
+async def test_a_migrated_file_has_the_schema_of_a_new_one(tmp_path: Path) -> None:
+    path, new = unpack("plain", tmp_path), tmp_path / "new.db"
+    for file in (path, new):
+        async with opened(file):
+            pass
+
+    def statements(file: Path) -> list[list[str]]:
+        rows = peek(file, "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name")
+        return [" ".join(map(str, row)).split() for row in rows]
+
+    assert statements(path) == statements(new)
 
 
 async def test_a_disk_without_space_for_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
