@@ -26,6 +26,7 @@ from hookgw.gateway.emit_limits import emit_limits
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.clock import virtual_clock
+from hookgw.models.connectors import IngestRequest, IngestResponse
 from hookgw.models.deliveries import LaneState, LaneStatistics
 from hookgw.models.errors import Invalid, PluginFailed, StartError, TooLarge
 from hookgw.models.events import Event
@@ -227,6 +228,40 @@ class GatewayKit:
         )
         await gateway.events.accept(batch.events, single=True, is_parsed=True)
         return batch.events[0]
+
+    async def ingest(
+        self,
+        body: bytes = b"",
+        *,
+        instance: str = "shop",
+        method: str = "POST",
+        query: Mapping[str, str] = {},
+        headers: Mapping[str, str] = {},
+    ) -> IngestResponse:
+        """Send a request of the network to an instance, as it arrives at the instance's ``ingestUrl``.
+
+        Args:
+            body: of the request.
+            instance: the name of a connected instance.
+            method: ``GET`` or ``POST``.
+            query: the parameters of the URL.
+            headers: the names may be in any case.
+
+        Returns:
+            The connector's answer. Its events are on disk.
+
+        Raises:
+            NotFound: there is no such instance, or its connector takes no requests.
+            ProofRefused, Invalid, NotSupported: the connector refuses the request.
+            Unavailable: the connector is not connected, failed (see :attr:`plugin_failures`), or took too
+                long; or events cannot be stored.
+            TooManyRequests: over ``auth.instance_key_rate``.
+        """
+        ingest = self.gateway.ingest
+        ingest.check(instance, self.gateway.instances.get(instance).ingest_token)
+        lowered = {name.lower(): value for name, value in headers.items()}
+        request = IngestRequest(method=method, query=dict(query), headers=lowered, body=body)
+        return await ingest.answer(ingest.session(instance), request)
 
     async def settled(self) -> None:
         """Wait until every lane is at rest (nothing to deliver, or waiting) and everything is on disk.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import inspect
 import re
 from pathlib import Path
@@ -336,6 +338,36 @@ def test_the_manual_names_everything_in_the_gateway_protocol(protocol: str) -> N
     assert members
     for name in members:
         assert re.search(rf"gateway\.(\w+\.)?{name}\b", section), name
+
+
+async def test_the_connector_that_answers_requests(tmp_path: Path) -> None:
+    section = MANUAL[MANUAL.index("## Answer requests of the network") : MANUAL.index("## Add a route")]
+    module = ModuleType("example_of_ingest")
+    code = section.partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, "docs/plugins.md, ingest", "exec"), vars(module))
+    connector = hooks_with(module, tmp_path).connectors()["acme"]
+    session = FakeSession("shop", options={"secret": "s", "account": "me"})
+
+    async def ask(body: bytes, proof: str, method: str = "POST") -> hookgw.IngestResponse:
+        headers, query = {"x-acme-signature": proof}, {"challenge": "42"}
+        request = hookgw.IngestRequest(method=method, query=query, headers=headers, body=body)
+        return await connector.ingest(session, request)
+
+    def proof_of(body: bytes) -> str:
+        return hmac.new(b"s", body, hashlib.sha256).hexdigest()
+
+    assert (await ask(b"", "", "GET")).body == b"42"
+    message = msgspec.json.encode({"chat": "c@x", "id": "$a:b", "text": "hi", "time": 1})
+    for proof in ("", "\xe9", proof_of(b"x")):
+        with pytest.raises(hookgw.ProofRefused):
+            await ask(message, proof)
+    for body in (b"{", b"[]", b"{}"):
+        with pytest.raises(Invalid):
+            await ask(body, proof_of(body))
+    assert session.events == []
+    assert (await ask(message, proof_of(message))).status == 200
+    (event,) = session.events
+    assert (event.event_id, event.data["key"]["id"]) == (hookgw.event_id_of("$a:b"), "$a:b")
 
 
 async def test_routes(tmp_path: Path, registration: Registration) -> None:

@@ -13,7 +13,16 @@ import trio
 from trio.testing import MockClock
 
 import hookgw
-from hookgw.models.errors import ConfigError, Invalid, NotFound, StartError, TooLarge
+from hookgw.models.connectors import IngestRequest, IngestResponse, Session
+from hookgw.models.errors import (
+    ConfigError,
+    Invalid,
+    NotFound,
+    ProofRefused,
+    StartError,
+    TooLarge,
+    Unavailable,
+)
 from hookgw.models.messages import TextMessage
 from hookgw.models.registrations import Ordering, RetryOptions, Secret, new_secret
 from hookgw.models.signing_keys import Signature
@@ -313,6 +322,28 @@ async def test_every_field_of_a_registration_is_stored(
     assert (stored.url, stored.secrets, stored.label) == ("no url", (secret,), "crm")
     with pytest.raises(TypeError, match="colour"):
         await hookgw_gateway.register("http://127.0.0.1:1/", colour="red")
+
+
+async def test_a_request_of_the_network(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    async def answer_it(session: Session, request: IngestRequest) -> IngestResponse:
+        if request.headers["x-proof"] != "right":
+            raise ProofRefused("No.")
+        await session.emit("CALL", {}, event_id=request.query["id"])
+        return IngestResponse(body=request.method.encode() + request.body)
+
+    plugins = {"fake": FakeConnector(ingest=answer_it), "deaf": FakeConnector("deaf", without=("ingest",))}
+    async with open_kit(tmp_path, plugins=plugins) as kit:
+        for name, integration in (("shop", "fake"), ("deaf", "deaf")):
+            await kit.gateway.instances.create(name, integration=integration)
+        with pytest.raises(Unavailable, match="not ready"):
+            await kit.ingest()
+        await kit.gateway.instances.connect("shop")
+        found = await kit.ingest(b"!", query={"id": "e1"}, headers={"X-Proof": "right"})
+        assert found.body == b"POST!"
+        with pytest.raises(ProofRefused):
+            await kit.ingest(method="GET", headers={"x-proof": "wrong"})
+        with pytest.raises(NotFound):
+            await kit.ingest(instance="deaf")
 
 
 async def test_waiting_for_too_many_requests_fails_and_says_what_arrived(
