@@ -21,6 +21,7 @@ from hookgw.api.routes.ingest import IngestEndpoint, IngestRoutes
 from hookgw.api.routes.instances import InstanceRoutes
 from hookgw.api.routes.jobs import JobRoutes
 from hookgw.api.routes.keys import KeyRoutes
+from hookgw.api.routes.media import MediaRoutes
 from hookgw.api.routes.messages import MessageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.body_memory import COPIES, BodyMemory
@@ -170,6 +171,7 @@ def _app_with_routes(gateway: Gateway) -> Application:
         KeyRoutes(gateway),
         MessageRoutes(gateway),
         ChatRoutes(gateway),
+        MediaRoutes(gateway),
         EventRoutes(gateway, emit),
         IngestRoutes(ingest),
         DeliveryRoutes(gateway),

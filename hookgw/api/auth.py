@@ -15,6 +15,7 @@ from quart_trio import QuartTrio
 
 from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
+from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.gateway.connectors.ingest_url import INGEST_PATH
 from hookgw.models.api_keys import Principal
 from hookgw.models.errors import Forbidden, Unauthorized
@@ -30,8 +31,9 @@ REQUEST_QUOTA = "hookgw.request_quota"
 """The key in a request's scope for the :class:`~hookgw.auth.request_quota.RequestQuota`."""
 
 INGEST_RULE = f"{INGEST_PATH}<instance>/<token>"
-"""Networks call it. The token in the path is the key."""
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE})
+MEDIA_RULE = f"{MEDIA_PATH}<instance>/<token>"
+"""Networks call the first, and readers of events the second. The token in the path is the key."""
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE, MEDIA_RULE})
 OPEN_PREFIX = "/public/"
 """Plugins' routes below this path need no key."""
 SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list"})

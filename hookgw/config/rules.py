@@ -256,6 +256,8 @@ _RULES: dict[str, Rule] = {
     ),
     "server.body_memory": _between(Size(2**20), Size(2**40)),
     "events.max_values": _between(1000, 10_000_000),
+    "media.lifetime": _some_time,
+    "media.limit": _between(Size(1024), Size(2**40)),
     "delivery.allow_networks": _network,
     "delivery.refused_ports": _between(1, 65535),
     "delivery.proxy": _parsed_by(parse_proxy),

@@ -76,6 +76,11 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     body_memory: Size = Size(128 * 2**20)
     """The memory for request bodies, which count twice; beyond it, clients wait or get 503."""
 
+    @property
+    def address(self) -> str:
+        """What links to the gateway begin with: ``public_url``, or without it a path."""
+        return (self.public_url or self.base_path).rstrip("/")
+
 
 class AuthSettings(Section, frozen=True, kw_only=True):
     """The global key, and the limits per key and address."""
@@ -135,6 +140,15 @@ class EventsSettings(Section, frozen=True, kw_only=True):
     """How long an event with a known id is a duplicate, at least; 0: while the event itself is kept."""
     dedupe_limit: Size = Size(512 * 2**20)
     """Approximate disk space for the ids of events that are kept no more; the oldest are forgotten first."""
+
+
+class MediaSettings(Section, frozen=True, kw_only=True):
+    """Files that accounts receive."""
+
+    lifetime: Duration = Duration(7 * DAY)
+    """How long the link to a file, which is in an event, is valid."""
+    limit: Size = Size(100 * 2**20)
+    """The largest file that can be downloaded through hookgw."""
 
 
 class DeliverySettings(Section, frozen=True, kw_only=True):
@@ -273,6 +287,7 @@ class Settings(Section, frozen=True, kw_only=True):
     storage: StorageSettings = StorageSettings()
     instances: InstancesSettings = InstancesSettings()
     events: EventsSettings = EventsSettings()
+    media: MediaSettings = MediaSettings()
     delivery: DeliverySettings = DeliverySettings()
     limits: LimitsSettings = LimitsSettings()
     operations: OperationsSettings = OperationsSettings()

@@ -24,6 +24,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event, path_segment
+from hookgw.models.inline_media import without_file
 from hookgw.models.masking import repr_without
 from hookgw.models.registrations import Registration, Secret
 from hookgw.models.signing_keys import SigningKey, signing_key
@@ -169,6 +170,8 @@ class DeliverySender:
             PluginFailed: a plugin raised, returned something invalid, or exceeded its timeout. Record it with
                 :meth:`failed`.
         """
+        if not registration.base64:
+            event = without_file(event)
         if not await self._hooks.filter(event, registration):
             return None
         transformed = await self._hooks.transform(event, registration)

@@ -18,6 +18,7 @@ from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.keys import KeyService
+from hookgw.gateway.media import MediaDownloads
 from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
@@ -43,6 +44,7 @@ class Gateway:
         deliveries: sends finished deliveries again.
         history: lists and finds deliveries.
         jobs: what takes longer than a request.
+        media: opens links to inbound files.
         authenticator: checks the key of a request.
         operational: raises operational events.
         outbound: makes every outgoing connection.
@@ -63,6 +65,7 @@ class Gateway:
     deliveries: Replays
     history: DeliveryHistory
     jobs: Jobs
+    media: MediaDownloads
     authenticator: Authenticator
     operational: OperationalEvents
     outbound: OutboundHttp

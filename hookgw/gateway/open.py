@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 
 from hookgw.auth.authenticator import Authenticator
+from hookgw.auth.media_links import MediaLinks
 from hookgw.config.master_keys import read_master_keys
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import Settings
@@ -25,6 +26,7 @@ from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.configured_registrations import read_global_webhooks, read_operations
+from hookgw.gateway.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import Connectors
@@ -38,6 +40,7 @@ from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.keyring_loading import open_keyring
 from hookgw.gateway.keys import KeyService
+from hookgw.gateway.media import MediaDownloads
 from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
@@ -131,6 +134,7 @@ async def open_gateway(
         operations = await read_operations(settings.operations, store)
         registry = Registry(store)
         await registry.load(global_webhooks, operations)
+        media_key = await load_media_key(store)
         keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), clock)
 
         # The outgoing side: lanes and what they send with.
@@ -184,8 +188,18 @@ async def open_gateway(
         connectors_by_name = hooks.connectors()
         plugins = {connector.plugin for connector in connectors_by_name.values()}
         clients = outbound.connector_clients({plugin: hooks.servers(plugin) for plugin in plugins})
+        links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
         connectors = Connectors(
-            connectors_by_name, states, restarts, clock, clients, IngestUrls(settings.server)
+            connectors_by_name,
+            states,
+            restarts,
+            clock,
+            clients,
+            IngestUrls(settings.server),
+            InboundMedia(links, registry, settings.events.max_data),
+        )
+        media = MediaDownloads(
+            registry, connectors, links, settings.media.limit, clock.steady, metrics.limited
         )
         ingest = IngestService(
             registry, connectors, settings.auth.instance_key_rate, clock.steady, metrics.limited
@@ -227,6 +241,7 @@ async def open_gateway(
             deliveries=replays,
             history=history,
             jobs=jobs,
+            media=media,
             authenticator=authenticator,
             operational=operational,
             outbound=outbound,

@@ -192,7 +192,15 @@ class Session(Protocol):
         """
 
     def wants_base64(self) -> bool:
-        """Return whether a registration of the instance wants media inside its events."""
+        """Return whether a registration of the instance wants media inside its events.
+
+        If so, put a file of at most :attr:`base64_limit` bytes into ``message.base64`` of the event's data.
+        hookgw removes it for registrations that do not ask for it, and if it does not fit.
+        """
+
+    @property
+    def base64_limit(self) -> int:
+        """The bytes of the largest file that fits into an event as base64; 0 if none does."""
 
 
 class Connector(Protocol):

@@ -52,6 +52,12 @@ class NotFound(HookgwError):
     status = HTTPStatus.NOT_FOUND
 
 
+class Expired(HookgwError):
+    """The link was valid once, and never will be again."""
+
+    status = HTTPStatus.GONE
+
+
 class Conflict(HookgwError):
     """The instance's current state does not allow the call."""
 

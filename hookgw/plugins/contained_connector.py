@@ -139,7 +139,9 @@ class ContainedConnector:
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send an inbound file to a sink."""
-        await self._call("open_media", session, reference, sink, passes=(*_REFUSALS, NotFound, TooLarge))
+        await self._call(
+            "open_media", session, reference, sink, passes=(*_REFUSALS, NotFound, TooLarge, Unavailable)
+        )
 
     async def _call(
         self,

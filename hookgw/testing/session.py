@@ -10,9 +10,11 @@ import httpx
 import msgspec
 import trio
 
+from hookgw.config.settings import EventsSettings
 from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooLarge
 from hookgw.models.events import EVENT_ID
+from hookgw.models.inline_media import largest_file
 from hookgw.models.instances import InstanceSettings
 from hookgw.parsing.json_text import decode_strict, encode_strict
 
@@ -60,6 +62,7 @@ class FakeSession:
         states: every reported state with its reason and the other values, in order.
         qr_codes: every code that was shown.
         stored: the connector's state, as it was saved last; ``None`` if there is none.
+        base64_limit: the bytes of the largest file that fits into an event as base64.
         media: reference, type and file name of each link that was made, by the link.
     """
 
@@ -84,6 +87,7 @@ class FakeSession:
         self.stored: Any = None if state is None else _as_stored(state)
         self.media: dict[str, tuple[str, str, str]] = {}
         self._http = http
+        self.base64_limit = largest_file(EventsSettings().max_data)
         self._wants_base64 = wants_base64
         self._ids: set[str] = set()
         self._is_over = False

@@ -26,6 +26,7 @@ from hookgw.models.registrations import Ordering
 from hookgw.parsing import Replay
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from tests.support.media import inbound_media
 
 KIND = "CALL"
 
@@ -236,7 +237,14 @@ async def test_a_connector_is_held_back(
         unused: Any = None
         instance = kit.gateway.instances.get("shop")
         session = ConnectorSession(
-            instance, unused, kit.gateway.events.accept, unused, kit.gateway.clock, kit.gateway.http, unused
+            instance,
+            unused,
+            kit.gateway.events.accept,
+            unused,
+            kit.gateway.clock,
+            kit.gateway.http,
+            unused,
+            inbound_media(),
         )
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))

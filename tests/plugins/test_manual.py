@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import click
+import httpx
 import msgspec
 import pytest
 import structlog
@@ -22,14 +23,14 @@ from quart_trio import QuartTrio
 import hookgw
 from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import ConfigError, Invalid
+from hookgw.models.errors import ConfigError, Invalid, NotFound
 from hookgw.models.messages import TextMessage
 from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.plugins.gateway_protocol import PluginGateway
 from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.testing import FakeSession
+from hookgw.testing import FakeMediaSink, FakeSession
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
@@ -310,6 +311,38 @@ async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock
     assert sent["message"] == {"conversation": "hi"}
     with pytest.raises(hookgw.NetworkRefused):
         await ticker.send(session, TextMessage(number="ana", text="hi"), key="k")
+
+
+async def test_received_files(tmp_path: Path) -> None:
+    text = MANUAL[MANUAL.index("## Received files") :]
+    module = ModuleType("acme")
+    exec(re.findall(r"```python\n(.+?)```", text, re.DOTALL)[0], vars(module))
+    acme = hooks_with(module, tmp_path).connectors()["acme"]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/updates":
+            return httpx.Response(200, text="photo-1\n")
+        if request.url.path == "/files/photo-1":
+            return httpx.Response(200, content=b"PNG", headers={"content-type": "image/png"})
+        return httpx.Response(404 if request.url.path == "/files/gone" else 500)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        session = FakeSession(options={"token": "t0ken-1"}, http=client, wants_base64=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(acme.run, session)
+            (data,) = await session.wait_for("MESSAGES_UPSERT")
+            nursery.cancel_scope.cancel()
+        (link,) = session.media
+        assert session.media[link] == ("photo-1", "image/png", "photo.png")
+        image = {"url": link, "mimetype": "image/png"}
+        assert data["message"] == {"imageMessage": image, "base64": "UE5H"}
+        sink = FakeMediaSink()
+        await acme.open_media(session, "photo-1", sink)
+        assert (sink.content, sink.mimetype, sink.size) == (b"PNG", "image/png", 3)
+        with pytest.raises(NotFound):
+            await acme.open_media(session, "gone", FakeMediaSink())
+        with pytest.raises(hookgw.NetworkRefused, match="answered 500"):
+            await acme.open_media(session, "other", FakeMediaSink())
 
 
 class FakeLane(msgspec.Struct):

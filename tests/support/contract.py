@@ -77,7 +77,7 @@ class Contract:
             assert not self._resolved(header).get("required") or name in response.headers, name
         if "content" in told:
             media = response.headers.get("content-type", "").partition(";")[0]
-            assert media in told["content"], f"{media} is not declared"
+            assert media in told["content"] or "*/*" in told["content"], f"{media} is not declared"
             if media == "application/json":
                 self._check_body(told["content"][media]["schema"], response.content, response.request.method)
 

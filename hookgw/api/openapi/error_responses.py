@@ -42,6 +42,7 @@ ERRORS: dict[int, ErrorResponse] = {
     404: ErrorResponse("NotFound", "The resource does not exist. Checked before the body is read."),
     408: ErrorResponse("RequestTimeout", "The head or the body did not arrive in time."),
     409: ErrorResponse("Conflict", "The current state does not allow the call."),
+    410: ErrorResponse("Gone", "The link has expired."),
     413: ErrorResponse("ContentTooLarge", "The body exceeds its limit, or a batch a limit of the backlog."),
     415: ErrorResponse(
         "UnsupportedMediaType",

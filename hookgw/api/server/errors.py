@@ -19,6 +19,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
 from hookgw.api.responses import Error, Messages
+from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.gateway.connectors.ingest_url import INGEST_PATH
 from hookgw.models.errors import (
     HookgwError,
@@ -35,7 +36,7 @@ logger = structlog.get_logger("hookgw.api")
 
 JSON = "application/json"
 _PHRASES = {413: "Content Too Large"}  # RFC 9110; before 3.13, Python has the former phrase
-_SECRET_PATHS = (INGEST_PATH,)
+_SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
 _BUG = "An internal error occurred; see hookgw's log."
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())

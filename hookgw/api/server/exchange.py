@@ -39,6 +39,13 @@ class Gone(Exception):
     """The client disconnected; ends the application's tasks."""
 
 
+class BrokenOff(Exception):
+    """The application cannot complete the response that it began.
+
+    The connection is closed, which tells the client.
+    """
+
+
 class ActiveRequests:
     """Counts the requests in progress: from the end of the body to the end of the response.
 
@@ -104,6 +111,11 @@ class RequestResponse:
         self._refusal: HookgwError | None = None
         self._body_read = trio.Event()
         self._holders = 1
+        self._at_end: Callable[[], None] | None = None
+
+    def call_at_end(self, function: Callable[[], None]) -> None:
+        """Have a function called when the exchange ends, complete or not."""
+        self._at_end = function
 
     async def run(self, application: Callable[[], Awaitable[None]]) -> None:
         """Run an application, which responds through :meth:`receive` and :meth:`send`, or :meth:`respond`.
@@ -112,12 +124,16 @@ class RequestResponse:
         """
         try:
             await application()
-        except* Gone:
-            pass  # the client disconnected (a half-close counts): there is nobody to respond to
+        except* (Gone, BrokenOff):
+            # The client disconnected (a half-close counts): there is nobody to respond to. Or the response
+            # is cut off: hypercorn closes the connection of an application that ends in the middle.
+            pass
         except* (TooLarge, TooManyRequests, Unavailable):
             # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
             await self._refuse(self._refusal or self._too_large())
         finally:
+            if self._at_end is not None:
+                self._at_end()
             if self._is_counted:
                 self._active.leave()
             self._let_go()

@@ -31,7 +31,7 @@ class IngestUrls:
     """
 
     def __init__(self, server: ServerSettings) -> None:
-        self._base = (server.public_url or server.base_path).rstrip("/")
+        self._base = server.address
 
     def url(self, instance: Instance, connector: ContainedConnector | None) -> str | None:
         """Return an instance's URL; ``None`` if its connector takes no requests."""

@@ -15,6 +15,7 @@ import httpx
 import structlog
 import trio
 
+from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.outgoing_call import OutgoingCall
 from hookgw.gateway.connectors.session import Accept, ConnectorSession, LoadState
@@ -54,6 +55,7 @@ class Connectors:
         clock: for the time of events.
         clients: the HTTP client of each plugin with a connector; the caller closes them.
         ingest_urls: makes the URLs at which networks call.
+        media: makes the links to files.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Connectors:
         clock: Clock,
         clients: Mapping[str, httpx.AsyncClient],
         ingest_urls: IngestUrls,
+        media: InboundMedia,
     ) -> None:
         self._connectors = connectors
         self._states = states
@@ -71,6 +74,7 @@ class Connectors:
         self._clock = clock
         self._clients = clients
         self._ingest_urls = ingest_urls
+        self._media = media
         self._sessions = states.sessions
         self._running: _Running | None = None
         self._is_stopping = False
@@ -123,6 +127,7 @@ class Connectors:
                 self._clock,
                 self._clients[connector.plugin],
                 self._ingest_urls,
+                self._media,
             )
             running.nursery.start_soon(
                 self._keep_running, session, running.logged_out, name=f"connector {instance.name}"
@@ -218,6 +223,14 @@ class Connectors:
             Unavailable: hookgw is shutting down.
         """
         self._require_running().nursery.start_soon(call.run, name=f"call for {name}")
+
+    def start_task(self, run: Callable[[], Awaitable[None]], name: str) -> None:
+        """Start a task that calls a connector. It is cancelled when connectors stop.
+
+        Raises:
+            Unavailable: hookgw is shutting down.
+        """
+        self._require_running().nursery.start_soon(run, name=name)
 
     def _require_running(self) -> _Running:
         if self._running is None:

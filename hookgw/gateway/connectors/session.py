@@ -12,6 +12,7 @@ import msgspec
 import structlog
 import trio
 
+from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
@@ -56,6 +57,7 @@ class ConnectorSession:
         scope: the connector runs in it; cancel it to end the connector.
         changed: set, and replaced by a new event, when the state or the code changes, or the run ends.
         ended: set when the connector's run has ended for good.
+        calls: the scopes of other calls of the connector, which end with the session.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class ConnectorSession:
         clock: Clock,
         http: httpx.AsyncClient,
         ingest_urls: IngestUrls,
+        media: InboundMedia,
     ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
@@ -79,6 +82,7 @@ class ConnectorSession:
         self.scope = trio.CancelScope()
         self.changed = trio.Event()
         self.ended = trio.Event()
+        self.calls: set[trio.CancelScope] = set()
         self._instance = instance
         self._accept = accept
         self._load_state = load_state
@@ -86,6 +90,7 @@ class ConnectorSession:
         self._clock = clock
         self._http = http
         self._ingest_urls = ingest_urls
+        self._media = media
         self._is_closed = False
 
     @property
@@ -118,11 +123,16 @@ class ConnectorSession:
 
     def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
         """Return a signed link to an inbound file."""
-        raise NotImplementedError
+        return self._media.url(self._instance, reference, mimetype=mimetype, file_name=file_name)
 
     def wants_base64(self) -> bool:
         """Return whether a registration of the instance wants media inside its events."""
-        raise NotImplementedError
+        return self._media.wants_base64(self.instance)
+
+    @property
+    def base64_limit(self) -> int:
+        """The bytes of the largest file that fits into an event."""
+        return self._media.base64_limit
 
     @property
     def http(self) -> httpx.AsyncClient:
@@ -141,7 +151,7 @@ class ConnectorSession:
                 id=event.event_id or new_event_id(),
                 kind=event.kind,
                 instance=self.instance,
-                data_json=Event.encode(event.data),
+                data_json=self._media.encode(self.instance, event.data),
                 time=now if event.time is None else event.time,
                 sender=self.sender,
             )
@@ -233,6 +243,8 @@ class ConnectorSession:
     async def close(self) -> None:
         """Report the closed connection, and refuse further events of this session."""
         # A plugin may keep the session after its instance is deleted, when another instance has the name.
+        for scope in tuple(self.calls):
+            scope.cancel()
         try:
             await self.set_state(ConnectionState.CLOSE, 401)
         finally:

@@ -38,6 +38,7 @@ from hookgw.plugins.provided import check_connector
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
+from tests.support.media import inbound_media
 
 CLIENTS = {"mine": httpx.AsyncClient(transport=httpx.AsyncBaseTransport())}
 URLS = IngestUrls(ServerSettings())
@@ -114,6 +115,7 @@ class World:
             virtual_clock(),
             CLIENTS,
             URLS,
+            inbound_media(),
         )
         self.logged_out: list[str] = []
 
@@ -438,13 +440,13 @@ def test_an_integration_must_be_a_connectors_name() -> None:
         for name in ("b", "a")
     }
     restarts = cast("Any", Restarts())
-    connectors = Connectors(both, states, restarts, clock, CLIENTS, URLS)
+    connectors = Connectors(both, states, restarts, clock, CLIENTS, URLS, inbound_media())
     connectors.check_integration("")
     connectors.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'\. Known connectors: a, b\."):
         connectors.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connectors({}, states, restarts, clock, CLIENTS, URLS).check_integration("a")
+        Connectors({}, states, restarts, clock, CLIENTS, URLS, inbound_media()).check_integration("a")
 
 
 def update(data: Any, instance: str = "by-http") -> Event:
@@ -614,6 +616,7 @@ async def test_a_session_that_is_closed_tells_it_once() -> None:
         virtual_clock(),
         CLIENTS["mine"],
         URLS,
+        inbound_media(),
     )
     await session.set_state(ConnectionState.OPEN)
     await session.close()

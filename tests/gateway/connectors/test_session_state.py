@@ -17,6 +17,7 @@ from hookgw.models.errors import Conflict, Invalid, NotFound, TooManyRequests, U
 from hookgw.models.instances import Instance
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
+from tests.support.media import inbound_media
 
 KIND = "CALL"
 
@@ -33,7 +34,14 @@ def session_of(kit: GatewayKit, instance: Instance | None = None) -> ConnectorSe
     if instance is None:
         instance = gateway.instances.get("shop")
     return ConnectorSession(
-        instance, unused, gateway.events.accept, gateway.store.load_state, gateway.clock, gateway.http, unused
+        instance,
+        unused,
+        gateway.events.accept,
+        gateway.store.load_state,
+        gateway.clock,
+        gateway.http,
+        unused,
+        inbound_media(),
     )
 
 
@@ -175,7 +183,14 @@ class Intake:
 def session_over(intake: Intake) -> ConnectorSession:
     unused: Any = None
     return ConnectorSession(
-        Instance(name="shop", id="0b0c"), unused, intake, unused, virtual_clock(), unused, unused
+        Instance(name="shop", id="0b0c"),
+        unused,
+        intake,
+        unused,
+        virtual_clock(),
+        unused,
+        unused,
+        inbound_media(),
     )
 
 

@@ -1,0 +1,105 @@
+"""A file inside an event: marked, and cut out again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hookgw.models.events import Event
+from hookgw.models.inline_media import MARK, encode_payload, largest_file, without_file
+
+FILE = "iVBORw0KGgo="
+KEY = {"remoteJid": "55@s.net", "id": "3EB0"}
+IMAGE = {"url": "https://hooks.example/media/shop/t", "mimetype": "image/png"}
+
+
+def encode(data: Any, *, wants_file: bool = True, max_data: int = 2**20) -> bytes:
+    return encode_payload(data, wants_file=lambda: wants_file, max_data=max_data)
+
+
+def event_with(data_json: bytes) -> Event:
+    return Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=data_json, time=0.0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"key": KEY, "message": {"imageMessage": IMAGE, "base64": FILE}, "messageType": "imageMessage"},
+        {"message": {"base64": FILE, "imageMessage": IMAGE}},
+        {"message": {"base64": FILE}, "key": KEY},
+        {"message": {"base64": FILE}},
+        {"message": {"base64": f"data:image/png;base64,{FILE}"}, "n": 1.5},
+    ],
+)
+def test_a_file_can_be_cut_out(data: dict[str, Any]) -> None:
+    marked = encode(data)
+    assert marked.startswith(MARK)
+    assert msgspec.json.decode(marked) == data
+    event = event_with(marked)
+    assert event.data == data  # decoded and kept, before the cut
+    rest = without_file(event)
+    del data["message"]["base64"]
+    assert rest.data == data == msgspec.json.decode(encode({**data}))
+    assert without_file(rest) is rest
+    assert event.data_json == marked
+
+
+@given(
+    st.dictionaries(st.text(), st.integers() | st.text()),
+    st.dictionaries(st.text(), st.integers() | st.text()),
+    st.text(min_size=1),
+)
+def test_any_payload_keeps_its_values(others: dict[str, Any], message: dict[str, Any], file: str) -> None:
+    data = {**others, "message": {**message, "base64": file}}
+    encoded = encode(data)
+    assert msgspec.json.decode(encoded) == data
+    if encoded.startswith(MARK):
+        message.pop("base64", None)
+        assert without_file(event_with(encoded)).data == {**others, "message": message}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"qrcode": {"base64": FILE}},
+        {"message": "base64", "other": {"base64": FILE}},
+        {"message": {"base64": 5}, "other": {"base64": FILE}},
+        {"message": {"base64": 'a"b'}},
+        {"message": {"base64": ""}},
+        [{"base64": FILE}],
+        {"base64": FILE},
+        {"message": {"conversation": "hi"}},
+    ],
+)
+def test_other_payloads_stay_as_they_are(data: Any) -> None:
+    assert encode(data) == Event.encode(data)
+    event = event_with(encode(data))
+    assert without_file(event) is event
+
+
+def test_a_file_that_nobody_wants_or_that_does_not_fit_is_left_out() -> None:
+    data = {"key": KEY, "message": {"imageMessage": IMAGE, "base64": FILE}}
+    kept = {"key": KEY, "message": {"imageMessage": IMAGE}}
+    assert msgspec.json.decode(encode(data, wants_file=False)) == kept
+    size = len(encode(data))
+    assert encode(data, max_data=size).startswith(MARK)
+    assert msgspec.json.decode(encode(data, max_data=size - 1)) == kept
+
+
+def test_the_largest_file_fits() -> None:
+    size = largest_file(2**20)
+    file = "A" * ((size + 2) // 3 * 4)
+    others = {"key": KEY, "message": {"imageMessage": {**IMAGE, "caption": "x" * 15_000}, "base64": file}}
+    assert encode(others).startswith(MARK)
+    assert largest_file(1024) == 0
+
+
+def test_producers_over_http_do_not_write_the_mark() -> None:
+    """Their payloads are delivered as they came: no encoder writes these spaces."""
+    assert b" " in MARK[:2]
+    event = event_with(b'{"message":{"base64":"%b"}}' % FILE.encode())
+    assert without_file(event) is event
