@@ -12,6 +12,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.backlog import Backlog
+from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.history import DeliveryHistory
@@ -41,6 +42,7 @@ class Gateway:
         instances, registrations, keys: create, change and delete them.
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
+        chats: finds chats and contacts in the history.
         deliveries: sends finished deliveries again.
         history: lists and finds deliveries.
         jobs: what takes longer than a request.
@@ -62,6 +64,7 @@ class Gateway:
     registrations: RegistrationService
     keys: KeyService
     messages: MessageService
+    chats: ChatSearch
     deliveries: Replays
     history: DeliveryHistory
     jobs: Jobs

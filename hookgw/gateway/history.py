@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
 import trio
 
 from hookgw.models.errors import NotFound, TooManyRequests
-from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, History
+from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, History
 
 MOST_READS = 2
 """The most reads of one instance at a time."""
@@ -59,6 +59,16 @@ class DeliveryHistory:
         if report is None:
             raise NotFound(f"The instance {instance!r} has no delivery {name[:64]!r}.")
         return report
+
+    async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
+        """Return a page of an instance's events; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, True):
+            return await self._store.list_events(instance, kinds, cursor=cursor)
 
     @asynccontextmanager
     async def _turn(self, instance: str, is_tenant: bool) -> AsyncIterator[None]:

@@ -25,6 +25,7 @@ from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backlog_limits import LimitedOutbox
+from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.configured_registrations import read_global_webhooks, read_operations
 from hookgw.gateway.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.gateway.connectors.ingest import IngestService
@@ -238,6 +239,7 @@ async def open_gateway(
             registrations=registrations,
             keys=keys,
             messages=MessageService(registry, connectors, catalog, clock),
+            chats=ChatSearch(history),
             deliveries=replays,
             history=history,
             jobs=jobs,

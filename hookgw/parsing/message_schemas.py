@@ -339,8 +339,8 @@ CHAT_QUERY: Schema = {
         "page": _COUNT | {"description": "The number of the page, from 1."},
         "offset": _COUNT
         | {"description": f"The size of a page, at most {MAX_PAGE:,}. Also `take`, `limit`."},
-        "take": _COUNT,
-        "limit": _COUNT,
+        "take": _COUNT | {"description": "The same as `offset`."},
+        "limit": _COUNT | {"description": "The same as `offset`."},
     },
 }
 
@@ -358,5 +358,6 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
     "UpdateMessageRequest": UPDATE_MESSAGE,
     "DeleteMessageRequest": DELETE_MESSAGE,
     "NumbersRequest": NUMBERS,
+    "ChatQueryRequest": CHAT_QUERY,
 }
 """The components of the OpenAPI document, by name."""

@@ -111,6 +111,15 @@ class ChatQuery(msgspec.Struct, frozen=True, kw_only=True):
     page: int = 1
     size: int = MAX_PAGE
 
+    def wants(self, chat: str) -> bool:
+        """Return whether a chat is to be listed, as far as its id says."""
+        return self.chat is None or self.chat in (chat, chat.partition("@")[0])
+
+    @property
+    def page_slice(self) -> slice:
+        """The part of a list that is the page."""
+        return slice((self.page - 1) * self.size, self.page * self.size)
+
 
 def parse_idempotency_key(value: str | None) -> str | None:
     """Return the ``Idempotency-Key`` of a send; ``None`` if there is none.

@@ -44,6 +44,7 @@ from hookgw.store.records import (
     DeliveryQuery,
     DeliveryReport,
     DiskSpace,
+    EventPage,
     LaneBacklog,
     ParkStep,
     PendingChange,
@@ -262,6 +263,20 @@ class History(Protocol):
 
         Returns:
             The delivery with at least its newest 1,000 attempts; ``None`` if there is none.
+        """
+
+    async def list_events(
+        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
+    ) -> EventPage:
+        """Return events of an instance with their payloads, the newest first.
+
+        Only events with deliveries are kept with their payloads. A page is what can be read quickly: it may
+        be empty and have a cursor. An event may occur again on the next page.
+
+        Args:
+            instance: the instance's name.
+            kinds: events of these kinds.
+            cursor: from the page before; ``None`` for the first page.
         """
 
     async def enforce_retention(

@@ -168,6 +168,18 @@ class DeliveryPage(msgspec.Struct, frozen=True):
     cursor: str | None = None
 
 
+class EventPage(msgspec.Struct, frozen=True):
+    """A part of an instance's events.
+
+    Attributes:
+        events: the newest first.
+        cursor: what the next part begins with; ``None`` after the last one.
+    """
+
+    events: list[Event]
+    cursor: str | None = None
+
+
 class ParkStep(msgspec.Struct, frozen=True):
     """What one step of parking did.
 

@@ -5,7 +5,7 @@ converts records to these types. A field that may be absent has the type ``Unset
 present.
 """
 
-from hookgw.api.responses.chats import MarkedRead, ShownPresence
+from hookgw.api.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
 from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
@@ -24,7 +24,9 @@ from hookgw.api.responses.registrations import PublicKey, Registration, Retry, S
 __all__ = [
     "Attempt",
     "Backlog",
+    "Chat",
     "Connection",
+    "Contact",
     "CreatedInstance",
     "CreatedKey",
     "Delivery",
@@ -41,6 +43,7 @@ __all__ = [
     "Key",
     "Kind",
     "Lane",
+    "LastMessage",
     "ListedInstance",
     "MarkedRead",
     "Messages",

@@ -2,7 +2,83 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from hookgw.api.responses.common import Time
+
+
+class LastMessage(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The newest message of a chat, as in its event.
+
+    Attributes:
+        id: the network's id.
+        key: of the message.
+        push_name: the sender's name, if known.
+        message: its content; empty if it is large.
+        message_type: the kind of content.
+        message_timestamp: when it was sent, in seconds since the epoch.
+        status: its status when the event was raised.
+        source: the sender's program.
+    """
+
+    id: str
+    key: dict[str, Any]
+    push_name: str | None
+    message: Raw
+    message_type: str | None
+    message_timestamp: int | None
+    status: str | None
+    source: str | None
+
+
+class Chat(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A chat.
+
+    Attributes:
+        id: the same as `remoteJid`.
+        remote_jid: the network's name of the chat.
+        push_name: the person's name; `null` for a group, or if it is unknown.
+        profile_pic_url: always `null`; see the contacts.
+        updated_at: when the newest message came.
+        last_message: the newest message.
+        unread_count: always `null`: the history does not tell.
+        is_saved: whether the person's name is known.
+    """
+
+    id: str
+    remote_jid: str
+    push_name: str | None
+    profile_pic_url: str | None
+    updated_at: Time
+    last_message: LastMessage
+    unread_count: int | None
+    is_saved: bool
+
+
+class Contact(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A person or a group.
+
+    Attributes:
+        id: the same as `remoteJid`.
+        remote_jid: the network's name.
+        push_name: the name; `null` if it is unknown.
+        profile_pic_url: of the profile's picture; `null` if it is unknown.
+        updated_at: when the newest event about it came.
+        is_group: whether it is a group.
+        is_saved: whether the name or the picture is known.
+        type: `group`, `contact`, or `group_member` if neither name nor picture is known.
+    """
+
+    id: str
+    remote_jid: str
+    push_name: str | None
+    profile_pic_url: str | None
+    updated_at: Time
+    is_group: bool
+    is_saved: bool
+    type: str
 
 
 class MarkedRead(Struct, frozen=True):

@@ -8,8 +8,11 @@ from quart import Blueprint, Response
 
 from hookgw.api import responses
 from hookgw.api.openapi.describe import describes, json_body
-from hookgw.api.request_body import json_response, read_parsed
+from hookgw.api.present import present_chat, present_contact
+from hookgw.api.request_body import json_response, read_optional_json, read_parsed
 from hookgw.parsing import (
+    ChatQuery,
+    parse_chat_query,
     parse_deletion,
     parse_edit,
     parse_numbers,
@@ -43,6 +46,16 @@ _EDIT_BODY = json_body(
     "UpdateMessageRequest", an_edit={"number": "5511988887777", "key": _OWN_KEY, "text": "Oi!"}
 )
 _DELETE_BODY = json_body("DeleteMessageRequest", a_message=_OWN_KEY)
+_CHATS_BODY = json_body(
+    "ChatQueryRequest",
+    required=False,
+    all={},
+    one={"where": {"remoteJid": "5511988887777@s.whatsapp.net"}},
+    second_page={"page": 2, "offset": 50},
+)
+_CONTACTS_BODY = json_body(
+    "ChatQueryRequest", required=False, all={"where": {}}, by_name={"where": {"pushName": "Ana"}}
+)
 _NUMBERS_BODY = json_body("NumbersRequest", two={"numbers": ["5511988887777", "5511977776666"]})
 
 
@@ -51,6 +64,8 @@ class ChatRoutes:
 
     def __init__(self, gateway: Gateway) -> None:
         self._messages = gateway.messages
+        self._chats = gateway.chats
+        self._instances = gateway.instances
         self._limit = gateway.settings.server.max_body
 
     def blueprint(self) -> Blueprint:
@@ -62,6 +77,8 @@ class ChatRoutes:
             ("updateMessage", self.update_message, "POST"),
             ("deleteMessageForEveryone", self.delete_message, "DELETE"),
             ("whatsappNumbers", self.find_numbers, "POST"),
+            ("findChats", self.find_chats, "POST"),
+            ("findContacts", self.find_contacts, "POST"),
         ):
             blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=[method])
         return blueprint
@@ -101,3 +118,25 @@ class ChatRoutes:
         self._messages.require(instance, "whatsappNumbers")
         numbers = await read_parsed(self._limit, parse_numbers)
         return json_response(await self._messages.find_numbers(instance, numbers))
+
+    @describes(_TAG, {200: list[responses.Chat]}, body=_CHATS_BODY)
+    async def find_chats(self, instance: str) -> Response:
+        """List the chats in the history, that with the newest message first."""
+        query = await self._read_query(instance)
+        found = await self._chats.chats(instance, query.wants)
+        return json_response(
+            [present_chat(chat) for chat in found if query.name in (None, chat.name)][query.page_slice]
+        )
+
+    @describes(_TAG, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
+    async def find_contacts(self, instance: str) -> Response:
+        """List the people and groups in the history, those of the newest events first."""
+        query = await self._read_query(instance)
+        found = await self._chats.contacts(instance, query.wants)
+        return json_response(
+            [present_contact(one) for one in found if query.name in (None, one.name)][query.page_slice]
+        )
+
+    async def _read_query(self, instance: str) -> ChatQuery:
+        self._instances.get(instance)  # 404 comes before any error of the body
+        return parse_chat_query(await read_optional_json(self._limit))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 import time
+from collections.abc import Collection
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ from hookgw.store.records import (
     DeliveryQuery,
     DeliveryReport,
     DeliverySummary,
+    EventPage,
     micros,
     seconds,
 )
@@ -88,6 +91,32 @@ FIRST_ROWS = 1_000
 LEAST_ROWS = 100
 PART_SECONDS = 0.01
 
+EVENT_ROWS = 1_000
+EVENT_BYTES = 256 * 1024
+"""A page of events looks at so many deliveries, and has so many bytes of payloads, or one event."""
+# Row by row, each step would wait for Python's lock, so this is one row. The payload is a text in it.
+_EVENTS = """
+    WITH looked_at AS MATERIALIZED (
+        SELECT seq, kind IN (SELECT number FROM names WHERE name IN (SELECT value FROM json_each(:kinds)))
+            AS matches
+        FROM deliveries INDEXED BY history
+        WHERE instance = (SELECT number FROM names WHERE name = :instance) AND seq < :before
+        ORDER BY seq DESC LIMIT :rows
+    ),
+    matching AS MATERIALIZED (
+        SELECT d.event AS event, min(d.seq) AS seq, max(d.size) AS size FROM looked_at l
+        CROSS JOIN deliveries d ON d.seq = l.seq WHERE l.matches GROUP BY d.event
+    ),
+    -- An event's deliveries follow one another, so that those of two events do not mix.
+    summed AS (SELECT event, seq, sum(size) OVER (ORDER BY seq DESC) - size AS before_it FROM matching),
+    chosen AS MATERIALIZED (SELECT event, seq FROM summed WHERE before_it < :bytes)
+    SELECT (SELECT count(*) FROM looked_at), (SELECT min(seq) FROM looked_at),
+        (SELECT count(*) FROM matching), (SELECT count(*) FROM chosen), (SELECT min(seq) FROM chosen),
+        (SELECT json_group_array(json(line)) FROM (
+            SELECT json_array(e.id, k.name, e.time, CAST(e.data AS TEXT), e.sender, e.server_url) AS line
+            FROM chosen c CROSS JOIN events e ON e.seq = c.event CROSS JOIN names k ON k.number = e.kind
+            ORDER BY c.seq DESC))"""
+
 MOST_ATTEMPTS = 1_000
 """The most attempts in a report, the newest ones."""
 
@@ -118,6 +147,18 @@ class _Row(msgspec.Struct, array_like=True):
 
 _row_of = msgspec.json.Decoder(_Row).decode
 _rows_of = msgspec.json.Decoder(list[_Row]).decode
+
+
+class _EventRow(msgspec.Struct, array_like=True):
+    id: str
+    kind: str
+    time: int
+    data: str
+    sender: str | None
+    server_url: str | None
+
+
+_event_rows_of = msgspec.json.Decoder(list[_EventRow]).decode
 
 
 class SearchPart(NamedTuple):
@@ -189,6 +230,12 @@ class SqliteHistory:
         return await self._lists.run(
             partial(find_delivery, instance=instance, name=name, without_global=without_global)
         )
+
+    async def list_events(
+        self, instance: str, kinds: Collection[str], *, cursor: str | None = None
+    ) -> EventPage:
+        before = 2**63 - 1 if cursor is None else int(cursor)
+        return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
 
     async def enforce_retention(
         self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT
@@ -309,6 +356,36 @@ def find_delivery(
     )
     attempts = [_attempt(*row) for row in connection.execute(_ATTEMPTS, (summary.seq, MOST_ATTEMPTS))]
     return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)))
+
+
+def list_events(
+    connection: sqlite3.Connection, instance: str, kinds: Collection[str], before: int
+) -> EventPage:
+    """Return a page of an instance's events; see :meth:`hookgw.store.protocol.History.list_events`."""
+    given = {
+        "instance": of_instance(instance),
+        "kinds": json.dumps(list(kinds)),
+        "before": before,
+        "rows": EVENT_ROWS,
+        "bytes": EVENT_BYTES,
+    }
+    row = connection.execute(_EVENTS, given).fetchone()
+    looked_at, last, matching, chosen, last_chosen, lines = row
+    events = [
+        Event(
+            id=one.id,
+            kind=one.kind,
+            instance=instance,
+            data_json=one.data.encode(),
+            time=seconds(one.time),
+            sender=one.sender,
+            server_url=one.server_url,
+        )
+        for one in _event_rows_of(lines)
+    ]
+    if chosen < matching:
+        return EventPage(events, str(last_chosen))
+    return EventPage(events, str(last) if looked_at == EVENT_ROWS else None)
 
 
 def _summary(row: _Row) -> DeliverySummary:

@@ -29,6 +29,7 @@ from hookgw.models.messages import (
     TemplateMessage,
     TextMessage,
 )
+from hookgw.models.registrations import RegistrationChange
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.hookspecs import hookimpl
 from hookgw.plugins.loading import load_plugins
@@ -518,3 +519,95 @@ async def test_a_bad_key(client: httpx.AsyncClient, key: str) -> None:
     )
     assert response.status_code == 400
     assert shape_of(response) == ["Idempotency-Key must be 1 to 255 visible ASCII characters."]
+
+
+# Chats and contacts.
+
+
+@pytest.fixture
+async def heard(gateway: Gateway) -> None:
+    """Somebody hears the events, so that they are in the history."""
+    await gateway.registrations.set("loja1", "default", RegistrationChange(url="http://127.0.0.1:9/x"))
+    for number, name in (("55", "Ana"), ("66", "Bia"), ("77", "Caio")):
+        key = {"remoteJid": f"{number}@fake", "fromMe": False, "id": f"M{number}"}
+        data = {"key": key, "pushName": name, "message": {"conversation": "Oi"}, "messageTimestamp": 17}
+        await gateway.events.accept(
+            [
+                Event(
+                    id=f"e{number}",
+                    kind="MESSAGES_UPSERT",
+                    instance="loja1",
+                    data_json=Event.encode(data),
+                    time=1.8e9 + int(number),
+                )
+            ]
+        )
+
+
+async def test_chats(client: httpx.AsyncClient, heard: None) -> None:
+    response = await client.post("/chat/findChats/loja1", json={})
+    assert response.status_code == 200
+    assert [chat["remoteJid"] for chat in response.json()] == ["77@fake", "66@fake", "55@fake"]
+    assert response.json()[2] == {
+        "id": "55@fake",
+        "remoteJid": "55@fake",
+        "pushName": "Ana",
+        "profilePicUrl": None,
+        "updatedAt": "2027-01-15T08:00:55.000Z",
+        "lastMessage": {
+            "id": "M55",
+            "key": {"remoteJid": "55@fake", "fromMe": False, "id": "M55"},
+            "pushName": "Ana",
+            "message": {"conversation": "Oi"},
+            "messageType": None,
+            "messageTimestamp": 17,
+            "status": None,
+            "source": None,
+        },
+        "unreadCount": None,
+        "isSaved": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (None, ["77@fake", "66@fake", "55@fake"]),
+        ({"where": {"remoteJid": "55@fake"}}, ["55@fake"]),
+        ({"where": {"id": "55"}}, ["55@fake"]),
+        ({"where": {"pushName": "Bia"}}, ["66@fake"]),
+        ({"where": {"pushName": "Nobody"}}, []),
+        ({"page": 1, "offset": 2}, ["77@fake", "66@fake"]),
+        ({"page": 2, "offset": 2}, ["55@fake"]),
+        ({"page": 0, "offset": 0}, ["77@fake", "66@fake", "55@fake"]),
+        ({"take": 1}, ["77@fake"]),
+    ],
+)
+async def test_chats_and_contacts_by_filter(
+    client: httpx.AsyncClient, heard: None, body: Any, found: list[str]
+) -> None:
+    for path in ("/chat/findChats/loja1", "/chat/findContacts/loja1"):
+        response = await client.post(path, json=body) if body is not None else await client.post(path)
+        assert [one["remoteJid"] for one in response.json()] == found
+
+
+async def test_contacts(client: httpx.AsyncClient, heard: None) -> None:
+    response = await client.post("/chat/findContacts/loja1", json={"where": {"remoteJid": "55"}})
+    assert response.json() == [
+        {
+            "id": "55@fake",
+            "remoteJid": "55@fake",
+            "pushName": "Ana",
+            "profilePicUrl": None,
+            "updatedAt": "2027-01-15T08:00:55.000Z",
+            "isGroup": False,
+            "isSaved": True,
+            "type": "contact",
+        }
+    ]
+
+
+@pytest.mark.parametrize("body", [5, {"where": 5}, {"page": -1}, {"offset": "1"}, {"where": {"id": 5}}])
+async def test_a_bad_query(client: httpx.AsyncClient, body: Any) -> None:
+    assert (await client.post("/chat/findChats/loja1", json=body)).status_code == 400
+    assert (await client.post("/chat/findChats/nobody", json=body)).status_code == 404

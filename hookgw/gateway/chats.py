@@ -1,0 +1,251 @@
+"""The chats and contacts of an instance, read from the events in its history.
+
+Nothing is written for them. What the history no longer has, or never had because no registration wanted it,
+is not known here. A search ends after a while: it finds what was active last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sized
+from typing import Any
+
+import msgspec
+import trio
+
+from hookgw.gateway.history import DeliveryHistory
+from hookgw.models.events import Event
+
+SEARCH_SECONDS = 1.0
+"""Seconds after which a search returns what it has found."""
+MOST_PAGES = 50
+"""Pages of events that a search reads."""
+MOST_FOUND = 1_000
+"""Chats or contacts that a search returns."""
+MOST_MESSAGE = 8 * 1024
+"""Bytes of a message up to which it is in the list of chats."""
+
+_MESSAGES = ("MESSAGES_UPSERT", "SEND_MESSAGE")
+_CONTACTS = ("CONTACTS_UPSERT", "CONTACTS_UPDATE", "CONTACTS_SET")
+_GROUP = "@g.us"
+
+
+class LastMessage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The newest message of a chat, as in the event; larger content is left out.
+
+    Attributes:
+        id: the network's id.
+        key: of the message.
+        push_name: the name of the sender.
+        message: its content.
+        message_type: the kind of content.
+        message_timestamp: when it was sent, in seconds since the epoch.
+        status: its status, when the event was raised.
+        source: the sender's program.
+    """
+
+    id: str
+    key: dict[str, Any]
+    push_name: str | None
+    message: msgspec.Raw
+    message_type: str | None
+    message_timestamp: int | None
+    status: str | None
+    source: str | None
+
+
+class Chat(msgspec.Struct, kw_only=True):
+    """A chat.
+
+    Attributes:
+        jid: the network's name of it.
+        name: of the person; ``None`` for a group, or if it is unknown.
+        is_group: whether it has several members.
+        updated_at: when its newest message came, in seconds since the epoch.
+        last_message: the newest message.
+    """
+
+    jid: str
+    name: str | None
+    is_group: bool
+    updated_at: float
+    last_message: LastMessage
+
+
+class Contact(msgspec.Struct, kw_only=True):
+    """A person or a group.
+
+    Attributes:
+        jid: the network's name of it.
+        name: a person's; ``None`` if it is unknown.
+        picture_url: of the profile's picture; ``None`` if it is unknown.
+        is_group: whether it is a group.
+        updated_at: when the newest event about it came, in seconds since the epoch.
+    """
+
+    jid: str
+    name: str | None
+    picture_url: str | None
+    is_group: bool
+    updated_at: float
+
+
+class _Key(msgspec.Struct, rename="camel"):
+    remote_jid: str
+    id: str = ""
+    from_me: bool = False
+    participant: str | None = None
+
+
+# Fields that no list needs are not checked: events may hold anything.
+class _Message(msgspec.Struct, rename="camel"):
+    key: _Key
+    push_name: Any = None
+    message: msgspec.Raw = msgspec.Raw(b"{}")
+    message_type: Any = None
+    message_timestamp: Any = None
+    status: Any = None
+    source: Any = None
+
+
+_message_of = msgspec.json.Decoder(_Message, float_hook=float).decode
+
+
+class ChatSearch:
+    """Finds chats and contacts.
+
+    Args:
+        history: reads events, a few reads of an instance at a time.
+    """
+
+    def __init__(self, history: DeliveryHistory) -> None:
+        self._history = history
+
+    async def chats(self, instance: str, is_wanted: Callable[[str], bool]) -> list[Chat]:
+        """Return the chats of an instance, that with the newest message first.
+
+        Args:
+            instance: the instance's name.
+            is_wanted: says whether to return a chat.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        found: dict[str, Chat] = {}
+
+        def take(event: Event) -> None:
+            message = _read_message(event)
+            if message is None or not is_wanted(message.key.remote_jid):
+                return
+            key = message.key
+            chat = found.get(key.remote_jid)
+            if chat is None:
+                chat = found[key.remote_jid] = Chat(
+                    jid=key.remote_jid,
+                    name=None,
+                    is_group=key.remote_jid.endswith(_GROUP),
+                    updated_at=event.time,
+                    last_message=_last_message(message),
+                )
+            if key.participant:
+                chat.is_group, chat.name = True, None
+            elif chat.name is None and not key.from_me and not chat.is_group:
+                chat.name = _text(message.push_name)
+
+        await self._search(instance, _MESSAGES, found, take)
+        return list(found.values())
+
+    async def contacts(self, instance: str, is_wanted: Callable[[str], bool]) -> list[Contact]:
+        """Return the people and groups that wrote to an instance or were written to; see :meth:`chats`."""
+        found: dict[str, Contact] = {}
+
+        def take(event: Event) -> None:
+            for seen in _contacts_in(event):
+                if is_wanted(seen.jid):
+                    known = found.setdefault(seen.jid, seen)
+                    known.name = known.name or seen.name
+                    known.picture_url = known.picture_url or seen.picture_url
+                    known.is_group = known.is_group or seen.is_group
+
+        await self._search(instance, (*_MESSAGES, *_CONTACTS), found, take)
+        return list(found.values())
+
+    async def _search(
+        self, instance: str, kinds: tuple[str, ...], found: Sized, take: Callable[[Event], None]
+    ) -> None:
+        deadline = trio.current_time() + SEARCH_SECONDS
+        cursor = None
+        for _ in range(MOST_PAGES):
+            page = await self._history.list_events(instance, kinds, cursor)
+            for event in page.events:
+                take(event)
+            cursor = page.cursor
+            if cursor is None or len(found) >= MOST_FOUND or trio.current_time() >= deadline:
+                return
+
+
+def _read_message(event: Event) -> _Message | None:
+    try:
+        message = _message_of(event.data_json)
+    except msgspec.MsgspecError:
+        return None
+    return message if message.key.remote_jid else None
+
+
+def _last_message(message: _Message) -> LastMessage:
+    content = message.message
+    is_shown = len(bytes(content)) <= MOST_MESSAGE
+    key = msgspec.to_builtins(message.key)
+    if key["participant"] is None:
+        del key["participant"]
+    stamp = message.message_timestamp
+    return LastMessage(
+        id=message.key.id,
+        key=key,
+        push_name=_text(message.push_name),
+        message=content if is_shown else msgspec.Raw(b"{}"),
+        message_type=_text(message.message_type),
+        message_timestamp=stamp if type(stamp) is int else None,
+        status=_text(message.status),
+        source=_text(message.source),
+    )
+
+
+def _contacts_in(event: Event) -> Iterator[Contact]:
+    if event.kind in _CONTACTS:
+        data = event.data
+        for item in data if isinstance(data, list) else [data]:
+            jid = _field(item, "remoteJid", "id")
+            if jid:
+                yield Contact(
+                    jid=jid,
+                    name=_field(item, "pushName", "name", "notify"),
+                    picture_url=_field(item, "profilePicUrl", "profilePictureUrl", "imgUrl"),
+                    is_group=jid.endswith(_GROUP),
+                    updated_at=event.time,
+                )
+        return
+    message = _read_message(event)
+    if message is None:
+        return
+    key = message.key
+    name = None if key.from_me else _text(message.push_name)
+    is_group = bool(key.participant) or key.remote_jid.endswith(_GROUP)
+    yield Contact(
+        jid=key.remote_jid,
+        name=None if is_group else name,
+        picture_url=None,
+        is_group=is_group,
+        updated_at=event.time,
+    )
+    if key.participant and not key.from_me:
+        yield Contact(jid=key.participant, name=name, picture_url=None, is_group=False, updated_at=event.time)
+
+
+def _field(item: Any, *names: str) -> str | None:
+    values = [_text(item.get(name)) for name in names] if isinstance(item, dict) else []
+    return next((value for value in values if value), None)
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

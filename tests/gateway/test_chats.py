@@ -1,0 +1,143 @@
+"""Chats and contacts, found in a history that the test writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.gateway.chats import MOST_MESSAGE, MOST_PAGES, Chat, ChatSearch, Contact
+from hookgw.models.events import Event
+from hookgw.store import EventPage
+
+
+class History:
+    """Lists events in pages of a few, the newest first."""
+
+    def __init__(self, *events: Event, size: int = 2, seconds: float = 0.0) -> None:
+        self._events = events[::-1]
+        self._size = size
+        self._seconds = seconds
+        self.pages = 0
+
+    async def list_events(self, instance: str, kinds: Collection[str], cursor: str | None) -> EventPage:
+        self.pages += 1
+        await trio.sleep(self._seconds)
+        start = int(cursor or 0)
+        end = start + self._size
+        events = [event for event in self._events[start:end] if event.kind in kinds]
+        return EventPage(events, str(end) if end < len(self._events) else None)
+
+
+_times = iter(range(1_000_000))
+
+
+def event(kind: str, data: Any) -> Event:
+    return Event(
+        id="e", kind=kind, instance="shop", data_json=msgspec.json.encode(data), time=float(next(_times))
+    )
+
+
+def message(chat: str, name: str | None = None, *, text: str = "hi", **key: Any) -> Event:
+    from_me = key.pop("fromMe", False)
+    data = {
+        "key": {"remoteJid": chat, "fromMe": from_me, "id": text, **key},
+        "pushName": name,
+        "message": {"conversation": text},
+        "messageType": "conversation",
+        "messageTimestamp": 17,
+        "source": "web",
+    }
+    return event("SEND_MESSAGE" if from_me else "MESSAGES_UPSERT", data)
+
+
+def everything(_: str) -> bool:
+    return True
+
+
+async def chats(*events: Event, **options: Any) -> list[Chat]:
+    return await ChatSearch(History(*events, **options)).chats("shop", everything)  # type: ignore[arg-type]
+
+
+async def contacts(*events: Event) -> list[Contact]:
+    return await ChatSearch(History(*events)).contacts("shop", everything)  # type: ignore[arg-type]
+
+
+async def test_the_chat_with_the_newest_message_is_first() -> None:
+    first = message("55@c", "Ana", text="1")
+    found = await chats(first, message("66@c", "Bia", text="2"), message("55@c", text="3", fromMe=True))
+    assert [(chat.jid, chat.name, chat.last_message.id) for chat in found] == [
+        ("55@c", "Ana", "3"),
+        ("66@c", "Bia", "2"),
+    ]
+    assert bytes(found[1].last_message.message) == b'{"conversation":"2"}'
+    assert found[1].last_message.key["remoteJid"] == "66@c"
+    assert found[1].updated_at == first.time + 1
+
+
+@pytest.mark.parametrize("group", [{"chat": "1@g.us"}, {"chat": "!room:x", "participant": "@ana:x"}])
+async def test_a_group_has_no_persons_name(group: dict[str, str]) -> None:
+    (chat,) = await chats(message(**group, name="Ana"))
+    assert (chat.is_group, chat.name) == (True, None)
+
+
+async def test_a_large_message_is_left_out_of_the_list() -> None:
+    (chat,) = await chats(message("55@c", text="x" * MOST_MESSAGE))
+    assert bytes(chat.last_message.message) == b"{}"
+
+
+@pytest.mark.parametrize(
+    "data", [None, 5, [], {}, {"key": 5}, {"key": {}}, {"key": {"remoteJid": ""}}, {"key": {"remoteJid": 5}}]
+)
+async def test_what_is_no_message_is_passed_over(data: Any) -> None:
+    assert await chats(event("MESSAGES_UPSERT", data)) == []
+    assert await contacts(event("MESSAGES_UPSERT", data), event("CONTACTS_SET", data)) == []
+
+
+async def test_odd_fields_are_unknown_ones() -> None:
+    odd = {"key": {"remoteJid": "5"}, "pushName": 5, "messageTimestamp": "17", "messageType": []}
+    (chat,) = await chats(event("MESSAGES_UPSERT", odd))
+    last = chat.last_message
+    assert (last.push_name, last.message_timestamp, last.message_type, bytes(last.message)) == (
+        None,
+        None,
+        None,
+        b"{}",
+    )
+
+
+async def test_contacts_come_from_messages_and_from_their_own_events() -> None:
+    found = await contacts(
+        event("CONTACTS_UPSERT", [{"remoteJid": "55@c", "pushName": "Old", "profilePicUrl": "https://p"}]),
+        event("CONTACTS_UPDATE", {"id": "77@c", "name": "Caio"}),
+        message("1@g.us", "Bia", participant="66@c"),
+        message("55@c", "Ana"),
+        message("88@c", fromMe=True),
+    )
+    assert [(one.jid, one.name, one.picture_url, one.is_group) for one in found] == [
+        ("88@c", None, None, False),
+        ("55@c", "Ana", "https://p", False),
+        ("1@g.us", None, None, True),
+        ("66@c", "Bia", None, False),
+        ("77@c", "Caio", None, False),
+    ]
+
+
+async def test_only_the_wanted_ones() -> None:
+    search = ChatSearch(History(message("55@c"), message("66@c")))  # type: ignore[arg-type]
+    assert [chat.jid for chat in await search.chats("shop", lambda chat: chat == "55@c")] == ["55@c"]
+    assert [one.jid for one in await search.contacts("shop", lambda chat: chat == "66@c")] == ["66@c"]
+
+
+async def test_a_search_ends_after_a_second(autojump_clock: MockClock) -> None:
+    found = await chats(*(message(f"{n}@c") for n in range(100)), seconds=0.25)
+    assert len(found) == 8
+
+
+async def test_a_search_reads_so_many_pages() -> None:
+    found = await chats(*(message(f"{n}@c") for n in range(200)), size=1)
+    assert len(found) == MOST_PAGES
