@@ -121,7 +121,7 @@ async def test_every_example_works(
     document = OpenApiRoutes(app, gateway).document
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}
-    refused |= {"mediaDownload": 403, "ingestGet": 404, "ingestPost": 404, "instanceRotateIngest": 409}
+    refused |= {"media": 403, "ingestGet": 404, "ingestPost": 404, "instanceRotateIngest": 409}
     refused |= {"jobFind": 404, "deliveryFind": 404, "deliveryResend": 404, "webhookPublicKey": 409}
     async with open_client(app, nursery) as stranger:
         refused |= {
