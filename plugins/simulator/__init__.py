@@ -33,7 +33,7 @@ _simulator = Simulator()
 def hookgw_configure(options: dict[str, Any]) -> None:
     """Set the default options of all simulated instances."""
     read_options(options, strict=True)
-    _simulator.defaults = options
+    _simulator.set_defaults(options)
 
 
 @hookimpl

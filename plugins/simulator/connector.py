@@ -29,7 +29,7 @@ from hookgw import (
 from . import traffic
 from .connection import Connection
 from .network_requests import answer_challenge, read_messages
-from .options import OPTIONS_SCHEMA, Options, read_options
+from .options import OPTIONS_SCHEMA, Options, read_options, schema_with
 from .outgoing import chat_of, message_id_of, outgoing, payload_of
 from .picture import picture_of, png_of
 from .presence import show_presence
@@ -50,17 +50,22 @@ class Simulator:
         name: the instances' ``integration``.
         message_types: it sends everything.
         options_schema: describes the options of an instance.
-        defaults: options that an instance does not set itself.
     """
 
     name = "simulator"
     message_types = get_args(Message)
-    options_schema = OPTIONS_SCHEMA
 
     def __init__(self) -> None:
-        self.defaults: dict[str, Any] = {}
+        self.options_schema = OPTIONS_SCHEMA
+        self._defaults: dict[str, Any] = {}
         self._connections: dict[str, Connection] = {}
         self._restarting: set[str] = set()
+
+    def set_defaults(self, defaults: dict[str, Any]) -> None:
+        """Set the options that an instance does not set itself; before the gateway starts."""
+        self.options_schema = schema_with(defaults)
+        # Also here, because the schema has no secrets.
+        self._defaults = defaults
 
     async def run(self, session: Session) -> None:
         """Show a QR code, open, then receive messages until cancelled or logged out.
@@ -234,7 +239,7 @@ class Simulator:
             await sink.write(picture[start : start + _CHUNK])
 
     def _options_of(self, session: Session) -> Options:
-        return read_options({**self.defaults, **session.options}, strict=False)
+        return read_options({**self._defaults, **session.options}, strict=False)
 
     def _connection_of(self, session: Session) -> Connection:
         connection = self._connections.get(session.instance)

@@ -30,12 +30,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lose_media: bool = False
 
 
-def _duration(meaning: str, default: str | None) -> dict[str, Any]:
-    return {
-        "description": f"{meaning}, such as 2s.",
-        "type": ["string", "integer", "null"],
-        "default": default,
+def _duration(meaning: str, **more: Any) -> dict[str, Any]:
+    # Without a unit only 0, as in the configuration.
+    form = {
+        "type": ["string", "integer"],
+        "pattern": "^([0-9.]+ *(ms|s|m|h|d|w)|0)$",
+        "minimum": 0,
+        "maximum": 0,
     }
+    return {"description": f"{meaning}, such as 2s.", **form, **more}
 
 
 # hookgw checks the fields of a creation request against this schema. The HTTP API, the commands and the pages
@@ -52,9 +55,8 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         },
         "messages": {
             "description": "The number of incoming messages in all; by default without end.",
-            "type": ["integer", "null"],
+            "type": "integer",
             "minimum": 0,
-            "default": None,
         },
         "chats": {
             "description": "The number of chats with incoming messages; every fifth chat is a group.",
@@ -65,22 +67,19 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         },
         "seed": {
             "description": "The same seed gives the same messages; by default they differ.",
-            "type": ["integer", "null"],
-            "default": None,
+            "type": "integer",
         },
-        "connect_delay": _duration("How long the QR code is shown before the connection opens", "1s"),
+        "connect_delay": _duration("How long the QR code is shown before the connection opens", default="1s"),
         "qr_code": {"description": "Whether to show a QR code.", "type": "boolean", "default": True},
-        "status_delay": _duration("The time between two status steps of a sent message", "500ms"),
+        "status_delay": _duration("The time between two status steps of a sent message", default="500ms"),
         "app_secret": {
-            "description": "Proves the requests to ingestUrl; empty to refuse them.",
+            "description": "Proves the requests to ingestUrl; without it, they are refused.",
             "type": "string",
-            "default": "",
             "writeOnly": True,
         },
         "verify_token": {
-            "description": "Proves that the network may verify ingestUrl; empty to refuse it.",
+            "description": "Proves that the network may verify ingestUrl; without it, it may not.",
             "type": "string",
-            "default": "",
             "writeOnly": True,
         },
         "fail_send": {
@@ -92,13 +91,12 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         },
         "limit_rate": {
             "description": "Sent messages per second, above which the network refuses; by default no limit.",
-            "type": ["number", "null"],
+            "type": "number",
             "exclusiveMinimum": 0,
-            "default": None,
         },
-        "slow_send": _duration("How long the network takes to answer a sent message", "0"),
-        "lose_connection": _duration("The connection breaks after this time", None),
-        "log_out_after": _duration("The network logs the account out after this time", None),
+        "slow_send": _duration("How long the network takes to answer a sent message", default="0"),
+        "lose_connection": _duration("The connection breaks after this time"),
+        "log_out_after": _duration("The network logs the account out after this time"),
         "lose_media": {
             "description": "Whether the network no longer has the files of incoming messages.",
             "type": "boolean",
@@ -106,6 +104,17 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         },
     },
 }
+
+
+def schema_with(defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with the operator's defaults, but for secrets, which it would show."""
+    properties = {
+        name: {**described, "default": defaults[name]}
+        if name in defaults and not described.get("writeOnly")
+        else described
+        for name, described in OPTIONS_SCHEMA["properties"].items()
+    }
+    return {**OPTIONS_SCHEMA, "properties": properties}
 
 
 def read_options(options: dict[str, Any], *, strict: bool) -> Options:

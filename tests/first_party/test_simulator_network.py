@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, get_args
 
+import jsonschema_rs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -29,6 +30,7 @@ from hookgw import (
 from hookgw.models.errors import PluginFailed
 from hookgw.models.payload_schemas import check_schema
 from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.hooks import Hooks
 from hookgw.testing import FakeMediaSink, FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 
@@ -225,7 +227,7 @@ def test_the_schema_describes_every_option(simulator: ContainedConnector, module
     properties = schema["properties"]
     assert list(properties) == list(options.Options.__struct_fields__)
     assert all(part["description"].endswith(".") for part in properties.values())
-    defaults = {name: part["default"] for name, part in properties.items()}
+    defaults = {name: part["default"] for name, part in properties.items() if "default" in part}
     assert options.read_options(defaults, strict=True) == options.Options()
     assert [name for name, part in properties.items() if part.get("writeOnly")] == [
         "app_secret",
@@ -233,12 +235,29 @@ def test_the_schema_describes_every_option(simulator: ContainedConnector, module
     ]
 
 
+def test_the_schema_has_the_defaults_of_the_operator_without_secrets(hooks: Hooks) -> None:
+    hooks.configure({"simulator": {"rate": 7, "app_secret": "s3cret"}})
+    schema = hooks.connectors()["simulator"].options_schema
+    assert schema is not None
+    assert schema["properties"]["rate"]["default"] == 7
+    assert "s3cret" not in str(schema)
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"), [("2s", True), (0, True), ("0", True), (5, False), ("fast", False)]
+)
+def test_the_schema_knows_durations(simulator: ContainedConnector, value: object, fits: bool) -> None:
+    assert simulator.options_schema is not None
+    check = jsonschema_rs.validator_for(simulator.options_schema)
+    assert check.is_valid({"slow_send": value}) is fits
+
+
 def test_the_page_lists_every_option(simulator: ContainedConnector) -> None:
     assert simulator.options_schema is not None
-    rows = "".join(
-        f"| `{name}` | `{json.dumps(part['default'])}` | {part['description']} |\n"
-        for name, part in simulator.options_schema["properties"].items()
-    )
+    rows = ""
+    for name, part in simulator.options_schema["properties"].items():
+        default = f"`{json.dumps(part['default'])}`" if "default" in part else ""
+        rows += f"| `{name}` | {default} | {part['description']} |\n"
     assert f"{rows}\n" in (ROOT / "plugins" / "README.md").read_text(encoding="utf-8")
 
 
