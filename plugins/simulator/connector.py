@@ -160,10 +160,10 @@ class Simulator:
         await session.emit_all(events)
         return IngestResponse()
 
-    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
-        """Mark messages as read, which raises MESSAGES_UPDATE."""
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:  # noqa: ARG002
+        """Mark messages as read: the gateway raises MESSAGES_UPDATE, and the network has nothing to add."""
         self._connection_of(session)
-        await session.emit_all([status_event(payload_of(key), "READ") for key in keys])
+        await trio.lowlevel.checkpoint()
 
     async def set_presence(
         self, session: Session, presence: str, *, number: str | None, delay: float

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import trio
 
-from hookgw import Session
+from hookgw import Invalid, Session
 
 _ENDS = {"available": "unavailable", "composing": "paused", "recording": "paused"}
 
@@ -19,4 +21,6 @@ async def show_presence(session: Session, account: str, chat: str, presence: str
 
 async def _emit(session: Session, account: str, chat: str, presence: str) -> None:
     presences = {account: {"lastKnownPresence": presence}}
-    await session.emit("PRESENCE_UPDATE", {"id": chat, "presences": presences})
+    # The plugin gateway_kinds adds this kind, and may be disabled.
+    with suppress(Invalid):
+        await session.emit("PRESENCE_UPDATE", {"id": chat, "presences": presences})

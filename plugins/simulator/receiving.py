@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from hookgw import InstanceSettings, NewEvent, Session, event_id_of
 
 from . import traffic
 from .connection import Connection
+from .picture import png_of
 from .state import State
 
 
@@ -30,11 +32,25 @@ async def receive_messages(session: Session, connection: Connection, state: Stat
         # after a kill before the commit below, the same message arrives again.
         random = Random(f"{seed} {session.instance} {state.received}")  # noqa: S311 (no secret)
         message = traffic.incoming(random, options.chats, int(time.time()))
+        if "imageMessage" in message["message"]:
+            attach_picture(session, message)
         state.received += 1
         # The events and the number of messages so far in one commit: whenever the process is killed, the next
         # run continues with the next message.
         events = events_of(message, connection.settings)
         await session.emit_all(events, state=msgspec.to_builtins(state))
+
+
+def attach_picture(session: Session, message: dict[str, Any]) -> None:
+    """Add the link to the picture of an incoming message, and the picture itself if somebody wants it."""
+    reference = message["key"]["id"]
+    picture = png_of(reference)
+    image = message["message"]["imageMessage"]
+    image["url"] = session.media_url(reference, mimetype="image/png", file_name=f"{reference}.png")
+    # A string, as in real payloads: this is protobuf's JSON form of a 64-bit integer.
+    image["fileLength"] = str(len(picture))
+    if session.wants_base64():
+        message["message"]["base64"] = base64.b64encode(picture).decode()
 
 
 def events_of(message: dict[str, Any], settings: InstanceSettings) -> list[NewEvent]:

@@ -14,6 +14,7 @@ from hookgw import (
     Contact,
     ContactMessage,
     InstanceSettings,
+    Invalid,
     LocationMessage,
     MediaKind,
     MediaMessage,
@@ -26,6 +27,7 @@ from hookgw import (
 )
 from hookgw.models.events import Catalog
 from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.testing import FakeSession
 from tests.support.simulated import connected, instance, run_for, times_of
 
 ANA = "5511988887777"
@@ -145,13 +147,30 @@ async def test_messages_are_forgotten_one_by_one(simulator: ContainedConnector, 
     assert "0" not in connection.sent
 
 
-async def test_mark_read(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
+async def test_the_gateway_raises_the_events_of_mark_read(
+    simulator: ContainedConnector, autojump_clock: MockClock
+) -> None:
     session = instance(rate=0)
     async with connected(simulator, session):
-        await simulator.mark_read(session, [THEIRS, THEIRS])
-    assert session.data_of("MESSAGES_UPDATE") == [
-        {"keyId": "3EB0B2", "remoteJid": ANA_JID, "fromMe": False, "status": "READ"}
-    ]
+        await simulator.mark_read(session, [THEIRS])
+    assert session.data_of("MESSAGES_UPDATE") == []
+
+
+async def test_presences_without_the_plugin_that_adds_their_kind(
+    simulator: ContainedConnector, autojump_clock: MockClock
+) -> None:
+    class Strict(FakeSession):
+        async def emit(self, kind: str, data: Any, *, event_id: str | None = None) -> None:
+            raise Invalid(f"There is no kind {kind}.")
+
+    session = Strict(options={"rate": 0, "qr_code": False})
+    session.set_state = FakeSession("other").set_state  # type: ignore[method-assign]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(simulator.run, session)
+        await trio.sleep(2)
+        await simulator.set_presence(session, "composing", number=ANA, delay=1)
+        await trio.sleep(2)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_presence_ends_after_its_delay(

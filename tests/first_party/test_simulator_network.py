@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
@@ -166,6 +167,36 @@ async def test_a_request_before_the_connection_is_repeated_later(simulator: Cont
 
 
 # Files
+
+
+async def test_incoming_pictures_have_a_link_and_a_file(
+    simulator: ContainedConnector, autojump_clock: MockClock
+) -> None:
+    session = await run_for(simulator, instance(rate=10, seed=1), 6)
+    images = [
+        data["message"]["imageMessage"]
+        for data in session.data_of("MESSAGES_UPSERT")
+        if data["messageType"] == "imageMessage"
+    ]
+    assert {image["url"] for image in images} == set(session.media)
+    reference, mimetype, file_name = session.media[images[0]["url"]]
+    sink = FakeMediaSink()
+    await simulator.open_media(session, reference, sink)
+    assert sink.content.startswith(b"\x89PNG")
+    assert (sink.mimetype, sink.file_name) == (mimetype, file_name) == ("image/png", f"{reference}.png")
+    assert images[0]["fileLength"] == str(len(sink.content)) == str(sink.size)
+    assert not any("base64" in data["message"] for data in session.data_of("MESSAGES_UPSERT"))
+
+
+async def test_pictures_are_in_the_event_if_somebody_wants_them(
+    simulator: ContainedConnector, autojump_clock: MockClock
+) -> None:
+    session = FakeSession(options={"rate": 10, "seed": 1}, wants_base64=True)
+    await run_for(simulator, session, 6)
+    message = next(
+        data["message"] for data in session.data_of("MESSAGES_UPSERT") if "imageMessage" in data["message"]
+    )
+    assert base64.b64decode(message["base64"]).startswith(b"\x89PNG")
 
 
 async def test_lose_media(simulator: ContainedConnector) -> None:
