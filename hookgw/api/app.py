@@ -12,6 +12,7 @@ from hookgw.api.fast_emit import FastEmit
 from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
+from hookgw.api.routes.accounts import AccountRoutes
 from hookgw.api.routes.chats import ChatRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
 from hookgw.api.routes.emit import EmitEndpoint
@@ -168,6 +169,7 @@ def _app_with_routes(gateway: Gateway) -> Application:
     resources = (
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
+        AccountRoutes(gateway),
         KeyRoutes(gateway),
         MessageRoutes(gateway),
         ChatRoutes(gateway),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import UNSET
 
@@ -12,7 +14,7 @@ from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
 from hookgw.models.events import Catalog, EventKind
-from hookgw.models.instances import Instance
+from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.jobs import Job
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
@@ -112,33 +114,43 @@ def present_time(seconds: float | None) -> str | None:
     return rfc3339(seconds) if seconds else None
 
 
-def present_instance(instance: Instance, state: ConnectionState) -> responses.Instance:
+def present_instance(
+    instance: Instance, state: ConnectionState, options: dict[str, Any]
+) -> responses.Instance:
+    """Return an instance; ``options`` are the masked ones."""
     return responses.Instance(
         instance_name=instance.name,
         instance_id=instance.id,
         integration=instance.integration or None,
         status=state,
         created_at=rfc3339(instance.created_at),
+        options=options if instance.integration else UNSET,
     )
 
 
 def present_listed_instance(
     instance: Instance,
     state: ConnectionState,
+    options: dict[str, Any],
     close_reason: str | None,
     backlog: tuple[int, int],
     ingest_url: str | None,
 ) -> responses.ListedInstance:
-    """Return an instance as in a list, with its pending deliveries and their bytes."""
+    """Return an instance as in a list, with its masked options, its pending deliveries and their bytes."""
     return responses.ListedInstance(
         id=instance.id,
         name=instance.name,
         connection_status=state,
         disconnection_reason=close_reason or UNSET,
         backlog=responses.Backlog(*backlog),
-        instance=present_instance(instance, state),
+        instance=present_instance(instance, state, options),
         ingest_url=ingest_url or UNSET,
     )
+
+
+def present_settings(settings: InstanceSettings) -> responses.Settings:
+    token = MASK if settings.wavoip_token else ""
+    return responses.Settings(**{**msgspec.structs.asdict(settings), "wavoip_token": token})
 
 
 def present_connection(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,8 +11,10 @@ import msgspec
 import structlog
 
 from hookgw.auth.keyring import Keyring, new_key
+from hookgw.gateway.connectors.calls import calls_of
 from hookgw.gateway.connectors.ingest_url import new_ingest_token, takes_requests
 from hookgw.gateway.connectors.runner import Connectors
+from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
@@ -22,7 +24,7 @@ from hookgw.models.api_keys import DEFAULT_KEY, Key
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
-from hookgw.models.instances import Instance, check_name
+from hookgw.models.instances import Instance, InstanceSettings, check_name
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
 from hookgw.plugins.hooks import Hooks
@@ -110,6 +112,7 @@ class InstanceService:
         integration: str = "",
         token: str | None = None,
         options: dict[str, Any] | None = None,
+        settings: InstanceSettings | None = None,
         webhook: RegistrationChange | None = None,
         label: str = DEFAULT_LABEL,
     ) -> CreatedInstance:
@@ -122,11 +125,13 @@ class InstanceService:
             integration: the connector's name; empty if events come only over HTTP.
             token: the key; ``None`` to generate one.
             options: for the connector.
+            settings: how the account behaves.
             webhook: the first registration.
             label: of that registration.
 
         Raises:
-            Invalid: a bad name, token or integration, or a plugin refuses the registration's options.
+            Invalid: a bad name, token or integration; the options violate the connector's schema; or a plugin
+                refuses the registration's options.
             Forbidden: the name is taken, or the token is another key.
             Conflict: a former instance of that name is still being deleted.
         """
@@ -136,6 +141,9 @@ class InstanceService:
             self._hooks.check_registration(first)
         check_name(name)
         self._connectors.check_integration(integration)
+        rules = self._connectors.option_rules(integration)
+        kept_options = rules.changed({}, options or {})
+        rules.check(kept_options)
         if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
             raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")
         key = token or new_key()
@@ -154,7 +162,8 @@ class InstanceService:
                     id=str(uuid.uuid4()),
                     integration=integration,
                     keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),
-                    options=options or {},
+                    options=kept_options,
+                    settings=settings or InstanceSettings(),
                     created_at=now,
                 )
                 instance = self._with_token(instance)
@@ -224,6 +233,24 @@ class InstanceService:
         # Outside of the lock: a slow network must not block changes of the instance.
         return await self._connectors.wait_for_code(session)
 
+    async def restart(self, name: str) -> None:
+        """End the run of the instance's connector, and start it; wait a moment for the new connection.
+
+        An instance that was not connected is connected.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+        """
+        await self._connectors.prepare_restart(self._with_connector(name))
+        await self._connectors.wait_for_code(await self._restart(name))
+
+    @completes
+    async def _restart(self, name: str) -> ConnectorSession:
+        async with self._registry.changing(name):
+            instance = await self._store_connected(self._with_connector(name))
+            return await self._connectors.restart(instance)
+
     @completes
     async def logout(self, name: str) -> None:
         """End the instance's connection.
@@ -280,6 +307,91 @@ class InstanceService:
             else:
                 logger.warning("no such connector", instance=instance.name, connector=instance.integration)
 
+    @completes
+    async def change_options(self, name: str, change: Mapping[str, Any]) -> Instance:
+        """Change an instance's options. If that changes any, its running connector starts again.
+
+        Args:
+            name: the instance's name.
+            change: new values; ``None`` removes an option, and a masked secret keeps its stored value.
+
+        Returns:
+            The instance, with its new options.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector.
+            Invalid: the changed options violate the connector's schema. Nothing was stored.
+        """
+        async with self._registry.changing(name):
+            instance = self._with_connector(name)
+            rules = self._connectors.option_rules(instance.integration)
+            options = rules.changed(instance.options, change)
+            rules.check(options)
+            if options != instance.options:
+                instance = msgspec.structs.replace(instance, options=options)
+                await self._registry.put_instance(instance)
+                if self._connectors.is_running(name):
+                    await self._connectors.restart(instance)
+        return instance
+
+    def masked_options(self, instance: Instance) -> dict[str, Any]:
+        """Return an instance's options, with a mask for each secret."""
+        return self._connectors.option_rules(instance.integration).masked(instance.options)
+
+    def option_warnings(self, instance: Instance) -> list[str]:
+        """Return a warning for each option that an instance's connector does not know."""
+        return self._connectors.option_rules(instance.integration).check(instance.options)
+
+    def options_schema(self, instance: Instance) -> dict[str, Any] | None:
+        """Return the JSON Schema of an instance's options; ``None`` if it may have any."""
+        return self._connectors.option_rules(instance.integration).schema
+
+    async def change_settings(self, name: str, change: Mapping[str, Any]) -> list[str]:
+        """Change how an instance's account behaves, and tell its connector, if it runs.
+
+        Args:
+            name: the instance's name.
+            change: new values, by the names of the fields of :class:`InstanceSettings`.
+
+        Returns:
+            A warning if the connector did not apply them. They are stored all the same, and its next run
+            begins with them.
+
+        Raises:
+            NotFound: there is no such instance.
+        """
+        settings = await self._store_settings(name, change)
+        # Outside of the lock: a slow network must not block changes of the instance.
+        return await self._connectors.apply_settings(name, settings)
+
+    @completes
+    async def _store_settings(self, name: str, change: Mapping[str, Any]) -> InstanceSettings:
+        async with self._registry.changing(name):
+            instance = self._registry.instance(name)
+            settings = msgspec.structs.replace(instance.settings, **change)
+            if settings != instance.settings:
+                instance = msgspec.structs.replace(instance, settings=settings)
+                await self._registry.put_instance(instance)
+                self._connectors.changed(instance)
+        return settings
+
+    async def set_presence(self, name: str, presence: str) -> None:
+        """Show a presence for an instance's whole account.
+
+        Raises:
+            NotFound: there is no such instance.
+            Conflict: it has no connector, or is not connected.
+            NotSupported: its network has no presence.
+            NetworkRefused: the network refused, or did not answer.
+        """
+        await self._connectors.set_presence(self._registry.instance(name), presence)
+
+    def capabilities(self, name: str) -> list[str]:
+        """Return the names of the calls that an instance's connector answers."""
+        connector = self._connectors.find(self._registry.instance(name))
+        return [] if connector is None else calls_of(connector)
+
     def _with_connector(self, name: str) -> Instance:
         instance = self._registry.instance(name)
         if not instance.integration:
@@ -304,9 +416,11 @@ class InstanceService:
             self._connectors.changed(connected)
         return connected
 
-    async def _set_connected(self, instance: Instance, connected: bool) -> None:
+    async def _set_connected(self, instance: Instance, connected: bool) -> Instance:
         if instance.connected != connected:
-            await self._registry.put_instance(msgspec.structs.replace(instance, connected=connected))
+            instance = msgspec.structs.replace(instance, connected=connected)
+            await self._registry.put_instance(instance)
+        return instance
 
     async def logged_out(self, name: str) -> None:
         """Note that a connector ended by itself, so that it is not started again with the gateway."""

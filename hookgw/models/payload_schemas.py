@@ -122,14 +122,18 @@ def check_schema(schema: dict[str, Any]) -> str | None:
     return None
 
 
-def compile_schema(schema: dict[str, Any]) -> Any:
+def compile_schema(schema: dict[str, Any], *, mask: str | None = None) -> Any:
     """Return a validator for a schema, which fetches nothing.
+
+    Args:
+        schema: a JSON Schema.
+        mask: appears in messages in place of values, which may be secrets.
 
     Raises:
         ValueError, jsonschema_rs.ReferencingError: it is not a JSON Schema, or refers to another document.
     """
     # By default, jsonschema-rs reads files and makes requests past the address guard, and blocks meanwhile.
-    return jsonschema_rs.validator_for(schema, retriever=_refuse_to_fetch)
+    return jsonschema_rs.validator_for(schema, retriever=_refuse_to_fetch, mask=mask)
 
 
 def _refuse_to_fetch(uri: str) -> Any:

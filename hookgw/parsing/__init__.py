@@ -3,7 +3,13 @@
 from hookgw.parsing.deliveries import Replay, parse_replay
 from hookgw.parsing.events import Batch, EmitLimits, finish, parse_events, read_events
 from hookgw.parsing.headers import unmask_headers, unmask_url
-from hookgw.parsing.instances import Creation, parse_creation
+from hookgw.parsing.instances import (
+    Creation,
+    parse_creation,
+    parse_option_changes,
+    parse_presence_of_account,
+    parse_settings,
+)
 from hookgw.parsing.keys import KeyRequest, parse_key_request
 from hookgw.parsing.messages import (
     ChatQuery,
@@ -51,11 +57,14 @@ __all__ = [
     "parse_location_message",
     "parse_media_message",
     "parse_numbers",
+    "parse_option_changes",
     "parse_presence",
+    "parse_presence_of_account",
     "parse_reaction_message",
     "parse_read_messages",
     "parse_registration",
     "parse_replay",
+    "parse_settings",
     "parse_template_message",
     "parse_text_message",
     "read_events",

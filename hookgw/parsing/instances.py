@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from hookgw.models.api_keys import WEAK
+from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
-from hookgw.models.masking import repr_without
+from hookgw.models.instances import InstanceSettings
+from hookgw.models.masking import MASK, repr_without
 from hookgw.models.registrations import RegistrationChange
-from hookgw.parsing.fields import Fields, as_object, as_text
+from hookgw.parsing.fields import Fields, as_bool, as_object, as_text, one_of
 from hookgw.parsing.registrations import READ_ONLY, read_change
 
 # The integrations of Evolution API, which its clients send by default. They are accepted with a warning, so
@@ -18,6 +21,27 @@ from hookgw.parsing.registrations import READ_ONLY, read_change
 FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
+MAX_SETTING = 4096
+# What create reads itself, so that no option of a connector can have this name.
+_OWN_FIELDS = ("instanceName", "token", "integration", "webhook", *BESIDE)
+# Clients of Evolution API send it with every create.
+_MEANINGLESS = "qrcode"
+ACCOUNT_PRESENCES = ("available", "unavailable")
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    return (re.sub("_(.)", lambda match: match[1].upper(), name), name)
+
+
+# By the name of the field of InstanceSettings: its spellings in JSON, and its type.
+SETTINGS: dict[str, tuple[tuple[str, str], type]] = {
+    field.name: (_spellings(field.name), field.type) for field in msgspec.structs.fields(InstanceSettings)
+}
+
+CREATE_FIELDS = frozenset(
+    {*_OWN_FIELDS, _MEANINGLESS, *(spelling for spellings, _ in SETTINGS.values() for spelling in spellings)}
+)
+"""The names that options of connectors cannot have."""
 
 
 class Creation(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +52,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
         token: the instance key that the client chose; ``None`` to have hookgw create one.
         integration: the connector's name; empty if all events arrive over HTTP.
         options: all other fields, for the connector.
+        settings: how the account behaves.
         webhook: the registration to set with the instance.
         warnings: one for each ignored field.
     """
@@ -36,11 +61,12 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None
     integration: str
     options: dict[str, Any]
+    settings: InstanceSettings
     webhook: RegistrationChange | None
     warnings: list[str]
 
     # Connector options hold the network's tokens and passwords.
-    __repr__ = repr_without("token", "options")
+    __repr__ = repr_without("token", "options", "settings")
 
 
 def parse_creation(body: Any, catalog: Catalog) -> Creation:
@@ -72,8 +98,9 @@ def parse_creation(body: Any, catalog: Catalog) -> Creation:
         fields.problems += layers.problems
         layers.problems.clear()
         warnings = layers.finish()
+    settings = _read_settings(fields)
     # Without a connector nobody reads options: unknown fields are then reported as such.
-    unread = [name for name in fields.unknown() if body[name] is not None]
+    unread = [name for name in fields.unknown() if name != _MEANINGLESS and body[name] is not None]
     options = {name: body[name] for name in unread} if integration and integration not in FOREIGN else {}
     fields.ignore(*options)
     warnings += fields.finish()
@@ -85,5 +112,65 @@ def parse_creation(body: Any, catalog: Catalog) -> Creation:
         warnings.append(f"integration: no connector is named {integration}; events arrive over HTTP only.")
         integration = ""
     return Creation(
-        name=name, token=token, integration=integration, options=options, webhook=webhook, warnings=warnings
+        name=name,
+        token=token,
+        integration=integration,
+        options=options,
+        settings=InstanceSettings(**settings),
+        webhook=webhook,
+        warnings=warnings,
     )
+
+
+def parse_settings(body: Any) -> tuple[dict[str, Any], list[str]]:
+    """Read the body of ``/settings/set``: flat fields, in camelCase or snake_case.
+
+    Returns:
+        The given settings, by the names of the fields of ``InstanceSettings``, and the warnings.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    settings = _read_settings(fields)
+    return settings, fields.finish()
+
+
+def parse_option_changes(body: Any) -> dict[str, Any]:
+    """Read the body of a change of options: new values, and ``null`` for options to remove.
+
+    Raises:
+        Invalid: it is no object, or a field of ``create`` is among the options.
+    """
+    change = as_object(body, "The body")
+    if taken := sorted(CREATE_FIELDS & change.keys()):
+        raise Invalid(*(f"{name} is not an option: it cannot be changed here." for name in taken))
+    return change
+
+
+def parse_presence_of_account(body: Any) -> str:
+    """Read the body of ``/instance/setPresence``.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    presence = fields.need(one_of(ACCOUNT_PRESENCES), "", "presence")
+    fields.finish()
+    return presence
+
+
+def _read_settings(fields: Fields) -> dict[str, Any]:
+    settings = {}
+    for name, (spellings, kind) in SETTINGS.items():
+        given = fields.pick(as_bool if kind is bool else _as_setting, *spellings)
+        if given is not None and given != MASK:  # a masked secret keeps its stored value
+            settings[name] = given
+    return settings
+
+
+def _as_setting(value: Any, where: str) -> str:
+    text = as_text(value, where)
+    if len(text) > MAX_SETTING:
+        raise Invalid(f"{where} must have at most {MAX_SETTING:,} characters, not {len(text):,}.")
+    return text

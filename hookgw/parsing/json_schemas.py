@@ -6,7 +6,14 @@ express is in its description. Unknown fields are ignored, so no object has ``ad
 
 from __future__ import annotations
 
-from hookgw.parsing.instances import BESIDE, FOREIGN
+from hookgw.parsing.instances import (
+    ACCOUNT_PRESENCES,
+    BESIDE,
+    CREATE_FIELDS,
+    FOREIGN,
+    MAX_SETTING,
+    SETTINGS,
+)
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
 from hookgw.parsing.registration_schema import OPTIONS, REGISTRATION, RETRY, SET
 from hookgw.parsing.schema_parts import (
@@ -25,6 +32,48 @@ GRACE: Schema = {
     "type": ["object", "null"],
     "description": "The grace period of the old secret.",
     "properties": {"grace": length("0s", "30d", "How long the old secret keeps signing; 24h by default.")},
+}
+
+_SETTING_MEANINGS = {
+    "reject_call": "Whether calls are refused.",
+    "msg_call": "The text that a refused caller gets.",
+    "groups_ignore": "Whether messages of groups raise no events.",
+    "always_online": "Whether the account is shown as online all the time.",
+    "read_messages": "Whether incoming messages are marked as read.",
+    "sync_full_history": "Whether messages from before the connection are fetched.",
+    "read_status": "Whether status messages of others are marked as seen.",
+    "wavoip_token": "A token for calls over Wavoip; the mask keeps the stored one.",
+}
+_SETTING_FIELDS: dict[str, Schema] = {
+    spelling: {
+        **(
+            {"type": ["boolean", "null"]}
+            if kind is bool
+            else {"type": ["string", "null"], "maxLength": MAX_SETTING}
+        ),
+        "description": _SETTING_MEANINGS[name],
+    }
+    for name, (spellings, kind) in SETTINGS.items()
+    for spelling in spellings
+}
+
+SETTINGS_REQUEST: Schema = {
+    "type": "object",
+    "description": "A missing field keeps its stored value.",
+    "properties": _SETTING_FIELDS,
+}
+
+OPTIONS_REQUEST: Schema = {
+    "type": "object",
+    "description": "Options of the connector; null removes one, and a masked secret keeps its value.",
+    "propertyNames": {"not": {"enum": sorted(CREATE_FIELDS)}},
+}
+
+PRESENCE: Schema = {
+    "type": "object",
+    "description": "A presence.",
+    "required": ["presence"],
+    "properties": {"presence": {"enum": list(ACCOUNT_PRESENCES), "description": "The presence."}},
 }
 
 CREATE: Schema = {
@@ -46,6 +95,7 @@ CREATE: Schema = {
             {"anyOf": [ref("RegistrationFields"), URL_SCHEMA, {"enum": ["", {}]}]},
             "A registration as in set, or a URL with events and the like beside it; empty for none.",
         ),
+        **_SETTING_FIELDS,
     },
     "if": {"properties": {"webhook": {"type": "string", "minLength": 1}}, "required": ["webhook"]},
     "then": {"properties": {name: OPTIONS[name] for name in BESIDE}},
@@ -121,6 +171,9 @@ COMPONENTS: dict[str, Schema] = {
     "SetRequest": SET,
     "RotateRequest": GRACE,
     "CreateRequest": CREATE,
+    "SettingsRequest": SETTINGS_REQUEST,
+    "OptionsRequest": OPTIONS_REQUEST,
+    "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,
     **MESSAGE_COMPONENTS,
     "EmittedEvent": EMITTED_EVENT,

@@ -24,6 +24,7 @@ from hookgw.models.events import Event
 from hookgw.models.instances import InstanceSettings
 from hookgw.models.messages import Message, MessageKey
 from hookgw.plugins.boundary import Boundary, Check, WrongResult, message_of
+from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.provided import CheckedConnector
 
@@ -50,6 +51,7 @@ class ContainedConnector:
         methods: the names of the methods that the plugin's connector has.
         message_types: the classes of messages that it sends.
         options_schema: the JSON Schema of an instance's options; ``None`` if it takes any.
+        option_rules: the rules that follow from this schema.
     """
 
     def __init__(self, connector: CheckedConnector, plugin: str, boundary: Boundary) -> None:
@@ -58,6 +60,7 @@ class ContainedConnector:
         self.methods = frozenset(connector.methods)
         self.message_types = connector.message_types
         self.options_schema = connector.options_schema
+        self.option_rules = ConnectorOptions(connector.name, connector.options_schema)
         self._boundary = boundary
         self._calls = {
             method: HookImplementation(plugin=plugin, hook=f"hookgw_connectors.{method}", call=call)

@@ -18,7 +18,7 @@ from hookgw.models.events import Catalog, Event, EventKind
 from hookgw.models.instances import INSTANCE_NAME
 from hookgw.models.messages import Message, TextMessage
 from hookgw.models.payload_schemas import SchemaBook, check_schema
-from hookgw.parsing.instances import FOREIGN
+from hookgw.parsing.instances import CREATE_FIELDS, FOREIGN
 from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.boundary import WrongResult
 
@@ -175,6 +175,10 @@ def check_connector(connector: Any) -> CheckedConnector:  # noqa: C901 -- one ru
         schema = _json_copy(schema, what)
         if problem := check_schema(schema):
             raise WrongResult(f"{what} is not a valid JSON Schema: {problem}")
+        if taken := sorted(CREATE_FIELDS & schema.get("properties", {}).keys()):
+            raise WrongResult(
+                f"{what} has the option {taken[0]}, but this is a field of create itself: choose another name"
+            )
     return CheckedConnector(name, found, frozenset(types), schema)
 
 

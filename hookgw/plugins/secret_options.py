@@ -70,7 +70,7 @@ class SecretOptions:
             if type(block) is dict
             for option, value in block.items()
             if self._is_secret(plugin, option)
-            for text in _texts(value)
+            for text in texts_in(value)
         }
 
     def _is_secret(self, plugin: str, option: str) -> bool:
@@ -78,9 +78,10 @@ class SecretOptions:
         return plugin not in self._names or option in self._names[plugin]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a JSON value, which may be inside of objects and lists."""
     if type(value) is str:
         yield value
     elif type(value) is dict or type(value) is list:
         for inner in value.values() if type(value) is dict else value:
-            yield from _texts(inner)
+            yield from texts_in(inner)

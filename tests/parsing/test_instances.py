@@ -6,6 +6,7 @@ import pytest
 
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
+from hookgw.models.instances import InstanceSettings
 from hookgw.models.registrations import RegistrationChange
 from hookgw.parsing.instances import Creation, parse_creation
 
@@ -25,7 +26,13 @@ def problems(body: Any) -> tuple[str, ...]:
 
 def test_a_name_is_enough() -> None:
     assert creation() == Creation(
-        name="loja1", token=None, integration="", options={}, webhook=None, warnings=[]
+        name="loja1",
+        token=None,
+        integration="",
+        options={},
+        settings=InstanceSettings(),
+        webhook=None,
+        warnings=[],
     )
 
 

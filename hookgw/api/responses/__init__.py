@@ -5,6 +5,14 @@ converts records to these types. A field that may be absent has the type ``Unset
 present.
 """
 
+from hookgw.api.responses.accounts import (
+    Capabilities,
+    ChangedSettings,
+    InstanceOptions,
+    NamedSettings,
+    Presence,
+    Settings,
+)
 from hookgw.api.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
 from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
@@ -24,6 +32,8 @@ from hookgw.api.responses.registrations import PublicKey, Registration, Retry, S
 __all__ = [
     "Attempt",
     "Backlog",
+    "Capabilities",
+    "ChangedSettings",
     "Chat",
     "Connection",
     "Contact",
@@ -39,6 +49,7 @@ __all__ = [
     "Health",
     "IngestUrl",
     "Instance",
+    "InstanceOptions",
     "Job",
     "Key",
     "Kind",
@@ -47,13 +58,16 @@ __all__ = [
     "ListedInstance",
     "MarkedRead",
     "Messages",
+    "NamedSettings",
     "NamedState",
+    "Presence",
     "PublicKey",
     "Registration",
     "Replayed",
     "Report",
     "Retry",
     "Secret",
+    "Settings",
     "ShownPresence",
     "Started",
 ]

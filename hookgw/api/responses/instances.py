@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import UNSET, Struct, UnsetType
 
 from hookgw.api.responses.common import Backlog, Time
@@ -18,6 +20,7 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
         integration: the connector's name; ``null`` if events come only over HTTP.
         status: the state of its connection.
         created_at: when it was created.
+        options: those of its connector, secrets masked; missing without a connector.
     """
 
     instance_name: str
@@ -25,6 +28,7 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
     integration: str | None
     status: ConnectionState
     created_at: Time
+    options: dict[str, Any] | UnsetType = UNSET
 
 
 class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -76,22 +76,24 @@ class InstanceRoutes:
             integration=asked.integration,
             token=asked.token,
             options=asked.options,
+            settings=asked.settings,
             webhook=webhook,
         )
         state = self._instances.connection_state(instance.name)
         created = responses.CreatedInstance(
-            instance=present_instance(instance, state),
+            instance=present_instance(instance, state, self._instances.masked_options(instance)),
             hash=key,
             ingest_url=self._instances.ingest_url(instance) or UNSET,
         )
+        warned = [*asked.warnings, *self._instances.option_warnings(instance)]
         if registration is not None:
             # Looks the host up, at most 2 s, after everything is stored.
-            warnings = [*asked.warnings, *await self._gateway.registrations.warnings(registration)]
+            warnings = [*warned, *await self._gateway.registrations.warnings(registration)]
             created.webhook = present_registration(
                 registration, instance.id, self._gateway.catalog, warnings, self._gateway.hooks.secret_options
             )
-        elif asked.warnings:
-            created.warnings = asked.warnings
+        elif warned:
+            created.warnings = warned
         return json_response(created, 201)
 
     @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY,))
@@ -102,6 +104,7 @@ class InstanceRoutes:
             present_listed_instance(
                 instance,
                 self._instances.connection_state(instance.name),
+                self._instances.masked_options(instance),
                 self._instances.close_reason(instance.name),
                 self._gateway.backlog.of_instance(instance.name),
                 self._instances.ingest_url(instance),

@@ -17,14 +17,23 @@ import trio
 
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
-from hookgw.gateway.connectors.outgoing_call import OutgoingCall
+from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
 from hookgw.gateway.connectors.session import Accept, ConnectorSession, LoadState
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
-from hookgw.models.errors import Conflict, HookgwError, Invalid, PluginFailed, Unavailable
-from hookgw.models.instances import Instance
+from hookgw.models.errors import (
+    Conflict,
+    HookgwError,
+    Invalid,
+    NetworkRefused,
+    NotSupported,
+    PluginFailed,
+    Unavailable,
+)
+from hookgw.models.instances import Instance, InstanceSettings
+from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.supervise import restart_on_failure
 
@@ -34,6 +43,11 @@ _CODE_TIMEOUT = 10.0
 """Seconds that ``connect`` waits for a QR code or an open connection."""
 _STOP_TIMEOUT = 5.0
 """Seconds that a cancelled connector may take to clean up. After that, nobody waits for it."""
+
+
+# The reasons of CONNECTION_UPDATE that receivers know from Baileys. After the first, they want a new login.
+_LOGGED_OUT, _RESTART = 401, 515
+_REFUSALS = (NetworkRefused, NotSupported, Invalid)
 
 
 class _Running(NamedTuple):
@@ -135,6 +149,12 @@ class Connectors:
             self._sessions[instance.name] = session
         return session
 
+    def option_rules(self, integration: str) -> ConnectorOptions:
+        """Return the rules for the options of instances with this integration."""
+        connector = self._connectors.get(integration)
+        # Nobody says which options of a connector that is gone are secrets: all of them are masked.
+        return connector.option_rules if connector else ConnectorOptions(integration, None)
+
     def is_running(self, name: str) -> bool:
         """Return whether an instance's connector runs."""
         return name in self._sessions
@@ -191,15 +211,53 @@ class Connectors:
 
     async def stop(self, name: str) -> None:
         """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection."""
-        session = self._sessions.pop(name, None)
-        if session is not None:
-            session.scope.cancel()
-            # A connector that ignores cancellation must not block the instance for ever.
-            with trio.move_on_after(_STOP_TIMEOUT):
-                await session.ended.wait()
-            self._restarts.ended(name)
-            await self._close(session)
+        if await self._end(name, _LOGGED_OUT):
             self._states.closed(name, "The instance was logged out of its connector.")
+
+    async def restart(self, instance: Instance) -> ConnectorSession:
+        """End an instance's connector, if it runs, and start it with this record of the instance."""
+        if await self._end(instance.name, _RESTART):
+            self._states.closed(instance.name, "The connector restarts.")
+        return self.start(instance)
+
+    async def _end(self, name: str, reason: int) -> bool:
+        session = self._sessions.pop(name, None)
+        if session is None:
+            return False
+        session.scope.cancel()
+        # A connector that ignores cancellation must not block the instance for ever.
+        with trio.move_on_after(_STOP_TIMEOUT):
+            await session.ended.wait()
+        self._restarts.ended(name)
+        await self._close(session, reason)
+        return True
+
+    async def prepare_restart(self, instance: Instance) -> None:
+        """Let an instance's connector prepare a restart, if it runs and can; a failure is only logged."""
+        session = self._sessions.get(instance.name)
+        if session is None or "restart" not in session.connector.methods:
+            return
+        try:
+            await _in_time(session, partial(session.connector.restart, session))
+        except _REFUSALS as error:
+            logger.warning("restart not prepared", instance=instance.name, reason=str(error))
+
+    async def apply_settings(self, name: str, settings: InstanceSettings) -> list[str]:
+        """Tell an instance's connector its settings, if it runs and takes any. Return what went wrong."""
+        session = self._sessions.get(name)
+        if session is None or "settings" not in session.connector.methods:
+            return []
+        try:
+            await _in_time(session, partial(session.connector.settings, session, settings))
+        except _REFUSALS as error:
+            return [f"The settings are stored, but the connector has not applied them: {error}"]
+        return []
+
+    async def set_presence(self, instance: Instance, presence: str) -> None:
+        """Show a presence for an instance's account; see ``InstanceService.set_presence``."""
+        session = self.connected(instance)
+        call = partial(session.connector.set_presence, session, presence, number=None, delay=0.0)
+        await _in_time(session, call)
 
     def stop_all(self) -> None:
         """End every connector without raising events: they start again with the gateway."""
@@ -267,9 +325,9 @@ class Connectors:
             await session.set_state(ConnectionState.CLOSE, 500)
         session.close_reason = f"{failure}. It starts again after {wait:g} s."
 
-    async def _close(self, session: ConnectorSession) -> None:
+    async def _close(self, session: ConnectorSession, reason: int = _LOGGED_OUT) -> None:
         with _logging_refusals(session):
-            await session.close()
+            await session.close(reason)
 
 
 async def _run(session: ConnectorSession) -> None:
@@ -279,6 +337,18 @@ async def _run(session: ConnectorSession) -> None:
         await session.connector.run(session, may_return=lambda: session.has_reported)
     finally:
         session.is_running = False
+
+
+async def _in_time(session: ConnectorSession, call: Callable[[], Awaitable[None]]) -> None:
+    """Make a call of a connector. Raise ``NetworkRefused`` also if it takes too long, or fails."""
+    with trio.move_on_after(CALL_TIMEOUT):
+        try:
+            await call()
+        except PluginFailed as failure:
+            name = session.connector.name
+            raise NetworkRefused(f"The connector {name!r} failed: {failure.reason}") from failure
+        return
+    raise NetworkRefused(f"The network did not answer within {CALL_TIMEOUT:g} s.")
 
 
 @contextmanager

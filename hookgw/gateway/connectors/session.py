@@ -84,6 +84,8 @@ class ConnectorSession:
         self.ended = trio.Event()
         self.calls: set[trio.CancelScope] = set()
         self._instance = instance
+        # Those of this run: changed ones count from the next run on.
+        self._options = connector.option_rules.with_defaults(instance.options)
         self._accept = accept
         self._load_state = load_state
         self._saving = trio.Lock()
@@ -104,8 +106,8 @@ class ConnectorSession:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the instance was created with."""
-        return self._instance.options
+        """The instance's options, with the defaults of the connector's schema."""
+        return self._options
 
     @property
     def settings(self) -> InstanceSettings:
@@ -119,7 +121,8 @@ class ConnectorSession:
 
     def secret_texts(self) -> set[str]:
         """Return the secrets that the connector must not write into a log."""
-        return {self._instance.ingest_token}
+        given = {self._instance.ingest_token, self._instance.settings.wavoip_token}
+        return given | self.connector.option_rules.secrets(self._options)
 
     def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
         """Return a signed link to an inbound file."""
@@ -240,13 +243,17 @@ class ConnectorSession:
             self.state = former
             raise
 
-    async def close(self) -> None:
-        """Report the closed connection, and refuse further events of this session."""
+    async def close(self, reason: int = 401) -> None:
+        """Report the closed connection, and refuse further events of this session.
+
+        Args:
+            reason: the ``statusReason``; by default that of a logout.
+        """
         # A plugin may keep the session after its instance is deleted, when another instance has the name.
         for scope in tuple(self.calls):
             scope.cancel()
         try:
-            await self.set_state(ConnectionState.CLOSE, 401)
+            await self.set_state(ConnectionState.CLOSE, reason)
         finally:
             self._is_closed = True
 

@@ -15,6 +15,9 @@ from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import MAX_STATE, NewEvent
 from hookgw.models.errors import Conflict, Invalid, NotFound, TooManyRequests, Unavailable
 from hookgw.models.instances import Instance
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.provided import check_connector
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
 from tests.support.media import inbound_media
@@ -29,20 +32,23 @@ def hookgw_plugins() -> dict[str, object]:
 
 def session_of(kit: GatewayKit, instance: Instance | None = None) -> ConnectorSession:
     """Return a session of an instance whose connector is never called."""
-    unused: Any = None
     gateway = kit.gateway
     if instance is None:
         instance = gateway.instances.get("shop")
     return ConnectorSession(
         instance,
-        unused,
+        CONNECTOR,
         gateway.events.accept,
         gateway.store.load_state,
         gateway.clock,
         gateway.http,
-        unused,
+        UNUSED,
         inbound_media(),
     )
+
+
+UNUSED: Any = None
+CONNECTOR = ContainedConnector(check_connector(FakeConnector()), "mine", Boundary())
 
 
 def numbered(*numbers: int) -> list[NewEvent]:
@@ -184,7 +190,7 @@ def session_over(intake: Intake) -> ConnectorSession:
     unused: Any = None
     return ConnectorSession(
         Instance(name="shop", id="0b0c"),
-        unused,
+        CONNECTOR,
         intake,
         unused,
         virtual_clock(),

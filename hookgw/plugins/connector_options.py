@@ -1,0 +1,179 @@
+"""The options of a connector's instances: checked with its JSON Schema, and masked. No I/O."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from hookgw.models.errors import Invalid
+from hookgw.models.masking import MASK
+from hookgw.models.payload_schemas import compile_schema
+from hookgw.parsing.fields import cut_short, place
+from hookgw.plugins.hook_implementation import nearest
+from hookgw.plugins.secret_options import texts_in
+
+MAX_OPTIONS = 64 * 2**10
+"""Bytes of an instance's options as JSON: those of all instances are in memory."""
+
+# Says "the value" in a message instead of repeating it: it may be a secret.
+_UNSHOWN = "the value"
+
+
+class ConnectorOptions:
+    """The rules for the options of one connector's instances.
+
+    Args:
+        connector: its name; empty for no connector, or one that is gone.
+        schema: the JSON Schema of the options, which was checked; ``None`` if any are taken. Then all of
+            them count as secrets, as does every option that the schema does not describe.
+
+    Attributes:
+        schema: as given.
+    """
+
+    def __init__(self, connector: str, schema: dict[str, Any] | None) -> None:
+        self.schema = schema
+        self._connector = connector
+        self._properties: dict[str, Any] = (schema or {}).get("properties", {})
+        self._validator = None if schema is None else compile_schema(schema, mask=_UNSHOWN)
+        # A secret may be deep inside, or behind a reference. Then all of the option is masked.
+        definitions = [(schema or {}).get(name, {}) for name in ("$defs", "definitions")]
+        self._public = frozenset(
+            name
+            for name, described in self._properties.items()
+            if not _mentions_secret(described, definitions if _has_reference(described) else [])
+        )
+
+    def check(self, options: Mapping[str, Any]) -> list[str]:
+        """Return a warning for each option that the schema neither describes nor refuses.
+
+        Raises:
+            Invalid: the options violate the schema, with a sentence for each problem, which names the option
+                and does not repeat its value; or they are too large.
+        """
+        size = len(msgspec.json.encode(options))
+        if size > MAX_OPTIONS:
+            raise Invalid(f"The options of an instance may have {MAX_OPTIONS:,} bytes, not {size:,}.")
+        if self.schema is None or self._validator is None:
+            return []
+        problems = [
+            sentence
+            for error in self._validator.iter_errors(dict(options))
+            for sentence in self._sentences(error)
+        ]
+        if problems:
+            raise Invalid(*cut_short(problems))
+        if {"additionalProperties", "patternProperties", "unevaluatedProperties"} & self.schema.keys():
+            return []
+        return cut_short([self._unknown(name) for name in options if name not in self._properties])
+
+    def changed(self, stored: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options after a change: given ones replace the stored ones, and ``None`` removes one.
+
+        Inside of objects the same rules apply (RFC 7396). A secret that is the mask keeps its stored value.
+
+        Raises:
+            Invalid: a secret is masked, but no value is stored.
+        """
+        result = dict(stored)
+        problems = []
+        for name, value in change.items():
+            if value == MASK and self._is_secret(name):
+                if name not in stored:
+                    problems.append(f"{place('', name)} is masked, but no value is stored: send one.")
+            elif value is None:
+                result.pop(name, None)
+            else:
+                result[name] = _merged(result.get(name), value)
+        if problems:
+            raise Invalid(*cut_short(problems))
+        return result
+
+    def masked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options with a mask for each secret."""
+        return {
+            # An empty one is shown, as everywhere: "no secret is set" is what people look for.
+            name: MASK if self._is_secret(name) and value not in (None, "") else value
+            for name, value in options.items()
+        }
+
+    def with_defaults(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of options, with the schema's defaults for missing ones."""
+        defaults = {
+            name: described["default"]
+            for name, described in self._properties.items()
+            if isinstance(described, dict) and "default" in described
+        }
+        return copy.deepcopy({**defaults, **options})
+
+    def secrets(self, options: Mapping[str, Any]) -> set[str]:
+        """Return the secret texts in options, which may be inside of objects and lists."""
+        return {text for name in options if self._is_secret(name) for text in texts_in(options[name])}
+
+    def _is_secret(self, name: str) -> bool:
+        return name not in self._public
+
+    def _unknown(self, name: str) -> str:
+        near = nearest(name, self._properties)
+        return f"{place('', name)} is not an option of the connector {self._connector}.{near}"
+
+    def _sentences(self, error: Any) -> Iterator[str]:
+        where = ""
+        for part in error.instance_path:
+            where = f"{where}[{part}]" if isinstance(part, int) else place(where, part)
+        keyword = error.schema_path[-1] if error.schema_path else ""
+        if keyword == "required":
+            yield f"{place(where, error.kind.property)} is missing."
+        elif keyword in ("additionalProperties", "unevaluatedProperties") and hasattr(
+            error.kind, "unexpected"
+        ):
+            for name in error.kind.unexpected:
+                yield f"{place(where, name)} is an unknown field." if where else self._unknown(name)
+        elif keyword in ("anyOf", "oneOf") and (choices := self._required_choices(where, keyword)):
+            too_many = type(error.kind).__name__.endswith("OneOfMultipleValid")
+            yield f"Give {'only one of' if too_many else 'one of'}: {'; or '.join(choices)}."
+        else:
+            yield f"{where or 'The options'}: {error.message.removesuffix('.')}."
+
+    def _required_choices(self, where: str, keyword: str) -> list[str]:
+        """Return the names of the branches of the schema's own ``anyOf``, if each only requires options."""
+        branches = (self.schema or {}).get(keyword)
+        if where or not isinstance(branches, list):
+            return []
+        if not all(isinstance(one, dict) and set(one) == {"required"} for one in branches):
+            return []
+        return [" and ".join(one["required"]) for one in branches]
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Return a value after a JSON merge patch (RFC 7396)."""
+    if not isinstance(new, dict):
+        return new
+    result = dict(old) if isinstance(old, dict) else {}
+    for name, value in new.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = _merged(result.get(name), value)
+    return result
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    found = [schema]
+    for node in found:  # the list grows meanwhile
+        if isinstance(node, dict):
+            yield node
+            found += node.values()
+        elif isinstance(node, list):
+            found += node
+
+
+def _mentions_secret(*schemas: Any) -> bool:
+    return any(node.get("writeOnly") is True for schema in schemas for node in _nodes(schema))
+
+
+def _has_reference(schema: Any) -> bool:
+    return any("$ref" in node or "$dynamicRef" in node for node in _nodes(schema))
