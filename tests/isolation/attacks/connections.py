@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import count, cycle
 
 import trio
 
 from tests.isolation.attack import attack
-from tests.isolation.target import ADDRESSES, NAME, Target, emit, event
+from tests.isolation.target import ADDRESSES, NAME, Target, emit, event, ok
 from tests.isolation.wire import open_stream, render
 
 
@@ -130,3 +131,54 @@ async def wrong_keys(target: Target) -> None:
         connections=10,
         pause=0.02,
     )
+
+
+_NETWORK = """
+import hookgw, trio
+
+class Network:
+    name = "network"
+
+    async def run(self, session):
+        await session.set_state(hookgw.ConnectionState.OPEN)
+        await trio.sleep_forever()
+
+    async def send(self, session, message, *, key):
+        raise hookgw.NotSupported("It only receives.")
+
+    async def ingest(self, session, request):
+        if request.body == b"hang":
+            await trio.sleep_forever()
+        if request.body == b"fail":
+            raise RuntimeError("a bug")
+        await session.emit("CALL", {})
+        return hookgw.IngestResponse()
+
+@hookgw.hookimpl
+def hookgw_connectors():
+    return [Network()]
+"""
+
+
+@attack(
+    "requests of networks",
+    "calls an ingestUrl on 60 connections: events, a connector that hangs or fails, and wrong tokens",
+    plugin=_NETWORK,
+)
+async def network_requests(target: Target) -> None:
+    created = await target.call("POST", "/instance/create", {"instanceName": NAME, "integration": "network"})
+    await target.register(await target.receiver(ok))
+    await target.call("GET", f"/instance/connect/{NAME}")
+    url = created["ingestUrl"]
+    await target.begin()
+
+    def calls(path: str, body: bytes) -> Callable[[], bytes]:
+        request = render("POST", path, body)
+        return lambda: request
+
+    async with trio.open_nursery() as nursery:
+        for body, connections in ((b"event", 16), (b"hang", 40), (b"fail", 2)):
+            flood = partial(target.flood, calls(url, body), connections=connections)
+            nursery.start_soon(partial(flood, pause=0.02, label=body.decode()))
+        wrong = calls(f"/ingest/{NAME}/{'x' * 22}", b"event")
+        nursery.start_soon(partial(target.flood, wrong, connections=2, pause=0.02, label="wrong"))
