@@ -15,11 +15,23 @@ from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
 from hookgw.models.registrations import Registration, RegistrationChange
 from hookgw.parsing import (
+    parse_audio_message,
+    parse_chat_query,
+    parse_contact_message,
     parse_creation,
+    parse_deletion,
+    parse_edit,
     parse_events,
     parse_grace,
+    parse_location_message,
+    parse_media_message,
+    parse_numbers,
+    parse_presence,
+    parse_reaction_message,
+    parse_read_messages,
     parse_registration,
     parse_replay,
+    parse_template_message,
     parse_text_message,
 )
 from hookgw.parsing.json_text import decode_strict
@@ -73,6 +85,18 @@ def other_bodies(data: bytes) -> None:
     for parse in (
         lambda body: parse_creation(body, CATALOG),
         parse_text_message,
+        parse_media_message,
+        parse_audio_message,
+        parse_location_message,
+        parse_contact_message,
+        parse_reaction_message,
+        parse_template_message,
+        parse_read_messages,
+        parse_presence,
+        parse_edit,
+        parse_deletion,
+        parse_numbers,
+        parse_chat_query,
         parse_grace,
         lambda body: parse_replay(body, CATALOG, now=NOW),
     ):

@@ -9,6 +9,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
+from hookgw import parsing
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
 from hookgw.parsing import parse_creation, parse_events, parse_grace, parse_registration, parse_replay
@@ -29,6 +30,18 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "RotateRequest": parse_grace,
     "CreateRequest": lambda body: parse_creation(body, CATALOG),
     "SendTextRequest": parse_text,
+    "SendMediaRequest": parsing.parse_media_message,
+    "SendAudioRequest": parsing.parse_audio_message,
+    "SendLocationRequest": parsing.parse_location_message,
+    "SendContactRequest": parsing.parse_contact_message,
+    "SendReactionRequest": parsing.parse_reaction_message,
+    "SendTemplateRequest": parsing.parse_template_message,
+    "MarkReadRequest": parsing.parse_read_messages,
+    "SendPresenceRequest": parsing.parse_presence,
+    "UpdateMessageRequest": parsing.parse_edit,
+    "DeleteMessageRequest": parsing.parse_deletion,
+    "NumbersRequest": parsing.parse_numbers,
+    "ChatQueryRequest": parsing.parse_chat_query,
     "ReplayRequest": lambda body: parse_replay(body, CATALOG, now=1_800_000_000.0),
     "EmitRequest": lambda body: parse_events(msgspec.json.encode(body), "loja1", CATALOG, now=0.0),
 }
@@ -60,7 +73,134 @@ def with_url(*bodies: dict[str, Any]) -> list[tuple[str, Any]]:
     return flat + [("SetRequest", {"webhook": {"url": URL} | body}) for body in bodies]
 
 
+TO: dict[str, Any] = {"number": "55"}
+TEXT = TO | {"text": "Oi"}
+KEY = {"remoteJid": "55@c", "id": "M1"}
+MEDIA = TO | {"mediatype": "image", "media": "SGVsbG8="}
+PLACE = TO | {"latitude": -90, "longitude": 180.0}
+CARDS = TO | {"contact": [{"fullName": "Ana"}]}
+TEMPLATE = TO | {"name": "ready", "language": "pt_BR"}
+REACTION = {"key": KEY, "reaction": ""}
+QUOTES = each("quoted", None, {}, {"key": None}, {"key": {"id": "M1"}}, {"key": KEY | {"fromMe": True}})
+BAD_QUOTES = each("quoted", 1, {"key": 1}, {"key": {}}, {"key": {"id": ""}}, {"key": KEY | {"fromMe": 1}})
+
+MESSAGES: list[tuple[str, Any]] = [
+    *(
+        (name, body | quoted)
+        for name, body in (
+            ("SendTextRequest", TEXT),
+            ("SendMediaRequest", MEDIA),
+            ("SendLocationRequest", PLACE),
+            ("SendContactRequest", CARDS),
+            ("SendTemplateRequest", TEMPLATE),
+        )
+        for quoted in (*QUOTES, *({"options": quoted} for quoted in QUOTES), {"options": None})
+    ),
+    *(
+        ("SendTextRequest", TEXT | more)
+        for more in (
+            *each("mentioned", None, [], ["55", 66]),
+            {"options": {"mentioned": ["55"], "linkPreview": None}},
+            {"mentions": {"mentioned": ["55"], "everyOne": True}},
+            {"options": {"mentions": {"mentioned": None}, "delay": "5"}},
+            {"mentioned": ["55"], "mentions": 5},
+            {"linkPreview": True, "options": {"linkPreview": "no"}},
+        )
+    ),
+    *(
+        ("SendMediaRequest", MEDIA | more)
+        for more in (
+            *each("media", "https://x/y", "HTTP://x", "SGVsbG8", "data:image/png;base64,SGVsbG8="),
+            {"mediatype": None, "mediaType": "video"},
+            {"caption": "", "fileName": None, "mimetype": "image/png"},
+            {"mediaMessage": None},
+        )
+    ),
+    ("SendMediaRequest", TO | {"mediaMessage": MEDIA}),
+    ("SendMediaRequest", TO | {"mediatype": "audio", "mediaMessage": {"media": "SGVsbG8="}}),
+    ("SendAudioRequest", TO | {"audio": "SGVsbG8="}),
+    ("SendAudioRequest", TO | {"audioMessage": {"audio": "https://x/y"}}),
+    ("SendLocationRequest", PLACE | {"name": "", "address": None}),
+    ("SendLocationRequest", TO | {"locationMessage": PLACE}),
+    ("SendContactRequest", TO | {"contactMessage": [{"fullName": "Ana", "phoneNumber": 55, "url": ""}]}),
+    ("SendReactionRequest", REACTION),
+    ("SendReactionRequest", {"reactionMessage": REACTION}),
+    ("SendTemplateRequest", TEMPLATE | {"components": [{}]}),
+    ("SendTemplateRequest", TO | {"templateMessage": TEMPLATE}),
+    ("MarkReadRequest", {"readMessages": [KEY, KEY | {"participant": "1"}]}),
+    ("MarkReadRequest", {"readMessages": None, "read_messages": [KEY]}),
+    *(("SendPresenceRequest", TO | {"presence": "composing"} | more) for more in each("delay", None, 0, 1.5)),
+    ("SendPresenceRequest", TO | {"options": {"presence": "paused", "delay": 300_000}}),
+    ("UpdateMessageRequest", {"key": KEY, "text": "Oi"}),
+    ("UpdateMessageRequest", {"key": KEY, "text": "Oi", "number": 55}),
+    ("DeleteMessageRequest", KEY | {"fromMe": None, "participant": None}),
+    ("NumbersRequest", {"numbers": ["55", 66]}),
+    *(
+        ("ChatQueryRequest", body)
+        for body in (None, {}, {"where": None, "page": None, "offset": 0, "take": 5})
+    ),
+    ("ChatQueryRequest", {"where": {"remoteJid": "55", "id": None, "pushName": "Ana"}}),
+]
+WORDS: tuple[Any, ...] = (None, "typing", 1)
+NO_KEYS: tuple[Any, ...] = (None, [], [{}], [KEY] * 501, KEY)
+BAD_QUERIES: tuple[Any, ...] = (1, [], {"where": 1}, {"page": -1}, {"offset": 1.5}, {"limit": "1"})
+BAD_MESSAGES: list[tuple[str, Any]] = [
+    *(
+        (name, body | quoted)
+        for name, body in (
+            ("SendTextRequest", TEXT),
+            ("SendMediaRequest", MEDIA),
+            ("SendLocationRequest", PLACE),
+        )
+        for quoted in (*BAD_QUOTES, *({"options": quoted} for quoted in BAD_QUOTES), {"options": 1})
+    ),
+    *(
+        ("SendTextRequest", TEXT | more)
+        for more in (
+            *each("mentioned", 1, [1.5], ["55"] * 501),
+            {"options": {"mentioned": 1}},
+            {"mentions": 1},
+            {"mentions": {"mentioned": [None]}},
+            {"linkPreview": 1},
+        )
+    ),
+    *(
+        ("SendMediaRequest", MEDIA | more)
+        for more in (
+            *each("media", None, "", "?", "http://", "https://x y", "data:image/png,x", 1),
+            *each("mediatype", None, "film", 1),
+            {"mediaType": "film"},
+            {"mediaMessage": 1},
+            {"caption": 1},
+            {"fileName": "x" * 1025},
+        )
+    ),
+    ("SendMediaRequest", {"mediaMessage": MEDIA}),
+    ("SendAudioRequest", TO),
+    *(("SendLocationRequest", PLACE | more) for more in each("latitude", None, 91, "1", True)),
+    *(("SendLocationRequest", PLACE | more) for more in each("name", 1, "x" * 1025)),
+    *(("SendContactRequest", TO | more) for more in each("contact", None, [], [1], [{}], [{"fullName": ""}])),
+    ("SendContactRequest", CARDS | {"contactMessage": 1}),
+    *(("SendReactionRequest", REACTION | more) for more in each("reaction", None, 1, "x" * 65)),
+    *(("SendReactionRequest", REACTION | more) for more in each("key", None, {}, {"id": "M1"}, 1)),
+    *(("SendTemplateRequest", TEMPLATE | more) for more in each("components", 1, [1], [{}] * 101)),
+    *(("MarkReadRequest", {"readMessages": keys}) for keys in NO_KEYS),
+    *(("SendPresenceRequest", TO | {"presence": word}) for word in WORDS),
+    *(
+        ("SendPresenceRequest", TO | {"presence": "paused"} | more)
+        for more in each("delay", -1, "1", 300_001)
+    ),
+    ("UpdateMessageRequest", {"key": KEY}),
+    ("UpdateMessageRequest", {"key": KEY, "text": "Oi", "number": ""}),
+    ("DeleteMessageRequest", {"id": "M1"}),
+    ("DeleteMessageRequest", KEY | {"fromMe": "true"}),
+    *(("NumbersRequest", body) for body in each("numbers", None, [], [None], ["55"] * 501, "55")),
+    *(("ChatQueryRequest", body) for body in BAD_QUERIES),
+    *(("ChatQueryRequest", {"where": where}) for where in each("remoteJid", "", 1)),
+]
+
 GOOD: list[tuple[str, Any]] = [
+    *MESSAGES,
     *(
         ("SetRequest", body)
         for body in each("url", URL, "HTTP://u:p@[::1]:80", URL + "/" * (2048 - len(URL)))
@@ -111,8 +251,9 @@ GOOD: list[tuple[str, Any]] = [
 ]
 
 BAD: list[tuple[str, Any]] = [
+    *BAD_MESSAGES,
     *((name, body) for name in PARSERS for body in (1, "x", True)),
-    *((name, {}) for name in PARSERS if name != "RotateRequest"),
+    *((name, {}) for name in PARSERS if name not in ("RotateRequest", "ChatQueryRequest")),
     *(("SetRequest", body) for body in each("url", None, 1, "", "ftp://x", URL + "/" * 2048)),
     ("SetRequest", {"webhook": {}}),
     ("SetRequest", {"webhook": {"enabled": True}, "url": "vazio", "enabled": False}),

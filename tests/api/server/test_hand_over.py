@@ -1,0 +1,50 @@
+"""A request whose body is needed after its response: it is counted until the work that has it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hookgw.api.server.body_memory import BodyMemory
+from hookgw.api.server.exchange import QUOTA_LEASE, ActiveRequests, RequestResponse
+from hookgw.auth.request_quota import RequestQuota
+from hookgw.models.errors import TooManyRequests
+
+BODY = b"x" * 10_000
+
+
+@pytest.mark.parametrize("first", ["work", "request"])
+async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
+    quota, memory = RequestQuota(1, 2**20, lambda _: None), BodyMemory(len(BODY), lambda _: None)
+    scope: Any = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "headers": [(b"content-length", b"%d" % len(BODY))],
+        QUOTA_LEASE: quota.enter("shop"),
+    }
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": BODY, "more_body": False}
+
+    async def send(_: Any) -> None: ...
+
+    exchange = RequestResponse(scope, receive, send, 2**20, lambda *_: None, ActiveRequests(9), memory)
+    release = exchange.hand_over()
+
+    async def application() -> None:
+        await exchange.receive()
+        if first == "work":
+            release()
+        assert memory.is_full
+        await exchange.respond(200, {}, b"{}")
+
+    await exchange.run(application)
+    if first == "request":
+        assert memory.is_full
+        with pytest.raises(TooManyRequests):
+            quota.enter("shop")
+        release()
+    assert not memory.is_full
+    quota.enter("shop").leave()

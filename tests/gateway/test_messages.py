@@ -1,0 +1,215 @@
+"""Sends with a key, and what goes on after the caller has left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT
+from hookgw.gateway.connectors.recent_sends import KEPT_SECONDS, MOST_BYTES, MOST_INSTANCES, MOST_SENDS
+from hookgw.gateway.messages import MessageService
+from hookgw.models.clock import virtual_clock
+from hookgw.models.connectors import Session
+from hookgw.models.errors import Conflict, Invalid, NetworkRefused
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog
+from hookgw.models.instances import Instance
+from hookgw.models.messages import MediaKind, MediaMessage, Message, TextMessage
+from hookgw.testing import FakeConnector
+from tests.gateway.connectors.test_runner import SHOP, OneInstance, World, running
+
+HI = TextMessage(number="55", text="hi")
+
+
+class Slow(FakeConnector):
+    """Sends when the test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free = trio.Event()
+        self.extra: dict[str, Any] = {}
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        sent = await super().send(session, message, key=key)
+        await self.free.wait()
+        return sent | self.extra
+
+
+def service_of(world: World, instance: Instance = SHOP) -> MessageService:
+    registry = cast("Any", OneInstance(instance))
+    return MessageService(registry, world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock())
+
+
+async def test_a_repetition_waits_for_the_send_in_progress(autojump_clock: MockClock) -> None:
+    connector = Slow()
+    async with running(connector) as world:
+        await world.connect()
+        service, results, ended = service_of(world), [], []
+
+        async def send() -> None:
+            sent = await service.send("shop", HI, key="k", on_ended=lambda: ended.append("x"))
+            results.append(sent)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(send)
+                await wait_all_tasks_blocked()
+            connector.free.set()
+        assert len(connector.sent) == 1
+        assert len(results) == 3
+        assert results[0] == results[1] == results[2]
+        assert len(ended) == 3
+        assert world.intake.kinds.count("SEND_MESSAGE") == 1
+
+
+async def test_a_repetition_of_a_send_whose_caller_left(autojump_clock: MockClock) -> None:
+    connector = Slow()
+    async with running(connector) as world:
+        await world.connect()
+        service, ended = service_of(world), []
+        with trio.move_on_after(1):
+            await service.send("shop", HI, key="k", on_ended=lambda: ended.append("x"))
+        assert ended == []  # the message is needed until the connector has sent it
+        connector.free.set()
+        assert (await service.send("shop", HI, key="k"))["status"] == "PENDING"
+        assert ended == ["x"]
+        assert len(connector.sent) == 1
+
+
+async def test_a_failed_send_is_tried_again_with_the_same_key(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        service = service_of(world)
+        world.connector.refusal = "Too fast."
+        with pytest.raises(NetworkRefused):
+            await service.send("shop", HI, key="k")
+        world.connector.refusal = None
+        await service.send("shop", HI, key="k")
+        assert [sent.key for sent in world.connector.sent] == ["k"]
+
+
+async def test_a_send_that_gets_no_answer_keeps_its_key_for_the_network(autojump_clock: MockClock) -> None:
+    connector = Slow()
+    async with running(connector) as world:
+        await world.connect()
+        service = service_of(world)
+        began = trio.current_time()
+        with pytest.raises(NetworkRefused, match="did not answer within 30 s"):
+            await service.send("shop", HI, key="k")
+        assert trio.current_time() - began == CALL_TIMEOUT
+        connector.free.set()
+        await service.send("shop", HI, key="k")
+        assert [sent.key for sent in connector.sent] == ["k", "k"]
+
+
+async def test_a_send_is_remembered_for_a_while(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        service = service_of(world)
+        first = await service.send("shop", HI, key="k")
+        await trio.sleep(KEPT_SECONDS)
+        assert await service.send("shop", HI, key="k") == first
+        await trio.sleep(1)
+        assert await service.send("shop", HI, key="k") != first
+        assert len(world.connector.sent) == 2
+
+
+async def test_a_remembered_send_needs_no_connection(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        service = service_of(world)
+        first = await service.send("shop", HI, key="k")
+        await world.connectors.stop("shop")
+        assert await service.send("shop", HI, key="k") == first
+        with pytest.raises(Conflict):
+            await service.send("shop", HI, key="other")
+
+
+FILE = MediaMessage(number="55", kind=MediaKind.IMAGE, content=b"1")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (HI, TextMessage(number="55", text="bye")),
+        (HI, TextMessage(number="66", text="hi")),
+        (FILE, MediaMessage(number="55", kind=MediaKind.IMAGE, content=b"2")),
+        (FILE, MediaMessage(number="55", kind=MediaKind.AUDIO, content=b"1")),
+    ],
+)
+async def test_a_key_belongs_to_one_message(
+    autojump_clock: MockClock, first: Message, second: Message
+) -> None:
+    async with running() as world:
+        await world.connect()
+        service = service_of(world)
+        await service.send("shop", first, key="k")
+        with pytest.raises(Invalid, match="another message"):
+            await service.send("shop", second, key="k")
+
+
+async def test_what_is_remembered_is_bounded(autojump_clock: MockClock) -> None:
+    connector = Slow()
+    connector.free.set()
+    async with running(connector) as world:
+        await world.connect()
+        service = service_of(world)
+        for number in range(MOST_SENDS + 1):
+            await service.send("shop", HI, key=f"k{number}")
+        await service.send("shop", HI, key="k0")  # forgotten, as the oldest
+        assert len(connector.sent) == MOST_SENDS + 2
+        connector.extra = {"text": "x" * MOST_BYTES}
+        for _ in range(2):
+            await service.send("shop", HI, key="large")
+        assert len(connector.sent) == MOST_SENDS + 4
+
+
+async def test_the_instances_that_sent_last_are_remembered(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        registry = OneInstance(SHOP)
+        service = MessageService(
+            cast("Any", registry), world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock()
+        )
+        for number in range(MOST_INSTANCES + 1):
+            registry._instance = Instance(name="shop", id=str(number), integration="fake")
+            await service.send("shop", HI, key="k")
+        await service.send("shop", HI, key="k")
+        registry._instance = Instance(name="shop", id="0", integration="fake")
+        await service.send("shop", HI, key="k")
+        assert len(world.connector.sent) == MOST_INSTANCES + 2
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda service, ended: service.send("shop", HI, on_ended=ended),
+        lambda service, ended: service.send("shop", HI, key="k", on_ended=ended),
+    ],
+)
+async def test_a_message_that_is_not_sent_is_no_longer_needed(
+    autojump_clock: MockClock, fail: Callable[[MessageService, Callable[[], None]], Any]
+) -> None:
+    async with running() as world:
+        ended: list[str] = []
+        with pytest.raises(Conflict):
+            await fail(service_of(world), lambda: ended.append("x"))
+        assert ended == ["x"]
+
+
+async def test_a_presence_may_take_as_long_as_it_is_shown(autojump_clock: MockClock) -> None:
+    class Typing(FakeConnector):
+        async def set_presence(
+            self, session: Session, presence: str, *, number: str | None, delay: float
+        ) -> None:
+            await trio.sleep(delay)
+
+    async with running(Typing()) as world:
+        await world.connect()
+        began = trio.current_time()
+        await service_of(world).show_presence("shop", "composing", number="55", delay=120)
+        assert trio.current_time() - began == 120
