@@ -149,17 +149,20 @@ class ConnectorSession:
     async def emit_all(self, events: Sequence[NewEvent], *, state: Any = msgspec.UNSET) -> None:
         """Store events and the connector's state in one commit. Waits like :meth:`emit`."""
         now = self._clock.wall()
-        accepted = [
-            Event(
-                id=event.event_id or new_event_id(),
-                kind=event.kind,
-                instance=self.instance,
-                data_json=self._media.encode(self.instance, event.data),
-                time=now if event.time is None else event.time,
-                sender=self.sender,
-            )
-            for event in events
-        ]
+        try:
+            accepted = [
+                Event(
+                    id=event.event_id or new_event_id(),
+                    kind=event.kind,
+                    instance=self.instance,
+                    data_json=self._media.encode(self.instance, event.data),
+                    time=now if event.time is None else event.time,
+                    sender=self.sender,
+                )
+                for event in events
+            ]
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise Invalid(f"The data of an event is not JSON: {error}.") from None
         if state is msgspec.UNSET:
             await self._store(accepted, None)
             return

@@ -142,6 +142,19 @@ async def test_an_event_that_is_refused_leaves_the_state(
     assert await session.load_state() == "after"
 
 
+@pytest.mark.parametrize("data", [object(), {"a": "\ud800"}])
+async def test_an_event_that_is_not_json_is_refused(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, data: Any
+) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    session = session_of(hookgw_gateway)
+    with pytest.raises(Invalid, match="The data of an event is not JSON"):
+        await session.emit_all([*numbered(1), NewEvent(kind=KIND, data=data)], state="after")
+    assert await session.load_state() is None
+    with pytest.raises(Invalid, match="The data of an event is not JSON"):
+        await session.emit(KIND, data)
+
+
 async def test_a_later_instance_of_the_same_name_begins_with_nothing(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:

@@ -87,6 +87,7 @@ class SqliteEngine:
         self._monkeypatch.setattr(pending_changes, "STEP", size)
         self._monkeypatch.setattr(pending_changes, "REPLAY_STEP", size)
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
+        self._monkeypatch.setattr(history, "FORGET_STEP", size)
         if payload is not None:
             self._monkeypatch.setattr(repartition, "MOST_READ", payload)
 
