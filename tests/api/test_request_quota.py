@@ -26,7 +26,9 @@ ENOUGH = 4 * 1000 - 4 * 900
 @pytest.fixture
 def server_settings() -> ServerSettings:
     size = Size(1000)
-    return ServerSettings(bind=("127.0.0.1:0",), max_requests=24, max_body=size, max_batch_body=size)
+    return ServerSettings(
+        bind=("127.0.0.1:0",), max_requests=24, max_body=size, max_batch_body=size, max_upload=size
+    )
 
 
 @pytest.fixture(params=["short", "long"])
