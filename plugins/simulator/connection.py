@@ -49,7 +49,6 @@ class Connection:
             raise NetworkRefused(
                 "The simulator refused the message because of its option fail_send.",
                 code="SIMULATED_FAILURE",
-                status=422,
             )
         if self.options.limit_rate is None:
             return

@@ -227,7 +227,7 @@ async def test_fail_send_has_a_code(simulator: ContainedConnector, autojump_cloc
     async with connected(simulator, session):
         with pytest.raises(NetworkRefused, match="fail_send") as caught:
             await simulator.send(session, HELLO, key="k")
-    assert (caught.value.code, caught.value.status) == ("SIMULATED_FAILURE", 422)
+    assert (caught.value.code, caught.value.status) == ("SIMULATED_FAILURE", 502)
 
 
 async def test_log_out_after(simulator: ContainedConnector, autojump_clock: MockClock) -> None:
