@@ -1,4 +1,4 @@
-"""The checks that every change must pass. Plain ``nox`` runs what CI runs: eight minutes on two cores.
+"""The checks that every change must pass. Plain ``nox`` runs what CI runs: ten minutes on two cores.
 
 ``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests-3.12 -- -k lane``.
 """
@@ -23,10 +23,10 @@ nox.options.error_on_missing_interpreters = False
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
-# Eight minutes are enough for all tests on two Pythons: the lowest (``minimums``) and the newest (``tests``).
+# All tests run on two Pythons only: the lowest (``minimums``) and the newest (``tests``).
 # The one between them runs the server as a process, if it is installed.
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
-nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", f"tests-{PYTHONS[-1]}"]
+nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", "networks", f"tests-{PYTHONS[-1]}"]
 NOT_ASKED = [
     "ASYNC9",  # optional: a checkpoint on every path of every function
     "ASYNC114",  # would have every startable function listed by name
@@ -38,7 +38,7 @@ ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
 # Random examples of the HTTP interface, which do not depend on the Python: only the run that measures
 # coverage tries the usual 60.
 FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
-SLOW = ("tests/e2e", "tests/crash", "tests/soak", "tests/bench")
+SLOW = ("tests/e2e", "tests/crash", "tests/networks", "tests/soak", "tests/bench")
 
 
 def show_every_python() -> None:
@@ -137,6 +137,13 @@ def crash(session: nox.Session) -> None:
     install(session, "test")
     env, rest = take_option(session, "rounds", "HOOKGW_CRASH_ROUNDS")
     session.run("pytest", "tests/crash", *(("-s", *rest) if session.posargs else ON_ALL_CORES), env=env)
+
+
+@nox.session(python=PROCESS_PYTHON)
+def networks(session: nox.Session) -> None:
+    """Carry accounts of a real Synapse, kill it and the server, and account for every message."""
+    install(session, "networks")
+    session.run("pytest", "tests/networks", *session.posargs)
 
 
 @nox.session(python=PYTHONS)

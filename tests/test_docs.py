@@ -111,7 +111,7 @@ def test_the_command_for_the_tests_is_the_same_everywhere(name: str) -> None:
     assert TEST_COMMAND in (ROOT / name).read_text()
 
 
-PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 @pytest.mark.parametrize("name", [*PAGES, "plugins/README.md"])

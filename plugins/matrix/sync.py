@@ -191,11 +191,17 @@ class Receiver:
         found = items(timeline.get("events"))
         before = items(mapping(changes.get("state")).get("events"))
         self._learn(room, [*before, *found])
-        joined = _own_join([*before, *found], self._connection.user)
-        start = _Start(joined, self._connection.state.started) if joined else None
+        started = self._connection.state.started
+        joined, start = _own_join(found, self._connection.user), None
+        if joined is not None:
+            start = _Start(joined, started)
         newest = text(timeline.get("prev_batch"))
         if timeline.get("limited") is True and newest and not (start and start.is_in(found)):
-            await self._fill_gap(room, newest, start)
+            # The state shows the join of each sender in the timeline, also one of years ago. It is new if it
+            # turns up in the gap.
+            joined = _own_join(before, self._connection.user)
+            maybe = _Start(joined, started) if joined and start is None else None
+            start = await self._fill_gap(room, newest, start, maybe)
         await self._timeline(room, found, start)
         if start is not None:
             return  # receipts from before the join are none of our business
@@ -215,12 +221,23 @@ class Receiver:
                 if typing:
                     self._typing[room] = typing
 
-    async def _fill_gap(self, room: str, newest: str, start: _Start | None) -> None:
+    async def _fill_gap(
+        self, room: str, newest: str, start: _Start | None, maybe: _Start | None
+    ) -> _Start | None:
         """Add the events of a room between the last sync and the timeline of this one, in order.
 
         They can only be read backwards. So the first pass notes where each page begins, and keeps none but
         the oldest page; the second pass reads the others again, oldest first. A gap of one page needs one
         request, and a gap of any length has one page in memory.
+
+        Args:
+            room: the room.
+            newest: where the timeline of this sync begins.
+            start: where the room begins, if the account has joined it in this timeline.
+            maybe: where it begins, if the account has joined it in the gap.
+
+        Returns:
+            Where the room begins.
         """
         since = "" if start else self._connection.state.since
         pages, oldest, last = [newest], list[dict[str, Any]](), 0
@@ -237,6 +254,8 @@ class Receiver:
                 break
             if page:
                 oldest, last = page, len(pages) - 1
+            if start is None and maybe and maybe.has_join(page):
+                start = maybe
             if not end or end in pages or end == since or (start and start.is_in(page)):
                 break
             if len(pages) == _MOST_PAGES:
@@ -245,14 +264,19 @@ class Receiver:
             pages.append(end)
         await self._timeline(room, oldest, start)
         for index in reversed(range(last)):
-            page, end = await self._page(room, pages[index], pages[index + 1])
-            while end and end != pages[index + 1]:  # fewer events than the first time
-                more, further = await self._page(room, end, pages[index + 1])
-                page = [*more, *page]
-                if not more or further == end:
-                    break
-                end = further
+            page = await self._between(room, pages[index], pages[index + 1])
             await self._timeline(room, page, start)
+        return start
+
+    async def _between(self, room: str, begin: str, stop: str) -> list[dict[str, Any]]:
+        page, end = await self._page(room, begin, stop)
+        while end and end != stop:  # fewer events than the first time
+            more, further = await self._page(room, end, stop)
+            page = [*more, *page]
+            if not more or further == end:
+                break
+            end = further
+        return page
 
     async def _page(self, room: str, begin: str, end: str) -> tuple[list[dict[str, Any]], str]:
         query = {
@@ -397,6 +421,10 @@ class _Start:
         """Return whether a part of the timeline reaches back to the start."""
         first = self._invite or self._join
         return any(event.get("event_id") == first for event in found)
+
+    def has_join(self, found: list[dict[str, Any]]) -> bool:
+        """Return whether the join is in a part of the timeline."""
+        return any(event.get("event_id") == self._join for event in found)
 
     def includes(self, event: dict[str, Any]) -> bool:
         """Return whether the next event of the timeline is not before the start."""

@@ -1,0 +1,34 @@
+"""Fixtures: a homeserver, a gateway and a receiver, all on loopback ports of their own."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from tests.networks.gateway import Gateway, running_gateway
+from tests.networks.synapse import Synapse
+
+
+@pytest.fixture(scope="session")
+def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
+    """A homeserver that all tests share: starting one takes seconds. Each test has users of its own."""
+    if importlib.util.find_spec("synapse") is None:
+        pytest.skip("matrix-synapse is not installed: run nox -s networks")
+    synapse = Synapse(tmp_path_factory.mktemp("synapse"))
+    try:
+        synapse.start()
+        yield synapse
+    finally:
+        synapse.kill()
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path, synapse: Synapse) -> AsyncIterator[Gateway]:
+    """A gateway that may connect to the homeserver."""
+    with trio.fail_after(150):
+        async with running_gateway(tmp_path, synapse.url) as gateway:
+            yield gateway

@@ -1,0 +1,118 @@
+"""``hookgw serve`` with instances on a real network, and the receiver of their events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import trio
+
+from hookgw.testing import Receiver, open_receiver
+from tests.crash.target import Target
+from tests.networks.synapse import PASSWORD
+from tests.support.gateway_process import KEY, write_config
+
+_DELIVERY = {
+    # Receivers only: the homeserver is reached through plugins.options.matrix.servers.
+    "allow_networks": ["127.0.0.1/32"],
+    "schedule": ["20ms"] * 40,
+    "unreachable_max_wait": "200ms",
+}
+
+
+class Gateway:
+    """A gateway process that can be killed and started again.
+
+    Attributes:
+        receiver: gets the events of all instances.
+    """
+
+    def __init__(self, target: Target, receiver: Receiver, http: httpx.AsyncClient, homeserver: str) -> None:
+        self.receiver = receiver
+        self._target = target
+        self._http = http
+        self._homeserver = homeserver
+
+    async def start(self) -> None:
+        """Start the process, and wait until it listens."""
+        await self._target.spawn()
+        await self._target.ready()
+
+    async def kill(self) -> None:
+        """``kill -9``."""
+        await self._target.kill()
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, status: int = 200, key: str = ""
+    ) -> Any:
+        """Make a request, whose answer must have that status; return the answer's JSON."""
+        answer = await self.try_call(method, path, body, key=key)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    async def try_call(self, method: str, path: str, body: Any = None, *, key: str = "") -> httpx.Response:
+        """Make a request, and return whatever is answered."""
+        headers = {"idempotency-key": key} if key else {}
+        return await self._http.request(method, f"{self._target.url}/{path}", json=body, headers=headers)
+
+    async def connect(self, instance: str, user: str, **options: Any) -> None:
+        """Create an instance for a user of the homeserver, and wait until it is open."""
+        options = {"password": PASSWORD, **options}
+        body = {"instanceName": instance, "integration": "matrix", "homeserver": self._homeserver}
+        await self.call("POST", "instance/create", {**body, "user": user, **options}, status=201)
+        await self.call("POST", f"webhook/set/{instance}", {"url": self.receiver.url}, status=201)
+        await self.call("GET", f"instance/connect/{instance}")
+        await self.wait_for_state(instance, "open")
+
+    async def wait_for_state(self, instance: str, state: str) -> dict[str, Any]:
+        """Wait until the connection has a state."""
+        while True:
+            answer = await self.call("GET", f"instance/connectionState/{instance}")
+            if answer["instance"]["state"] == state:
+                found: dict[str, Any] = answer["instance"]
+                return found
+            await trio.sleep(0.05)
+
+    async def wait_for_event(self, kind: str, instance: str = "", **fields: Any) -> dict[str, Any]:
+        """Wait until an event has arrived whose data has these fields, and return its data."""
+        seen = 0
+        while True:
+            for envelope in self.receiver.events()[seen:]:
+                seen += 1
+                data = envelope["data"]
+                if envelope["event"] != kind or instance not in ("", envelope["instance"]):
+                    continue
+                if fields.items() <= data.items():
+                    found: dict[str, Any] = data
+                    return found
+            await self.receiver.wait_for(seen + 1)
+
+    def events(self, kind: str, instance: str) -> list[dict[str, Any]]:
+        """Return the data of the events of a kind so far. A delivery that a kill repeated counts once."""
+        by_id = {request.event_id: request.json for request in self.receiver.requests}
+        return [
+            envelope["data"]
+            for envelope in by_id.values()
+            if envelope["event"] == kind and envelope["instance"] == instance
+        ]
+
+
+@asynccontextmanager
+async def running_gateway(folder: Path, homeserver: str) -> AsyncIterator[Gateway]:
+    """Run a gateway and its receiver for the length of the block."""
+    plugins = {"options": {"matrix": {"servers": [homeserver]}}}
+    async with (
+        open_receiver() as receiver,
+        httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=40) as http,
+        trio.open_nursery() as nursery,
+    ):
+        target = Target(nursery, write_config(folder, delivery=_DELIVERY, plugins=plugins))
+        gateway = Gateway(target, receiver, http, homeserver)
+        await gateway.start()
+        try:
+            yield gateway
+        finally:
+            nursery.cancel_scope.cancel()
