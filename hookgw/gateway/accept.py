@@ -235,8 +235,11 @@ class EventIntake:
     async def _notify(self, accepted: Sequence[Event]) -> None:
         for event in accepted:
             # The instance may have been deleted during the commit: then its state would be kept for good.
-            if event.kind == "CONNECTION_UPDATE" and self._registry.find_instance(event.instance):
-                self._states.note(event)
+            # An instance with a connector has the state of its connector, whatever somebody emits for it.
+            if event.kind == "CONNECTION_UPDATE":
+                instance = self._registry.find_instance(event.instance)
+                if instance is not None and not instance.integration:
+                    self._states.note(event)
         if not accepted or not self._hooks.implements("hookgw_event_accepted"):
             return
         # Shielded: the events are accepted even if the producer is gone, and observers count them.

@@ -611,3 +611,13 @@ async def test_contacts(client: httpx.AsyncClient, heard: None) -> None:
 async def test_a_bad_query(client: httpx.AsyncClient, body: Any) -> None:
     assert (await client.post("/chat/findChats/loja1", json=body)).status_code == 400
     assert (await client.post("/chat/findChats/nobody", json=body)).status_code == 404
+
+
+async def test_the_state_is_open_only_once_a_send_works(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    """An event over HTTP says nothing of the connection of an instance with a connector."""
+    await gateway.instances.logout("loja1")
+    opened = {"event": "CONNECTION_UPDATE", "data": {"instance": "loja1", "state": "open"}}
+    assert (await client.post("/event/emit/loja1", json=opened)).status_code == 202
+    state = (await client.get("/instance/connectionState/loja1")).json()["instance"]["state"]
+    sent = await client.post("/message/sendText/loja1", json={"number": "5", "text": "Oi"})
+    assert (state, sent.status_code) == ("close", 409)
