@@ -74,6 +74,7 @@ class Client:
         content: bytes | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str | int | None] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Any:
         """Send one request and return the decoded JSON of the response.
@@ -86,6 +87,7 @@ class Client:
             content: bytes to send unchanged, instead of ``body``.
             content_type: the type of ``content``.
             query: parameters; those with the value ``None`` are left out.
+            headers: further headers.
             timeout: seconds to wait for the response; by default :data:`RESPONSE_TIMEOUT`.
 
         Raises:
@@ -96,9 +98,11 @@ class Client:
         options: dict[str, Any] = {
             "params": {name: value for name, value in (query or {}).items() if value is not None},
             "timeout": httpx.Timeout(seconds, connect=CONNECT_TIMEOUT),
+            "headers": dict(headers or {}),
         }
         if content is not None:
-            options |= {"content": content, "headers": {"content-type": content_type}}
+            options["content"] = content
+            options["headers"]["content-type"] = content_type
         elif body is not None:
             # To the API, null is a value and not a missing field.
             options["json"] = {name: value for name, value in body.items() if value is not None}
@@ -187,6 +191,8 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
     error = value.get("response") if isinstance(value, dict) else None
     lines = error.get("message") if isinstance(error, dict) else None
     messages = [str(line) for line in lines] if isinstance(lines, list) else []
+    if isinstance(error, dict) and isinstance(error.get("code"), str):
+        messages.append(f"The network's code is {error['code']}.")
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         # The gateway speaks of the apikey header, which users of a command do not set themselves.
         messages.append("Set the key with --key or HOOKGW_KEY.")

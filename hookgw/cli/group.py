@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "hookgw.cli.demo.command:demo",
     "listen": "hookgw.cli.listen:listen",
     "emit": "hookgw.cli.emit:emit",
+    "send": "hookgw.cli.send:send",
     "webhook": "hookgw.cli.webhook:webhook",
     "instance": "hookgw.cli.instance:instance",
     "key": "hookgw.cli.key:key",
