@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from typing import Any
+
 import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.output import json_option, show_fields, show_json, show_table, show_warnings
+
+
+def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
+    """Read options in the form ``NAME=TEXT`` or ``NAME:=JSON``; the text ``-`` stands for a line of stdin."""
+    options: dict[str, Any] = {}
+    for value in values:
+        name, equals, content = value.partition("=")
+        is_json = name.endswith(":")
+        name = name.removesuffix(":").strip()
+        # The value is repeated in no message: it may be a secret.
+        if not equals or not name:
+            raise click.BadParameter("this is not an option of a connector. Write NAME=TEXT or NAME:=JSON.")
+        if content == "-":
+            content = sys.stdin.readline().rstrip("\r\n")
+        try:
+            options[name] = json.loads(content) if is_json else content
+        except (ValueError, RecursionError):
+            raise click.BadParameter(
+                f"the value of {name} is not JSON. For a text, write NAME=TEXT."
+            ) from None
+    return options
+
+
+option_values = click.option(
+    "--option",
+    "-o",
+    "options",
+    multiple=True,
+    metavar="NAME=TEXT",
+    callback=_read_options,
+    help="Option of the connector; NAME:=JSON for numbers and the like; NAME=- reads the text from standard "
+    "input. Repeat it for more.",
+)
 
 
 @click.group()
@@ -23,17 +60,25 @@ def instance() -> None:
 )
 @click.option("--token", help="Key of the instance.  [default: generated]")
 @click.option("--webhook", "url", metavar="URL", help="Also register this URL for its events.")
+@option_values
 @server_options
 @json_option
 def create(
-    client: Client, name: str, integration: str | None, token: str | None, url: str | None, as_json: bool
+    client: Client,
+    name: str,
+    integration: str | None,
+    token: str | None,
+    url: str | None,
+    options: dict[str, Any],
+    as_json: bool,
 ) -> None:
     """Create an instance and print its key.
 
     The key is shown once. Store it now.
     """
     webhook = {"url": url} if url else None
-    body = {"instanceName": name, "integration": integration, "token": token, "webhook": webhook}
+    # A field of create itself, such as token, cannot be an option of a connector.
+    body = {**options, "instanceName": name, "integration": integration, "token": token, "webhook": webhook}
     created = client.call("POST", "instance", "create", body=body)
     if as_json:
         show_json(created)
@@ -117,6 +162,50 @@ def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
     click.echo(found["ingestUrl"])
     if found["ingestUrl"].startswith("/"):
         click.echo("This is a path: set server.public_url to have the whole URL.", err=True)
+
+
+@instance.command()
+@click.argument("name")
+@option_values
+@click.option("--unset", multiple=True, metavar="NAME", help="Option to remove. Repeat it for more.")
+@server_options
+@json_option
+def options(
+    client: Client, name: str, options: dict[str, Any], unset: tuple[str, ...], as_json: bool
+) -> None:
+    """Print the options of the instance's connector, or change some.
+
+    A change restarts the connector, if it runs. Secrets are shown as ********.
+    """
+    change = {**options, **dict.fromkeys(unset)}
+    if change:
+        # Not as `body`, which leaves out fields that are None: here these remove an option.
+        found = client.call("PATCH", "instance", "options", name, content=json.dumps(change).encode())
+    else:
+        found = client.call("GET", "instance", "options", name)
+    if as_json:
+        show_json(found)
+        return
+    show_fields(
+        {
+            option: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for option, value in found["options"].items()
+        }
+    )
+    show_warnings(found)
+
+
+@instance.command()
+@click.argument("name")
+@server_options
+@json_option
+def restart(client: Client, name: str, as_json: bool) -> None:
+    """End the instance's connection and start it again; print its state."""
+    found = client.call("POST", "instance", "restart", name)
+    if as_json:
+        show_json(found)
+    else:
+        click.echo(found["instance"]["state"])
 
 
 @instance.command()

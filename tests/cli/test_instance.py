@@ -115,3 +115,69 @@ async def test_create_prints_the_ingest_url(invoke: Invoke, server: Receiver) ->
     server.default = says({"hash": "the-key", "ingestUrl": INGEST_URL}, 201)
     result = await invoke("instance", "create", "loja1", "--integration", "simulator")
     assert result.stdout.splitlines()[-1].split() == ["ingest", "URL", INGEST_URL]
+
+
+async def test_create_sends_options_of_the_connector(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"hash": "the-key"}, 201)
+    options = ("-o", "user=bot", "-o", "pin=0123", "--option", "rate:=5", "-o", "a=b=c")
+    await invoke("instance", "create", "loja1", "--integration", "matrix", *options)
+    assert server.requests[0].json == {
+        "instanceName": "loja1",
+        "integration": "matrix",
+        "user": "bot",
+        "pin": "0123",
+        "rate": 5,
+        "a": "b=c",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("planted", "Write NAME=TEXT or NAME:=JSON."),
+        ("=planted", "Write NAME=TEXT or NAME:=JSON."),
+        ("password:=planted", "the value of password is not JSON."),
+    ],
+)
+async def test_wrong_options_are_not_repeated(value: str, sentence: str, invoke: Invoke) -> None:
+    result = await invoke("instance", "options", "loja1", "-o", value)
+    assert result.exit_code == 2
+    assert sentence in " ".join(result.stderr.split())
+    assert "planted" not in result.stderr
+
+
+async def test_options_are_printed(invoke: Invoke, server: Receiver) -> None:
+    found = {"options": {"server": "https://a", "password": "********", "rate": 5}, "optionsSchema": {}}
+    server.default = says(found)
+    result = await invoke("instance", "options", "loja1")
+    request = server.requests[0]
+    assert (request.method, request.target) == ("GET", "/instance/options/loja1")
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["server", "https://a"],
+        ["password", "********"],
+        ["rate", "5"],
+    ]
+    assert json.loads((await invoke("instance", "options", "loja1", "--json")).stdout) == found
+
+
+async def test_options_are_changed(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"options": {}, "optionsSchema": None, "warnings": ["x is not an option."]})
+    result = await invoke("instance", "options", "loja1", "-o", "user=bot", "--unset", "rate")
+    request = server.requests[0]
+    assert (request.method, request.target) == ("PATCH", "/instance/options/loja1")
+    assert request.json == {"user": "bot", "rate": None}
+    assert result.stderr == "Warning: x is not an option.\n"
+
+
+async def test_a_secret_option_from_standard_input(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"options": {}, "optionsSchema": None, "warnings": []})
+    await invoke("instance", "options", "loja1", "-o", "password=-", input="hunter2\n")
+    assert server.requests[0].json == {"password": "hunter2"}
+
+
+async def test_restart_prints_the_state(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"instance": {"instanceName": "loja1", "state": "open"}})
+    result = await invoke("instance", "restart", "loja1")
+    assert server.requests[0].target == "/instance/restart/loja1"
+    assert result.stdout == "open\n"
+    assert "instanceName" in (await invoke("instance", "restart", "loja1", "--json")).stdout

@@ -1,0 +1,349 @@
+"""Options, settings, restart, presence and capabilities of an instance, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from hookgw import hookimpl
+from hookgw.config.settings import PluginsSettings, Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.models.errors import NetworkRefused
+from hookgw.models.events import Event
+from hookgw.models.instances import InstanceSettings
+from hookgw.models.masking import MASK
+from hookgw.models.messages import TextMessage
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
+from hookgw.testing import FakeConnector
+
+SCHEMA: dict[str, Any] = {
+    "required": ["server"],
+    "properties": {
+        "server": {"type": "string"},
+        "password": {"type": "string", "writeOnly": True},
+        "rate": {"type": "integer", "default": 3},
+    },
+    "additionalProperties": False,
+}
+GIVEN = {"server": "https://a.example", "password": "planted-password"}
+SHOWN = {"server": "https://a.example", "password": MASK}
+
+
+class Observer:
+    """Writes down the connection states that were reported."""
+
+    def __init__(self) -> None:
+        self.states: list[tuple[str, int]] = []
+        self._heard = trio.Event()
+
+    async def last(self, count: int, total: int) -> list[tuple[str, int]]:
+        """Wait for a number of states in all: they are reported after they are set. Return the last ones."""
+        while len(self.states) < total:
+            await self._heard.wait()
+        return self.states[-count:]
+
+    @hookimpl
+    def hookgw_event_accepted(self, event: Event) -> None:
+        if event.kind == "CONNECTION_UPDATE":
+            self.states.append((event.data["state"], event.data["statusReason"]))
+            self._heard.set()
+            self._heard = trio.Event()
+
+
+@pytest.fixture
+def connector() -> FakeConnector:
+    return FakeConnector("strict", options_schema=SCHEMA)
+
+
+@pytest.fixture
+def observer() -> Observer:
+    return Observer()
+
+
+@pytest.fixture
+async def gateway(
+    settings: Settings, tmp_path: Path, connector: FakeConnector, observer: Observer
+) -> AsyncIterator[Gateway]:
+    small = FakeConnector(
+        "small", without=("settings", "restart", "set_presence"), message_types=(TextMessage,)
+    )
+    extra = {"strict": connector, "small": small, "observer": observer}
+    plugins = load_plugins(PluginsSettings(folders=()), base=tmp_path, extra=extra)
+    async with open_gateway(settings, base=tmp_path, hooks=Hooks(plugins)) as gateway:
+        await gateway.instances.create("shop", integration="strict", options=GIVEN)
+        await gateway.instances.create("small", integration="small")
+        await gateway.instances.create("http")
+        yield gateway
+
+
+def messages(response: httpx.Response, status: int) -> list[str]:
+    assert response.status_code == status, response.text
+    found: list[str] = response.json()["response"]["message"]
+    return found
+
+
+# Options.
+
+
+async def test_options_are_fields_of_create(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    body = {
+        "instanceName": "loja1",
+        "integration": "strict",
+        "qrcode": True,
+        "token": "a-chosen-key-0001",
+        **GIVEN,
+    }
+    created = await client.post("/instance/create", json=body)
+    assert created.status_code == 201
+    assert created.json()["instance"]["options"] == SHOWN
+    assert created.json()["warnings"] == ["qrcode is an unknown field; it was ignored."]
+    assert gateway.instances.get("loja1").options == GIVEN
+    listed = await client.get("/instance/fetchInstances")
+    assert {one["name"]: one["instance"].get("options") for one in listed.json()} == {
+        "http": None,
+        "loja1": SHOWN,
+        "shop": SHOWN,
+        "small": {},
+    }
+
+
+async def test_wrong_options_create_nothing(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    body = {"instanceName": "loja1", "integration": "strict", "password": ["planted"], "servr": "https://a"}
+    response = await client.post("/instance/create", json=body)
+    assert sorted(messages(response, 400)) == [
+        'password: the value is not of type "string".',
+        "server is missing.",
+        "servr is not an option of the connector strict. Did you mean server?",
+    ]
+    assert gateway.instances.find("loja1") is None
+
+
+async def test_a_mask_at_create(client: httpx.AsyncClient) -> None:
+    body = {"instanceName": "loja1", "integration": "strict", **SHOWN}
+    assert messages(await client.post("/instance/create", json=body), 400) == [
+        "password is masked, but no value is stored: send one."
+    ]
+
+
+async def test_options_are_read_and_changed(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    found = await client.get("/instance/options/shop")
+    assert found.json() == {"options": SHOWN, "optionsSchema": SCHEMA}
+    changed = await client.patch("/instance/options/shop", json={**found.json()["options"], "rate": 5})
+    assert changed.json() == {"options": {**SHOWN, "rate": 5}, "optionsSchema": SCHEMA, "warnings": []}
+    assert gateway.instances.get("shop").options == {**GIVEN, "rate": 5}
+    removed = await client.patch("/instance/options/shop", json={"rate": None, "password": None})
+    assert removed.json()["options"] == {"server": "https://a.example"}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"server": None}, "server is missing."),
+        ({"rate": "x"}, 'rate: the value is not of type "integer".'),
+        ({"token": "x"}, "token is not an option: it cannot be changed here."),
+        ([], "The body must be an object, not a list."),
+    ],
+)
+async def test_a_wrong_change_changes_nothing(
+    change: Any, sentence: str, client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    assert messages(await client.patch("/instance/options/shop", json=change), 400) == [sentence]
+    assert gateway.instances.get("shop").options == GIVEN
+
+
+async def test_without_a_schema_all_options_are_secrets(client: httpx.AsyncClient) -> None:
+    changed = await client.patch("/instance/options/small", json={"anything": {"a": "b"}, "n": 5})
+    assert changed.json() == {"options": {"anything": MASK, "n": MASK}, "optionsSchema": None, "warnings": []}
+
+
+async def test_an_instance_without_a_connector_has_no_options(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/instance/options/http")).json() == {"options": {}, "optionsSchema": None}
+    assert "has no connector" in messages(await client.patch("/instance/options/http", json={}), 409)[0]
+    assert (await client.get("/instance/options/nobody")).status_code == 404
+    assert (await client.patch("/instance/options/nobody", json=[])).status_code == 404
+
+
+async def test_a_running_connector_starts_again_with_changed_options(
+    client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector, observer: Observer
+) -> None:
+    await gateway.instances.connect("shop")
+    first = connector.session("shop")
+    assert first.options == {**GIVEN, "rate": 3}
+    await client.patch("/instance/options/shop", json={"rate": 5})
+    await gateway.instances.connect("shop")  # waits until it is open again
+    second = connector.session("shop")
+    assert second.options == {**GIVEN, "rate": 5}
+    assert first.options == {**GIVEN, "rate": 3}
+    expected = [("connecting", 200), ("open", 200)]
+    assert await observer.last(5, 5) == [*expected, ("close", 515), *expected]
+    # What changes nothing does not interrupt it.
+    await client.patch("/instance/options/shop", json={"rate": 5, "password": MASK})
+    assert (connector.session("shop"), connector.runs) == (second, 2)
+
+
+async def test_secret_options_appear_in_no_failure(
+    client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector
+) -> None:
+    await gateway.instances.connect("shop")
+    connector.refusal = NetworkRefused("Wrong password planted-password.", code="planted-password")
+    body = {"number": "5", "text": "x"}
+    refused = await client.post("/message/sendText/shop", json=body)
+    connector.refusal = ValueError("planted-password is wrong")
+    with capture_logs() as logs:
+        failed = await client.post("/message/sendText/shop", json=body)
+    assert (refused.status_code, failed.status_code) == (502, 502)
+    assert "Wrong password ********" in refused.text
+    assert "planted" not in refused.text + failed.text + str(logs)
+
+
+# Settings.
+
+
+async def test_settings_are_stored_without_a_connector(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    defaults = (await client.get("/settings/find/http")).json()
+    assert defaults == {
+        "rejectCall": False,
+        "msgCall": "",
+        "groupsIgnore": False,
+        "alwaysOnline": False,
+        "readMessages": False,
+        "syncFullHistory": False,
+        "readStatus": False,
+        "wavoipToken": "",
+    }
+    given = {"rejectCall": True, "msg_call": "no", "wavoipToken": "planted-token", "colour": 1}
+    response = await client.post("/settings/set/http", json=given)
+    expected = {**defaults, "rejectCall": True, "msgCall": "no", "wavoipToken": MASK}
+    assert (response.status_code, response.json()) == (
+        201,
+        {
+            "settings": {"instanceName": "http", "settings": expected},
+            "warnings": ["colour is an unknown field; it was ignored."],
+        },
+    )
+    # A missing field keeps its value, and so does the mask.
+    await client.post("/settings/set/http", json={"readStatus": True, "wavoipToken": MASK})
+    assert (await client.get("/settings/find/http")).json() == {**expected, "readStatus": True}
+    assert gateway.instances.get("http").settings.wavoip_token == "planted-token"
+    assert (await client.post("/settings/set/nobody", json=[])).status_code == 404
+
+
+async def test_settings_at_create(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    body = {
+        "instanceName": "loja1",
+        "integration": "strict",
+        "groupsIgnore": True,
+        "always_online": True,
+        **GIVEN,
+    }
+    assert "warnings" not in (await client.post("/instance/create", json=body)).json()
+    stored = gateway.instances.get("loja1")
+    assert stored.settings == InstanceSettings(groups_ignore=True, always_online=True)
+    assert stored.options == GIVEN
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"rejectCall": "yes"}, "rejectCall must be true or false, not a string."),
+        ({"msg_call": 5}, "msg_call must be a string, not a number."),
+        ({"msgCall": "x" * 4097}, "msgCall must have at most 4,096 characters, not 4,097."),
+    ],
+)
+async def test_wrong_settings(given: Any, sentence: str, client: httpx.AsyncClient) -> None:
+    assert messages(await client.post("/settings/set/http", json=given), 400) == [sentence]
+
+
+async def test_a_running_connector_hears_of_settings(
+    client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector
+) -> None:
+    await client.post("/settings/set/shop", json={"readMessages": True})
+    assert connector.calls_of("settings") == []  # it does not run
+    await gateway.instances.connect("shop")
+    session = connector.session("shop")
+    assert session.settings.read_messages
+    response = await client.post("/settings/set/shop", json={"groupsIgnore": True})
+    assert response.json()["warnings"] == []
+    told = InstanceSettings(read_messages=True, groups_ignore=True)
+    assert connector.calls_of("settings") == [{"settings": told}]
+    assert session.settings == told
+    await gateway.instances.connect("small")
+    quiet = await client.post("/settings/set/small", json={"groupsIgnore": True})
+    assert quiet.json()["warnings"] == []
+
+
+@pytest.mark.parametrize("fault", [NetworkRefused("Not now."), ValueError("a bug")])
+async def test_settings_that_the_connector_did_not_apply_are_stored(
+    fault: Exception, client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector
+) -> None:
+    await gateway.instances.connect("shop")
+    connector.faults["settings"] = fault
+    response = await client.post("/settings/set/shop", json={"rejectCall": True})
+    (warning,) = response.json()["warnings"]
+    assert warning.startswith("The settings are stored, but the connector has not applied them: ")
+    assert str(fault) in warning
+    assert (await client.get("/settings/find/shop")).json()["rejectCall"] is True
+
+
+# Restart, presence and capabilities.
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/json"])
+async def test_a_restart(
+    content_type: str | None, client: httpx.AsyncClient, connector: FakeConnector, observer: Observer
+) -> None:
+    headers = {"content-type": content_type} if content_type else {}
+    first = await client.post("/instance/restart/shop", headers=headers)
+    assert first.json() == {"instance": {"instanceName": "shop", "state": "open"}}
+    assert (connector.runs, connector.calls_of("restart")) == (1, [])  # it did not run
+    connector.faults["restart"] = NetworkRefused("Not now.")
+    again = await client.post("/instance/restart/shop", headers=headers)
+    assert again.json() == first.json()
+    assert (connector.runs, connector.calls_of("restart")) == (2, [{}])
+    assert await observer.last(3, 5) == [("close", 515), ("connecting", 200), ("open", 200)]
+
+
+async def test_a_restart_without_a_connector(client: httpx.AsyncClient) -> None:
+    assert "has no connector" in messages(await client.post("/instance/restart/http"), 409)[0]
+    assert (await client.post("/instance/restart/nobody")).status_code == 404
+    started = await client.post("/instance/restart/small")
+    assert started.json()["instance"]["state"] == "open"
+
+
+async def test_the_presence_of_an_account(
+    client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector
+) -> None:
+    body = {"presence": "available"}
+    for name in ("http", "shop"):
+        assert (await client.post(f"/instance/setPresence/{name}", json=body)).status_code == 409
+    await gateway.instances.connect("shop")
+    await gateway.instances.connect("small")
+    shown = await client.post("/instance/setPresence/shop", json=body)
+    assert (shown.status_code, shown.json()) == (201, body)
+    assert connector.calls_of("set_presence") == [{"presence": "available", "number": None, "delay": 0.0}]
+    assert (await client.post("/instance/setPresence/small", json=body)).status_code == 501
+    assert messages(await client.post("/instance/setPresence/shop", json={"presence": "composing"}), 400) == [
+        "presence must be one of available, unavailable."
+    ]
+    connector.faults["set_presence"] = NetworkRefused("Too fast.", status=429, retry_after=7)
+    refused = await client.post("/instance/setPresence/shop", json=body)
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "7")
+
+
+async def test_capabilities(client: httpx.AsyncClient) -> None:
+    found = {
+        name: (await client.get(f"/instance/capabilities/{name}")).json()["calls"]
+        for name in ("shop", "small", "http")
+    }
+    assert {"sendText", "sendMedia", "updateMessage", "setPresence"} <= set(found["shop"])
+    assert "sendText" in found["small"]
+    assert not {"sendMedia", "setPresence"} & set(found["small"])
+    assert found["http"] == []
