@@ -8,7 +8,6 @@ A payload that a producer sends over HTTP has no mark, so it is delivered as it 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +21,6 @@ MARK = b'{ "message" : { "base64" : "'
 LIMIT_RESERVE = 16 * 2**10
 """Bytes of a payload that are kept free for everything beside the file."""
 
-_PLAIN = re.compile(rb'"[^"\\\x00-\x1f]+"')
 _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -56,7 +54,8 @@ def encode_payload(data: Any, *, wants_file: Callable[[], bool], max_data: int) 
         file = bytes(message.pop("base64"))
     except (KeyError, msgspec.ValidationError):
         return encoded  # a base64 elsewhere, such as that of a QR code
-    if not _PLAIN.fullmatch(file):
+    # A text without escapes: the next quotation mark ends it. Not a regular expression, which takes 10 ms.
+    if not file.startswith(b'"') or file == b'""' or b"\\" in file:
         return encoded
     rest = msgspec.json.encode(message)[1:]
     others = msgspec.json.encode(fields)[1:]

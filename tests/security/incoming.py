@@ -134,7 +134,8 @@ def _routes(live: Live, instance: str) -> Iterator[tuple[str, str, str]]:
             yield method, path, rule.rule
 
 
-OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs"}
+TOKEN_IN_PATH = {"/ingest/<instance>/<token>", "/media/<instance>/<token>"}
+OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs", *TOKEN_IN_PATH}
 
 
 @family("routes without a key", "401 on every route except the open ones")
@@ -156,10 +157,27 @@ def foreign(live: Live) -> Iterator[Trial]:
     live.call("POST", "/instance/create", {"instanceName": "there"})
     routes = zip(_routes(live, "there"), _routes(live, "gone"), strict=True)
     for (method, path, rule), (_, other, _) in routes:
-        if "<instance>" in rule:
+        if "<instance>" in rule and rule not in TOKEN_IN_PATH:
             one, two = live.call(method, path, key=OWN_KEY), live.call(method, other, key=OWN_KEY)
             same = (one.status, one.body) == (two.status, two.body)
             yield Trial(f"{method} {path}", str(one.status), one.status == 403 and same)
+
+
+@family(
+    "guessed tokens in a path",
+    "403 for links to files, 404 for the URLs of networks, the same whether or not the instance exists",
+)
+def guessed_tokens(live: Live) -> Iterator[Trial]:
+    live.call("POST", "/instance/create", {"instanceName": "there"})
+    chance = random.Random(7)
+    letters = string.ascii_letters + string.digits + "-_"
+    for number in range(100):
+        token = "".join(chance.choices(letters, k=number + 1))
+        for path, status in (("media", 403), ("ingest", 404)):
+            answers = [live.call("GET", f"/{path}/{name}/{token}", key=False) for name in ("there", "gone")]
+            same = answers[0].body == answers[1].body
+            found = {answer.status for answer in answers}
+            yield Trial(f"{path} {token}", str(answers[0].status), same and found == {status})
 
 
 @family(
