@@ -47,7 +47,8 @@ class FakeSession:
 
     Args:
         instance: the instance's name.
-        options: the connector's options of the instance.
+        options: the connector's options of the instance. The gateway adds the defaults of the connector's
+            schema; here the test gives all.
         settings: how the account should behave.
         state: what an earlier run of the connector has saved.
         http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. By
