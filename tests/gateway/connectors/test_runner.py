@@ -9,6 +9,7 @@ from typing import Any, cast
 import httpx
 import pytest
 import trio
+from msgspec.structs import replace
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw.config.settings import ServerSettings
@@ -30,7 +31,7 @@ from hookgw.models.errors import (
 )
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
-from hookgw.models.instances import Instance
+from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.messages import Message, TextMessage
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.contained_connector import ContainedConnector
@@ -723,3 +724,37 @@ async def test_a_state_by_its_name_is_a_state(autojump_clock: MockClock) -> None
         world.connectors.start(SHOP)
         await trio.sleep(0.5)
         assert world.states.state("shop") is ConnectionState.OPEN
+
+
+class Silent(FakeConnector):
+    """Its network answers no call."""
+
+    async def settings(self, session: Session, settings: InstanceSettings) -> None:
+        await trio.sleep_forever()
+
+    async def restart(self, session: Session) -> None:
+        await trio.sleep_forever()
+
+
+async def test_a_call_that_the_network_does_not_answer_has_a_deadline(autojump_clock: MockClock) -> None:
+    async with running(Silent()) as world:
+        await world.connect()
+        (warning,) = await world.connectors.apply_settings("shop", InstanceSettings())
+        assert warning.endswith("The network did not answer within 30 s.")
+        await world.connectors.prepare_restart(SHOP)
+        assert trio.current_time() >= 60
+        world.connectors.stop_all()
+
+
+async def test_a_restart_begins_a_session_with_the_changed_record(autojump_clock: MockClock) -> None:
+    async with running() as world:
+        await world.connect()
+        first = world.states.sessions["shop"]
+        second = await world.connectors.restart(replace(SHOP, options={"token": "other"}))
+        assert (first.options, second.options) == ({"token": "t"}, {"token": "other"})
+        with pytest.raises(Conflict, match="over"):
+            await first.emit("MESSAGES_UPSERT", {})
+        await world.connectors.wait_for_code(second)
+        assert world.intake.states[2] == ("close", 515)
+        assert world.logged_out == []
+        world.connectors.stop_all()
