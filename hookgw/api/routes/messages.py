@@ -36,7 +36,7 @@ _FILE = {"type": "string", "format": "binary", "description": "The file."}
 
 def _form(*fields: str) -> dict[str, Any]:
     properties = {field: {"type": "string"} for field in fields} | {"file": _FILE}
-    return {"type": "object", "required": ["number", "file"], "properties": properties}
+    return {"type": "object", "required": ["number"], "properties": properties}
 
 
 _TEXT_BODY = json_body(
