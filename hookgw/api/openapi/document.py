@@ -162,7 +162,7 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
     suffix = "Labelled" if route.path.endswith("/<label>") else ""
     if route.path in _ALSO_PER_INSTANCE:
         suffix = "Global"
-    if route.path == INGEST_RULE or route.method == "PATCH":  # a path with two methods
+    if route.path == INGEST_RULE or route.method in ("PATCH", "PUT"):  # a path with two methods
         suffix = route.method.capitalize()
     operation_id = name[0].lower() + name[1:] + suffix
     operation: dict[str, Any] = {

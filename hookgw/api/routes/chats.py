@@ -73,8 +73,10 @@ class ChatRoutes:
         blueprint = Blueprint("chats", __name__, url_prefix="/chat")
         for path, view, method in (
             ("markMessageAsRead", self.mark_read, "POST"),
+            ("markMessageAsRead", self.mark_read, "PUT"),  # clients of Evolution API 1
             ("sendPresence", self.send_presence, "POST"),
             ("updateMessage", self.update_message, "POST"),
+            ("updateMessage", self.update_message, "PUT"),
             ("deleteMessageForEveryone", self.delete_message, "DELETE"),
             ("whatsappNumbers", self.find_numbers, "POST"),
             ("findChats", self.find_chats, "POST"),

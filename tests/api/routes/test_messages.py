@@ -431,6 +431,8 @@ CHAT_CALLS: list[tuple[str, str, Any]] = [
     ("POST", "/chat/markMessageAsRead", {"readMessages": [KEY]}),
     ("POST", "/chat/sendPresence", {"number": "5", "presence": "paused"}),
     ("POST", "/chat/updateMessage", {"key": KEY, "text": "new"}),
+    ("PUT", "/chat/markMessageAsRead", {"read_messages": [KEY]}),
+    ("PUT", "/chat/updateMessage", {"key": KEY, "text": "new"}),
     ("DELETE", "/chat/deleteMessageForEveryone", KEY),
     ("POST", "/chat/whatsappNumbers", {"numbers": ["5"]}),
 ]
