@@ -587,3 +587,47 @@ async def test_a_bug_does_not_log_the_link(
         assert (await client.get(link)).status_code == 500
     assert [line["path"] for line in logs if line["event"] == "request failed"] == ["/media/…"]
     assert link.rpartition("/")[2] not in repr(logs)
+
+
+async def test_a_file_of_a_server_passes_through(tmp_path: Path, settings: Settings) -> None:
+    """Through the connector's own client, as its connectors do it; nothing is held up on the way."""
+    size, sent = 24 * 2**20, 0
+
+    async def serve_file(stream: trio.SocketStream) -> None:
+        nonlocal sent
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
+        while sent < size:
+            await stream.send_all(bytes(PIECE))
+            sent += PIECE
+
+    async def open_media(session: Session, reference: str, sink: MediaSink) -> None:
+        async with session.http.stream("GET", reference) as response:
+            await sink.begin(mimetype="video/mp4", size=int(response.headers["content-length"]))
+            async for chunk in response.aiter_bytes():
+                await sink.write(chunk)
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        nursery.start_soon(trio.serve_listeners, serve_file, [listener])
+        address = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        connector = FakeConnector(open_media=open_media)
+        plugins = PluginsSettings(options={"fake": {"servers": [address]}})
+        hooks = Hooks(load_plugins(plugins, base=tmp_path, extra={"fake": connector}))
+        changed = Settings(
+            auth=settings.auth, storage=settings.storage, plugins=plugins, media=settings.media
+        )
+        async with open_gateway(changed, base=tmp_path, hooks=hooks) as gateway:
+            await gateway.instances.create("shop", integration="fake")
+            await gateway.instances.connect("shop")
+            link = connector.session("shop").media_url(f"{address}/file")
+            download = gateway.media.open("shop", link.rpartition("/")[2])
+            assert (await download.head()).size == size
+            await settle()
+            assert sent < size  # the reader has not read yet
+            received = 0
+            async for piece in download.chunks():
+                received += len(piece)
+            assert received == sent == size
+            download.leave()
+        nursery.cancel_scope.cancel()
