@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -62,6 +62,8 @@ MAX_PAGE = 1_000
 """The most chats or contacts of a page."""
 MAX_COUNT = 1_000_000
 """The largest page and the highest number of a page that a client may ask for."""
+
+T = TypeVar("T")
 
 _KEY_FORM = re.compile(r"[!-~]{1,255}", re.ASCII)
 _URL = re.compile(r"https?://[^\s]+", re.IGNORECASE)
@@ -229,11 +231,9 @@ def parse_contact_message(body: Any) -> ContactMessage:
         Invalid: with every mistake.
     """
     parts = _Parts(body)
-    check = list_of(_contact, MAX_CONTACTS)
+    check = _some_of(_contact, MAX_CONTACTS)
     # Evolution API 1 has the list itself under the name of its object.
     contacts: tuple[Contact, ...] = parts.content.need(check, (), "contact", "contactMessage")
-    if not contacts and not parts.content.problems:
-        parts.content.problems.append("contact must have at least one item.")
     parts.finish()
     return ContactMessage(number=parts.number, reply_to=parts.reply_to, contacts=contacts)
 
@@ -275,9 +275,7 @@ def parse_read_messages(body: Any) -> tuple[MessageKey, ...]:
         Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
-    keys: tuple[MessageKey, ...] = fields.need(list_of(_key, MAX_ITEMS), (), "readMessages", "read_messages")
-    if not keys and not fields.problems:
-        fields.problems.append("readMessages must have at least one item.")
+    keys: tuple[MessageKey, ...] = fields.need(_some_of(_key, MAX_ITEMS), (), "readMessages", "read_messages")
     fields.finish()
     return keys
 
@@ -328,9 +326,7 @@ def parse_numbers(body: Any) -> tuple[str, ...]:
         Invalid: with every mistake.
     """
     fields = Fields(("", as_object(body, "The body")))
-    numbers: tuple[str, ...] = fields.need(list_of(_number, MAX_ITEMS), (), "numbers")
-    if not numbers and not fields.problems:
-        fields.problems.append("numbers must have at least one item.")
+    numbers: tuple[str, ...] = fields.need(_some_of(_number, MAX_ITEMS), (), "numbers")
     fields.finish()
     return numbers
 
@@ -406,6 +402,18 @@ def _number(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise Invalid(f"{where} must be a string, not {kind_of(value)}.")
     return text_up_to(MAX_NUMBER)(value.strip(), where)
+
+
+def _some_of(check: Check[T], longest: int) -> Check[tuple[T, ...]]:
+    check_all = list_of(check, longest)
+
+    def check_some(value: Any, where: str) -> tuple[T, ...]:
+        items = check_all(value, where)
+        if not items:
+            raise Invalid(f"{where} must have at least one item.")
+        return items
+
+    return check_some
 
 
 def _text_at_most(longest: int) -> Check[str]:

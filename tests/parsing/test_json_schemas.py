@@ -185,6 +185,8 @@ BAD_MESSAGES: list[tuple[str, Any]] = [
     *(("SendReactionRequest", REACTION | more) for more in each("key", None, {}, {"id": "M1"}, 1)),
     *(("SendTemplateRequest", TEMPLATE | more) for more in each("components", 1, [1], [{}] * 101)),
     *(("MarkReadRequest", {"readMessages": keys}) for keys in NO_KEYS),
+    ("MarkReadRequest", {"readMessages": [KEY], "read_messages": []}),
+    ("SendContactRequest", CARDS | {"contactMessage": []}),
     *(("SendPresenceRequest", TO | {"presence": word}) for word in WORDS),
     *(
         ("SendPresenceRequest", TO | {"presence": "paused"} | more)
