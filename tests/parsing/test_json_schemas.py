@@ -42,6 +42,9 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "DeleteMessageRequest": parsing.parse_deletion,
     "NumbersRequest": parsing.parse_numbers,
     "ChatQueryRequest": parsing.parse_chat_query,
+    "OptionsRequest": parsing.parse_option_changes,
+    "SettingsRequest": parsing.parse_settings,
+    "PresenceRequest": parsing.parse_presence_of_account,
     "ReplayRequest": lambda body: parse_replay(body, CATALOG, now=1_800_000_000.0),
     "EmitRequest": lambda body: parse_events(msgspec.json.encode(body), "loja1", CATALOG, now=0.0),
 }
@@ -135,6 +138,12 @@ MESSAGES: list[tuple[str, Any]] = [
     ("UpdateMessageRequest", {"key": KEY, "text": "Oi", "number": 55}),
     ("DeleteMessageRequest", KEY | {"fromMe": None, "participant": None}),
     ("NumbersRequest", {"numbers": ["55", 66]}),
+    ("OptionsRequest", {}),
+    ("OptionsRequest", {"server": "x", "rate": None, "more": {"a": []}}),
+    ("SettingsRequest", {}),
+    ("SettingsRequest", {"rejectCall": True, "msg_call": "", "unknown": 1}),
+    ("SettingsRequest", {"rejectCall": None, "wavoipToken": "********", "msgCall": "x" * 4096}),
+    *(("PresenceRequest", {"presence": word}) for word in ("available", "unavailable")),
     *(
         ("ChatQueryRequest", body)
         for body in (None, {}, {"where": None, "page": None, "offset": 0, "take": 5})
@@ -196,6 +205,13 @@ BAD_MESSAGES: list[tuple[str, Any]] = [
     ("UpdateMessageRequest", {"key": KEY, "text": "Oi", "number": ""}),
     ("DeleteMessageRequest", {"id": "M1"}),
     ("DeleteMessageRequest", KEY | {"fromMe": "true"}),
+    ("OptionsRequest", []),
+    *(("OptionsRequest", {name: 1}) for name in ("token", "rejectCall", "read_status", "qrcode")),
+    ("SettingsRequest", []),
+    *(("SettingsRequest", {name: 1}) for name in ("rejectCall", "read_status", "msgCall", "wavoip_token")),
+    ("SettingsRequest", {"msgCall": "x" * 4097}),
+    *(("PresenceRequest", body) for body in ({}, *each("presence", None, "composing", 1))),
+    *(("CreateRequest", {"instanceName": "loja1"} | body) for body in each("readStatus", "x", 1)),
     *(("NumbersRequest", body) for body in each("numbers", None, [], [None], ["55"] * 501, "55")),
     *(("ChatQueryRequest", body) for body in BAD_QUERIES),
     *(("ChatQueryRequest", {"where": where}) for where in each("remoteJid", "", 1)),
@@ -252,10 +268,11 @@ GOOD: list[tuple[str, Any]] = [
     ("EmitRequest", EVENT | {"data": None, "id": None, "destination": URL}),
 ]
 
+MAY_BE_EMPTY = ("RotateRequest", "ChatQueryRequest", "OptionsRequest", "SettingsRequest")
 BAD: list[tuple[str, Any]] = [
     *BAD_MESSAGES,
     *((name, body) for name in PARSERS for body in (1, "x", True)),
-    *((name, {}) for name in PARSERS if name not in ("RotateRequest", "ChatQueryRequest")),
+    *((name, {}) for name in PARSERS if name not in MAY_BE_EMPTY),
     *(("SetRequest", body) for body in each("url", None, 1, "", "ftp://x", URL + "/" * 2048)),
     ("SetRequest", {"webhook": {}}),
     ("SetRequest", {"webhook": {"enabled": True}, "url": "vazio", "enabled": False}),
