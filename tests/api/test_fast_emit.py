@@ -182,6 +182,7 @@ def settings_of(folder: Path, settings: Settings, **changes: Any) -> Settings:
             bind=("127.0.0.1:0",),
             max_body=Size(LIMIT),
             max_batch_body=Size(BATCH_LIMIT),
+            max_upload=Size(BATCH_LIMIT),
             max_batch_events=20,
             **changes,
         ),
