@@ -1,0 +1,460 @@
+"""The Matrix connector against a scripted homeserver: gaps, refusals, broken answers, and logouts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw import (
+    ConnectionState,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    MessageKey,
+    NetworkRefused,
+    NotFound,
+    NotSupported,
+    ReactionMessage,
+    TextMessage,
+)
+from hookgw.testing import FakeMediaSink, FakeSession
+from plugins.matrix.connector import Matrix
+
+HOMESERVER = "https://hs.example"
+ROOM = "!room:hs.example"
+ME, ANA = "@shop:hs.example", "@ana:hs.example"
+OPTIONS = {"homeserver": HOMESERVER, "user": "shop", "password": "secret"}
+
+Reply = httpx.Response | Exception
+
+
+def refusal(status: int, code: str, **more: Any) -> httpx.Response:
+    """Return an error as homeservers send it."""
+    return httpx.Response(status, json={"errcode": code, "error": f"It says {code}.", **more})
+
+
+def message(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "m.room.message",
+        "event_id": f"${number}",
+        "sender": ANA,
+        "origin_server_ts": 1_773_027_345_000 + number,
+        "content": {"msgtype": "m.text", "body": str(number)},
+        **more,
+    }
+
+
+def own_join(id_: str, **unsigned: Any) -> dict[str, Any]:
+    content = {"membership": "join"}
+    return message(0, type="m.room.member", event_id=id_, state_key=ME, content=content, unsigned=unsigned)
+
+
+class Homeserver:
+    """Answers requests by script.
+
+    Attributes:
+        requests: method and path of each request but syncs, with the decoded body.
+        syncs: the parameters of each sync.
+        answers: by method and beginning of the path, answers that are used up in order.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, Any]] = []
+        self.syncs: list[dict[str, str]] = []
+        self.answers: dict[str, list[Reply | Callable[[httpx.Request], httpx.Response]]] = {}
+        self._position = 0
+        self._send_sync, self._next_sync = trio.open_memory_channel[Reply](100)
+
+    def sync(self, *timeline: dict[str, Any], limited: bool = False, **more: Any) -> None:
+        """Answer a sync with a room's timeline."""
+        self._position += 1
+        room = {"timeline": {"events": timeline, "limited": limited, "prev_batch": "p0"}, **more}
+        self.reply({"next_batch": f"s{self._position}", "rooms": {"join": {ROOM: room}}})
+
+    def reply(self, answer: dict[str, Any] | Reply) -> None:
+        """Answer a sync."""
+        found = httpx.Response(200, json=answer) if isinstance(answer, dict) else answer
+        self._send_sync.send_nowait(found)
+
+    def will(
+        self, call: str, *answers: Reply | dict[str, Any] | Callable[[httpx.Request], httpx.Response]
+    ) -> None:
+        """Answer the next requests to a path, such as ``GET profile``."""
+        found = [httpx.Response(200, json=one) if isinstance(one, dict) else one for one in answers]
+        self.answers.setdefault(call, []).extend(found)
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        path = unquote(request.url.raw_path.decode().partition("?")[0])
+        path = path.removeprefix("/_matrix/client/v3/")
+        await trio.lowlevel.checkpoint()
+        if path == "sync":
+            self.syncs.append(dict(request.url.params))
+            found: Any = await self._next_sync.receive()
+        else:
+            body = request.content
+            is_json = request.headers.get("content-type") == "application/json"
+            self.requests.append((request.method, path, json.loads(body) if is_json else body))
+            call = f"{request.method} {path}"
+            name = next((name for name, left in self.answers.items() if call.startswith(name) and left), None)
+            found = self.answers[name].pop(0) if name else self._usual(call)
+        if isinstance(found, Exception):
+            raise found
+        answer = found(request) if callable(found) else found
+        assert isinstance(answer, httpx.Response)
+        # A response belongs to one request, and some answers are given twice.
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
+
+    def _usual(self, call: str) -> httpx.Response:
+        for beginning, answer in {
+            "POST login": {"access_token": "token", "device_id": "DEV", "user_id": ME},
+            "GET account/whoami": {"user_id": ME, "device_id": "DEV"},
+            "GET profile": {"displayname": "Shop"},
+            "GET user": {},
+            "PUT rooms": {"event_id": "$sent"},
+            "POST": {"room_id": ROOM, "content_uri": "mxc://hs.example/file"},
+            "PUT": {},
+        }.items():
+            if call.startswith(beginning):
+                return httpx.Response(200, json=answer)
+        return refusal(404, "M_NOT_FOUND")
+
+    def paths(self, beginning: str) -> list[str]:
+        return [path for method, path, _ in self.requests if f"{method} {path}".startswith(beginning)]
+
+
+@pytest.fixture
+def homeserver(autojump_clock: MockClock) -> Homeserver:
+    return Homeserver()
+
+
+@pytest.fixture
+async def session(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
+        yield FakeSession(options=OPTIONS, http=http)
+
+
+@asynccontextmanager
+async def running(session: FakeSession) -> AsyncIterator[Matrix]:
+    matrix = Matrix()
+    with trio.fail_after(3600):  # the clock jumps there if nothing else can happen
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(matrix.run, session)
+            yield matrix
+            nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def connected(homeserver: Homeserver, session: FakeSession) -> AsyncIterator[Matrix]:
+    homeserver.sync()
+    async with running(session) as matrix:
+        await session.wait_until(ConnectionState.OPEN)
+        yield matrix
+
+
+def texts(session: FakeSession) -> list[str]:
+    return [data["message"]["conversation"] for data in session.data_of("MESSAGES_UPSERT")]
+
+
+async def test_the_first_sync_reads_no_history(homeserver: Homeserver, session: FakeSession) -> None:
+    homeserver.sync(message(1), limited=True)
+    async with running(session):
+        await session.wait_until(ConnectionState.OPEN)
+        homeserver.sync(message(2))
+        await session.wait_for("MESSAGES_UPSERT")
+    assert texts(session) == ["2"]
+    assert session.stored["since"] == "s2"
+    assert "since" not in homeserver.syncs[0]
+    assert homeserver.syncs[1]["since"] == "s1"
+    assert homeserver.paths("POST login") == ["login"]
+
+
+async def test_a_restart_continues_with_the_same_login(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session):
+        pass
+    homeserver.sync(message(1))
+    async with running(session):
+        await session.wait_for("MESSAGES_UPSERT")
+    assert len(homeserver.paths("POST login")) == 1
+    assert [sync.get("since") for sync in homeserver.syncs].count(None) == 1
+
+
+async def test_a_gap_of_many_pages_is_read_oldest_first(homeserver: Homeserver, session: FakeSession) -> None:
+    pages = {"p0": ([9, 8, 7], "p1"), "p1": ([6, 5, 4], "p2"), "p2": ([3, 2], "p3"), "p3": ([], None)}
+
+    def page(request: httpx.Request) -> httpx.Response:
+        numbers, end = pages[request.url.params["from"]]
+        answer: dict[str, Any] = {"chunk": [message(number) for number in numbers]}
+        if end is not None and end != request.url.params["to"]:
+            answer["end"] = end
+        return httpx.Response(200, json=answer)
+
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", *[page] * 20)
+        homeserver.sync(message(10), message(11), limited=True)
+        await session.wait_for("MESSAGES_UPSERT", 10)
+    assert texts(session) == [str(number) for number in range(2, 12)]
+    assert session.repeated == []
+
+
+async def test_a_gap_in_a_room_that_was_left_is_skipped(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", refusal(403, "M_FORBIDDEN"))
+        homeserver.sync(message(5), limited=True)
+        await session.wait_for("MESSAGES_UPSERT")
+    assert texts(session) == ["5"]
+
+
+async def test_a_joined_room_begins_with_the_invitation(homeserver: Homeserver, session: FakeSession) -> None:
+    far = {"origin_server_ts": 2**45}
+    invite = message(2, type="m.room.member", state_key=ME, content={"membership": "invite"}, **far)
+    joined = own_join("$join", prev_content={"membership": "invite"}, replaces_state="$2")
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", {"chunk": [invite, message(1, **far)], "end": "p1"})
+        homeserver.sync(message(3, **far), joined, message(4), limited=True)
+        await session.wait_for("MESSAGES_UPSERT", 2)
+    assert texts(session) == ["3", "4"]
+
+
+async def test_an_old_join_in_the_state_is_no_new_room(homeserver: Homeserver, session: FakeSession) -> None:
+    state = {"events": [own_join("$join", prev_content={"membership": "invite"})]}
+    async with connected(homeserver, session):
+        homeserver.sync(message(1), state=state)
+        homeserver.will("GET rooms", {"chunk": [message(2)]})
+        homeserver.sync(message(3), limited=True, state=state)
+        await session.wait_for("MESSAGES_UPSERT", 3)
+    assert texts(session) == ["1", "2", "3"]
+
+
+async def test_a_join_in_the_gap_is_where_the_room_begins(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    joined = own_join("$join")
+    async with connected(homeserver, session):
+        homeserver.will("GET rooms", {"chunk": [message(2), joined, message(1)]})
+        homeserver.sync(message(3), limited=True, state={"events": [joined]})
+        await session.wait_for("MESSAGES_UPSERT", 2)
+    assert texts(session) == ["2", "3"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        httpx.ConnectError("refused"),
+        httpx.Response(502, text="<html>"),
+        httpx.Response(200, text='{"next_batch": '),
+        httpx.Response(200, json=[]),
+        httpx.Response(200, json={}),
+    ],
+)
+async def test_after_faults_it_continues(homeserver: Homeserver, session: FakeSession, fault: Reply) -> None:
+    async with connected(homeserver, session):
+        homeserver.reply(fault)
+        homeserver.reply(fault)
+        await session.wait_until(ConnectionState.CONNECTING)
+        homeserver.sync(message(1))
+        await session.wait_until(ConnectionState.OPEN)
+    assert texts(session) == ["1"]
+    assert [sync.get("since") for sync in homeserver.syncs[:4]] == [None, "s1", "s1", "s1"]
+
+
+async def test_one_broken_poll_is_no_lost_connection(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session):
+        homeserver.reply(httpx.ReadError("reset"))
+        homeserver.sync(message(1))
+        await session.wait_for("MESSAGES_UPSERT")
+    assert [state for state, _, _ in session.states] == [ConnectionState.CONNECTING, ConnectionState.OPEN]
+
+
+async def test_an_answer_that_was_too_much_is_asked_for_in_parts(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    async with connected(homeserver, session):
+        homeserver.reply(httpx.RemoteProtocolError("The response exceeded 16777216 bytes."))
+        homeserver.sync(message(1))
+        await session.wait_for("MESSAGES_UPSERT")
+        limits = [json.loads(sync["filter"])["room"]["timeline"]["limit"] for sync in homeserver.syncs]
+    assert limits[1:3] == [100, 50]
+
+
+async def test_a_logout_closes_with_the_reason(homeserver: Homeserver, session: FakeSession) -> None:
+    homeserver.sync()
+    homeserver.reply(refusal(401, "M_UNKNOWN_TOKEN"))
+    await Matrix().run(session)
+    state, reason, more = session.states[-1]
+    assert (state, reason) == (ConnectionState.CLOSE, 401)
+    assert "M_UNKNOWN_TOKEN" in more["message"]
+    assert session.stored["token"] == ""
+    assert session.stored["since"] == "s1"
+
+
+async def test_after_a_soft_logout_the_same_device_logs_in(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    async with connected(homeserver, session):
+        homeserver.reply(refusal(401, "M_UNKNOWN_TOKEN", soft_logout=True))
+        homeserver.sync(message(1))
+        await session.wait_for("MESSAGES_UPSERT")
+    logins = [body for _, path, body in homeserver.requests if path == "login"]
+    assert [login.get("device_id") for login in logins] == [None, "DEV"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"homeserver": HOMESERVER}, "access_token"),
+        ({**OPTIONS, "homeserver": "hs.example"}, "homeserver"),
+        ({**OPTIONS, "join_invites": "some"}, "join_invites"),
+    ],
+)
+async def test_wrong_options_close(session: FakeSession, options: dict[str, Any], said: str) -> None:
+    session.options = options
+    await Matrix().run(session)
+    state, reason, more = session.states[-1]
+    assert (state, reason) == (ConnectionState.CLOSE, 400)
+    assert said in more["message"]
+
+
+async def test_a_wrong_password_and_a_strangers_token_close(
+    homeserver: Homeserver, session: FakeSession
+) -> None:
+    homeserver.will("POST login", refusal(403, "M_FORBIDDEN"))
+    await Matrix().run(session)
+    assert session.states[-1][:2] == (ConnectionState.CLOSE, 401)
+    session.options = {"homeserver": HOMESERVER, "user": "ana", "access_token": "shops"}
+    await Matrix().run(session)
+    assert "belongs to @shop:hs.example" in session.states[-1][2]["message"]
+
+
+async def test_refused_sends(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session) as matrix:
+        text = TextMessage(number=ROOM, text="hello")
+        for answer, status, wait in (
+            (refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=2500), 429, 2.5),
+            (refusal(403, "M_FORBIDDEN"), 403, None),
+            (refusal(401, "M_UNKNOWN_TOKEN"), 409, None),
+            (refusal(500, "M_UNKNOWN"), 502, None),
+        ):
+            homeserver.will("PUT rooms", answer)
+            with pytest.raises(NetworkRefused) as caught:
+                await matrix.send(session, text, key="k")
+            assert (caught.value.status, caught.value.retry_after) == (status, wait)
+            assert caught.value.code == json.loads(answer.content)["errcode"]
+        homeserver.will("PUT rooms", httpx.ReadTimeout("slow"))
+        with pytest.raises(NetworkRefused, match="cannot be reached"):
+            await matrix.send(session, text, key="k")
+        sent = homeserver.paths("PUT rooms")
+        assert len(set(sent)) == 1, "a repeated send has the same transaction"
+
+
+async def test_an_encrypted_room_is_refused(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session) as matrix:
+        homeserver.will(f"GET rooms/{ROOM}/state/m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})
+        for _ in range(2):
+            with pytest.raises(NotSupported, match="encrypted"):
+                await matrix.send(session, TextMessage(number=ROOM, text="hello"), key="k")
+        key = MessageKey(remote_jid=ROOM, id="$1", from_me=True)
+        with pytest.raises(NotSupported, match="encrypted"):
+            await matrix.edit(session, key, "x", number=ROOM)
+
+
+async def test_a_direct_room_is_created_once(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session) as matrix:
+        sent = await matrix.send(session, TextMessage(number=ANA, text="1", mentions=(ANA,)), key="1")
+        homeserver.will("GET rooms", {"membership": "join"})
+        await matrix.send(session, TextMessage(number=ANA, text="2"), key="2")
+    assert sent["key"] == {"remoteJid": ROOM, "fromMe": True, "id": "$sent", "participant": ME}
+    assert len(homeserver.paths("POST createRoom")) == 1
+    assert ("PUT", f"user/{ME}/account_data/m.direct", {ANA: [ROOM]}) in homeserver.requests
+
+
+async def test_other_messages(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session) as matrix:
+        key = MessageKey(remote_jid=ROOM, id="$1")
+        place = LocationMessage(number=ROOM, latitude=-23.55, longitude=-46.63, name="Shop", reply_to=key)
+        sent = await matrix.send(session, place, key="1")
+        assert sent["message"]["locationMessage"]["name"] == "Shop"
+        assert sent["contextInfo"] == {"stanzaId": "$1"}
+        voice = MediaMessage(number=ROOM, kind=MediaKind.AUDIO, content=b"OggS", is_voice=True)
+        sent = await matrix.send(session, voice, key="2")
+        assert sent["message"]["audioMessage"]["ptt"] is True
+        linked = MediaMessage(number=ROOM, kind=MediaKind.STICKER, url="https://cdn.example/cat.webp")
+        homeserver.will(
+            "GET /cat.webp", httpx.Response(200, content=b"RIFF", headers={"content-type": "image/webp"})
+        )
+        sent = await matrix.send(session, linked, key="3")
+        assert sent["message"]["stickerMessage"]["mimetype"] == "image/webp"
+        with pytest.raises(Invalid, match="404"):
+            await matrix.send(session, linked, key="4")
+        sent = await matrix.send(session, ReactionMessage(number=ROOM, key=key, reaction="👍"), key="5")
+        assert sent["message"]["reactionMessage"]["text"] == "👍"
+        nothing = ReactionMessage(number=ROOM, key=key, reaction="")
+        homeserver.will("GET /_matrix/client/v1/rooms", {"chunk": []})
+        with pytest.raises(Invalid, match="not reacted"):
+            await matrix.send(session, nothing, key="6")
+        homeserver.will("GET /_matrix/client/v1/rooms", {"chunk": [{"sender": ME, "event_id": "$r"}]})
+        await matrix.send(session, nothing, key="7")
+        assert any("/redact/$r/" in path for path in homeserver.paths("PUT rooms"))
+        for number in ("5511988887777", "@ana", "#room", ""):
+            with pytest.raises(Invalid):
+                await matrix.send(session, TextMessage(number=number, text="x"), key="8")
+
+
+async def test_presence(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session) as matrix:
+        await matrix.set_presence(session, "composing", number=ROOM, delay=1.5)
+        await matrix.set_presence(session, "paused", number=ROOM, delay=0)
+        await matrix.set_presence(session, "available", number=None, delay=0)
+        await matrix.restart(session)
+        with pytest.raises(Invalid):
+            await matrix.set_presence(session, "composing", number=None, delay=0)
+    bodies = [body for method, _, body in homeserver.requests if method == "PUT"]
+    assert bodies == [{"typing": True, "timeout": 1500}, {"typing": False}, {"presence": "online"}]
+
+
+async def test_media(homeserver: Homeserver, session: FakeSession) -> None:
+    async with connected(homeserver, session) as matrix:
+        homeserver.will(
+            "GET /_matrix/client/v1/media", refusal(404, "M_UNRECOGNIZED"), refusal(404, "M_NOT_FOUND")
+        )
+        file = httpx.Response(200, content=b"file", headers={"content-type": "image/png"})
+        homeserver.will("GET /_matrix/media/v3/download/a/b", file)
+        sink = FakeMediaSink()
+        await matrix.open_media(session, "mxc://a/b", sink)
+        assert (sink.content, sink.mimetype, sink.size) == (b"file", "image/png", 4)
+        for reference in ("mxc://a/b", "mxc://a/../b", "https://a/b"):
+            with pytest.raises(NotFound):
+                await matrix.open_media(session, reference, FakeMediaSink())
+
+
+async def test_invitations(homeserver: Homeserver, session: FakeSession) -> None:
+    def invited(by: str, *, is_direct: bool) -> dict[str, Any]:
+        content = {"membership": "invite", "is_direct": is_direct}
+        return {
+            "invite_state": {
+                "events": [message(1, type="m.room.member", sender=by, state_key=ME, content=content)]
+            }
+        }
+
+    async with connected(homeserver, session):
+        homeserver.will("POST rooms/!d", httpx.ConnectError("down"), {}, refusal(403, "M_FORBIDDEN"))
+        rooms = {"!d": invited(ANA, is_direct=True), "!group": invited(ANA, is_direct=False)}
+        homeserver.reply({"next_batch": "x", "rooms": {"invite": rooms}})
+        await session.wait_for("GROUP_PARTICIPANTS_UPDATE", 2)
+        await trio.sleep(20)
+        assert homeserver.paths("POST rooms") == ["rooms/!d/join", "rooms/!d/join"]
+        assert ("PUT", f"user/{ME}/account_data/m.direct", {ANA: ["!d"]}) in homeserver.requests
+
+
+async def test_calls_without_a_connection(session: FakeSession) -> None:
+    with pytest.raises(NetworkRefused) as caught:
+        await Matrix().send(session, TextMessage(number=ROOM, text="x"), key="k")
+    assert caught.value.status == 409
