@@ -132,7 +132,7 @@ class Homeserver:
 
 
 @pytest.fixture
-def homeserver(autojump_clock: MockClock) -> Homeserver:
+def homeserver() -> Homeserver:
     return Homeserver()
 
 
@@ -164,7 +164,9 @@ def texts(session: FakeSession) -> list[str]:
     return [data["message"]["conversation"] for data in session.data_of("MESSAGES_UPSERT")]
 
 
-async def test_the_first_sync_reads_no_history(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_the_first_sync_reads_no_history(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     homeserver.sync(message(1), limited=True)
     async with running(session):
         await session.wait_until(ConnectionState.OPEN)
@@ -177,7 +179,9 @@ async def test_the_first_sync_reads_no_history(homeserver: Homeserver, session: 
     assert homeserver.paths("POST login") == ["login"]
 
 
-async def test_a_restart_continues_with_the_same_login(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_a_restart_continues_with_the_same_login(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     async with connected(homeserver, session):
         pass
     homeserver.sync(message(1))
@@ -187,7 +191,9 @@ async def test_a_restart_continues_with_the_same_login(homeserver: Homeserver, s
     assert [sync.get("since") for sync in homeserver.syncs].count(None) == 1
 
 
-async def test_a_gap_of_many_pages_is_read_oldest_first(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_a_gap_of_many_pages_is_read_oldest_first(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     pages = {"p0": ([9, 8, 7], "p1"), "p1": ([6, 5, 4], "p2"), "p2": ([3, 2], "p3"), "p3": ([], None)}
 
     def page(request: httpx.Request) -> httpx.Response:
@@ -205,7 +211,9 @@ async def test_a_gap_of_many_pages_is_read_oldest_first(homeserver: Homeserver, 
     assert session.repeated == []
 
 
-async def test_a_gap_in_a_room_that_was_left_is_skipped(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_a_gap_in_a_room_that_was_left_is_skipped(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     async with connected(homeserver, session):
         homeserver.will("GET rooms", refusal(403, "M_FORBIDDEN"))
         homeserver.sync(message(5), limited=True)
@@ -213,7 +221,9 @@ async def test_a_gap_in_a_room_that_was_left_is_skipped(homeserver: Homeserver, 
     assert texts(session) == ["5"]
 
 
-async def test_a_joined_room_begins_with_the_invitation(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_a_joined_room_begins_with_the_invitation(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     far = {"origin_server_ts": 2**45}
     invite = message(2, type="m.room.member", state_key=ME, content={"membership": "invite"}, **far)
     joined = own_join("$join", prev_content={"membership": "invite"}, replaces_state="$2")
@@ -224,7 +234,9 @@ async def test_a_joined_room_begins_with_the_invitation(homeserver: Homeserver, 
     assert texts(session) == ["3", "4"]
 
 
-async def test_an_old_join_in_the_state_is_no_new_room(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_an_old_join_in_the_state_is_no_new_room(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     state = {"events": [own_join("$join", prev_content={"membership": "invite"})]}
     async with connected(homeserver, session):
         homeserver.sync(message(1), state=state)
@@ -235,7 +247,7 @@ async def test_an_old_join_in_the_state_is_no_new_room(homeserver: Homeserver, s
 
 
 async def test_a_join_in_the_gap_is_where_the_room_begins(
-    homeserver: Homeserver, session: FakeSession
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:
     joined = own_join("$join")
     async with connected(homeserver, session):
@@ -255,7 +267,9 @@ async def test_a_join_in_the_gap_is_where_the_room_begins(
         httpx.Response(200, json={}),
     ],
 )
-async def test_after_faults_it_continues(homeserver: Homeserver, session: FakeSession, fault: Reply) -> None:
+async def test_after_faults_it_continues(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, fault: Reply
+) -> None:
     async with connected(homeserver, session):
         homeserver.reply(fault)
         homeserver.reply(fault)
@@ -266,7 +280,9 @@ async def test_after_faults_it_continues(homeserver: Homeserver, session: FakeSe
     assert [sync.get("since") for sync in homeserver.syncs[:4]] == [None, "s1", "s1", "s1"]
 
 
-async def test_one_broken_poll_is_no_lost_connection(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_one_broken_poll_is_no_lost_connection(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     async with connected(homeserver, session):
         homeserver.reply(httpx.ReadError("reset"))
         homeserver.sync(message(1))
@@ -275,7 +291,7 @@ async def test_one_broken_poll_is_no_lost_connection(homeserver: Homeserver, ses
 
 
 async def test_an_answer_that_was_too_much_is_asked_for_in_parts(
-    homeserver: Homeserver, session: FakeSession
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session):
         homeserver.reply(httpx.RemoteProtocolError("The response exceeded 16777216 bytes."))
@@ -285,7 +301,9 @@ async def test_an_answer_that_was_too_much_is_asked_for_in_parts(
     assert limits[1:3] == [100, 50]
 
 
-async def test_a_logout_closes_with_the_reason(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_a_logout_closes_with_the_reason(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     homeserver.sync()
     homeserver.reply(refusal(401, "M_UNKNOWN_TOKEN"))
     await Matrix().run(session)
@@ -297,7 +315,7 @@ async def test_a_logout_closes_with_the_reason(homeserver: Homeserver, session: 
 
 
 async def test_after_a_soft_logout_the_same_device_logs_in(
-    homeserver: Homeserver, session: FakeSession
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:
     async with connected(homeserver, session):
         homeserver.reply(refusal(401, "M_UNKNOWN_TOKEN", soft_logout=True))
@@ -324,7 +342,7 @@ async def test_wrong_options_close(session: FakeSession, options: dict[str, Any]
 
 
 async def test_a_wrong_password_and_a_strangers_token_close(
-    homeserver: Homeserver, session: FakeSession
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
 ) -> None:
     homeserver.will("POST login", refusal(403, "M_FORBIDDEN"))
     await Matrix().run(session)
@@ -334,7 +352,7 @@ async def test_a_wrong_password_and_a_strangers_token_close(
     assert "belongs to @shop:hs.example" in session.states[-1][2]["message"]
 
 
-async def test_refused_sends(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_refused_sends(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         text = TextMessage(number=ROOM, text="hello")
         for answer, status, wait in (
@@ -355,7 +373,9 @@ async def test_refused_sends(homeserver: Homeserver, session: FakeSession) -> No
         assert len(set(sent)) == 1, "a repeated send has the same transaction"
 
 
-async def test_an_encrypted_room_is_refused(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_an_encrypted_room_is_refused(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(f"GET rooms/{ROOM}/state/m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"})
         for _ in range(2):
@@ -366,7 +386,9 @@ async def test_an_encrypted_room_is_refused(homeserver: Homeserver, session: Fak
             await matrix.edit(session, key, "x", number=ROOM)
 
 
-async def test_a_direct_room_is_created_once(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_a_direct_room_is_created_once(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     async with connected(homeserver, session) as matrix:
         sent = await matrix.send(session, TextMessage(number=ANA, text="1", mentions=(ANA,)), key="1")
         homeserver.will("GET rooms", {"membership": "join"})
@@ -376,7 +398,9 @@ async def test_a_direct_room_is_created_once(homeserver: Homeserver, session: Fa
     assert ("PUT", f"user/{ME}/account_data/m.direct", {ANA: [ROOM]}) in homeserver.requests
 
 
-async def test_other_messages(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_other_messages(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
     async with connected(homeserver, session) as matrix:
         key = MessageKey(remote_jid=ROOM, id="$1")
         place = LocationMessage(number=ROOM, latitude=-23.55, longitude=-46.63, name="Shop", reply_to=key)
@@ -408,7 +432,7 @@ async def test_other_messages(homeserver: Homeserver, session: FakeSession) -> N
                 await matrix.send(session, TextMessage(number=number, text="x"), key="8")
 
 
-async def test_presence(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_presence(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         await matrix.set_presence(session, "composing", number=ROOM, delay=1.5)
         await matrix.set_presence(session, "paused", number=ROOM, delay=0)
@@ -420,7 +444,7 @@ async def test_presence(homeserver: Homeserver, session: FakeSession) -> None:
     assert bodies == [{"typing": True, "timeout": 1500}, {"typing": False}, {"presence": "online"}]
 
 
-async def test_media(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_media(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
     async with connected(homeserver, session) as matrix:
         homeserver.will(
             "GET /_matrix/client/v1/media", refusal(404, "M_UNRECOGNIZED"), refusal(404, "M_NOT_FOUND")
@@ -435,7 +459,7 @@ async def test_media(homeserver: Homeserver, session: FakeSession) -> None:
                 await matrix.open_media(session, reference, FakeMediaSink())
 
 
-async def test_invitations(homeserver: Homeserver, session: FakeSession) -> None:
+async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
     def invited(by: str, *, is_direct: bool) -> dict[str, Any]:
         content = {"membership": "invite", "is_direct": is_direct}
         return {
