@@ -200,7 +200,7 @@ def options(
 @server_options
 @json_option
 def restart(client: Client, name: str, as_json: bool) -> None:
-    """End the instance's connection and start it again; print its state."""
+    """Restart the instance's connection; print its state."""
     found = client.call("POST", "instance", "restart", name)
     if as_json:
         show_json(found)

@@ -59,11 +59,12 @@ class ConnectorOptions:
             raise Invalid(f"The options of an instance may have {MAX_OPTIONS:,} bytes, not {size:,}.")
         if self.schema is None or self._validator is None:
             return []
-        problems = [
+        # Sorted: the validator's order differs from version to version.
+        problems = sorted(
             sentence
             for error in self._validator.iter_errors(dict(options))
             for sentence in self._sentences(error)
-        ]
+        )
         if problems:
             raise Invalid(*cut_short(problems))
         if {"additionalProperties", "patternProperties", "unevaluatedProperties"} & self.schema.keys():

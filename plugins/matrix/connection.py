@@ -104,6 +104,7 @@ class Connection:
         """
         options, state = self.options, self.state
         self.client.token = options.access_token or state.token
+        refusal = None
         try:
             if not self.client.token:
                 answer = await self.client.post("login", body=self._login())
@@ -112,11 +113,13 @@ class Connection:
         except Refused as error:
             if error.is_temporary:
                 raise
-            if error.is_logged_out and not options.access_token and state.token:
+            refusal = error
+        if refusal is not None:
+            if refusal.is_logged_out and not options.access_token and state.token:
                 await self.forget_token()
-                if error.is_soft_logout:
+                if refusal.is_soft_logout:
                     return await self.log_in()
-            raise LoggedOut(f"The homeserver refuses the login: {error}") from error
+            raise LoggedOut(f"The homeserver refuses the login: {refusal}") from refusal
         user = text(owner.get("user_id"))
         if options.user and user != options.user and user.partition(":")[0] != f"@{options.user}":
             raise LoggedOut(f"The token belongs to {user}, and the option user says {options.user}.")

@@ -24,8 +24,11 @@ from hookgw.models.jobs import Job
 from hookgw.models.lanes import partition_of
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import Replay
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.provided import check_connector
 from hookgw.store import DeliveryQuery
-from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
+from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 from tests.support.media import inbound_media
 
 KIND = "CALL"
@@ -238,7 +241,7 @@ async def test_a_connector_is_held_back(
         instance = kit.gateway.instances.get("shop")
         session = ConnectorSession(
             instance,
-            unused,
+            ContainedConnector(check_connector(FakeConnector()), "mine", Boundary()),
             kit.gateway.events.accept,
             unused,
             kit.gateway.clock,

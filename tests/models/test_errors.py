@@ -17,6 +17,7 @@ STATUS = {
     "TooLarge": 413,
     "UnsupportedContentEncoding": 415,
     "UnsupportedContentType": 415,
+    "Expired": 410,
     "TooManyRequests": 429,
     "NetworkRefused": 502,
     "NotSupported": 501,

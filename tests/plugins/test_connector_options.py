@@ -59,7 +59,7 @@ def test_a_sentence_names_the_option(change: dict[str, Any], sentence: str) -> N
 
 
 def test_missing_options() -> None:
-    assert problems({}) == ("homeserver is missing.", "Give one of: password; or access_token.")
+    assert problems({}) == ("Give one of: password; or access_token.", "homeserver is missing.")
     one = ConnectorOptions("m", {"oneOf": [{"required": ["a", "b"]}, {"required": ["c"]}]})
     assert problems({}, one) == ("Give one of: a and b; or c.",)
     assert problems({"a": 1, "b": 1, "c": 1}, one) == ("Give only one of: a and b; or c.",)
