@@ -23,7 +23,7 @@ nox.options.error_on_missing_interpreters = False
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PROJECT)
-# All tests run on two Pythons only: the lowest (``minimums``) and the newest (``tests``).
+# All tests run on the newest Python; on the lowest run those that a dependency can break (``minimums``).
 # The one between them runs the server as a process, if it is installed.
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
 nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", "networks", f"tests-{PYTHONS[-1]}"]
@@ -35,9 +35,13 @@ NOT_ASKED = [
 ]
 # Some tests take a hundred times as long as others, so a worker that is done takes tests from another.
 ON_ALL_CORES = ("-n", "auto", "--dist", "worksteal")
-# Random examples of the HTTP interface, which do not depend on the Python: only the run that measures
-# coverage tries the usual 60.
+# Random examples of the HTTP interface. ``properties`` tries more.
 FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
+# hookgw's own logic: its faults, orders and limits do not depend on the version of a library.
+OWN_LOGIC = (
+    *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
+    *("tests/cli/demo", "tests/test_secrets.py"),
+)
 SLOW = ("tests/e2e", "tests/crash", "tests/networks", "tests/soak", "tests/bench")
 
 
@@ -101,11 +105,15 @@ def run_tests(session: nox.Session, *command: str, env: dict[str, str] | None = 
 
 @nox.session(python=PYTHONS[0])
 def minimums(session: nox.Session) -> None:
-    """Run the tests on the lowest Python, with the lowest versions that pyproject.toml allows."""
+    """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
+
+    They are the tests of what touches a dependency; ``nox -s minimums -- tests`` runs all.
+    """
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     install(session, "test", "-c", str(constraints))
-    run_tests(session, "pytest", "-q", env=FEW_EXAMPLES)
+    ignored = () if session.posargs else [f"--ignore={folder}" for folder in OWN_LOGIC]
+    run_tests(session, "pytest", "-q", *ignored, env=FEW_EXAMPLES)
 
 
 @nox.session(python=PROCESS_PYTHON)
@@ -177,7 +185,7 @@ def measure_coverage(session: nox.Session, *options: str, core: str) -> None:
     data = str(Path(session.create_tmp(), "coverage").resolve())
     env = {"COVERAGE_FILE": data, "COVERAGE_CORE": core}
     session.run("coverage", "erase", env=env)
-    run_tests(session, "coverage", "run", *options, "-m", "pytest", env=env)
+    run_tests(session, "coverage", "run", *options, "-m", "pytest", env=env | FEW_EXAMPLES)
     session.run("coverage", "combine", "--quiet", env=env)
     session.run("coverage", "report", env=env)
 
