@@ -40,7 +40,7 @@ FEW_EXAMPLES = {"HOOKGW_EXAMPLES": "12"}
 # hookgw's own logic: its faults, orders and limits do not depend on the version of a library.
 OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
-    *("tests/cli/demo", "tests/test_secrets.py"),
+    *("tests/store", "tests/cli", "tests/test_secrets.py"),
 )
 SLOW = ("tests/e2e", "tests/crash", "tests/networks", "tests/soak", "tests/bench")
 

@@ -90,7 +90,7 @@ class ConnectionLimits:
         neighbours = self._by_source.get(source, {}) if source is not None else {}
         if len(neighbours) < self._limit_of_one:
             return True
-        # The oldest few nearly always have one that waits: a look at hundreds would make a flood expensive.
+        # Nearly always, one of the oldest few waits. A look at hundreds would make a flood expensive.
         return self._make_room(islice(neighbours, _OLDEST)) or self._make_room(neighbours)
 
     def _has_room(self) -> bool:

@@ -34,7 +34,7 @@ _NEEDS: dict[str, type | str | None] = {
 }
 
 CALLS = tuple(_NEEDS)
-"""The calls that a connector may lack, and those that every instance with a connector has."""
+"""The calls that some connectors lack, and the calls that every instance with a connector has."""
 
 
 def supports(connector: ContainedConnector, call: str) -> bool:

@@ -152,7 +152,7 @@ class MediaDownload:
             self._extend_deadline()
 
     def _check(self) -> None:
-        if self._error is not None:  # also one that the connector has caught before
+        if self._error is not None:  # also if the connector has caught it before
             raise self._error
 
     def _extend_deadline(self) -> None:

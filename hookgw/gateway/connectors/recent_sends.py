@@ -22,7 +22,7 @@ KEPT_SECONDS = 600.0
 MOST_SENDS = 32
 """Ended sends of one instance that are remembered, the newest ones."""
 MOST_INSTANCES = 1000
-"""Instances whose sends are remembered, those that sent last."""
+"""How many instances have their sends remembered: the last ones to send."""
 MOST_BYTES = 4096
 """Bytes of a sent message up to which it is remembered."""
 
