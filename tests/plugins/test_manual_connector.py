@@ -53,7 +53,13 @@ def test_the_section_has_every_file() -> None:
 
 
 def test_its_tests_pass(package: Path) -> None:
-    done = run(["-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "."], cwd=package, patience=100)
+    # httpx's transport for ASGI apps leaves the body of a request that the app did not read to the collector.
+    not_ours = "ignore:Async generator 'httpx._content.ByteStream.__aiter__':ResourceWarning"
+    done = run(
+        ["-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "-W", not_ours, "."],
+        cwd=package,
+        patience=100,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "8 passed" in done.stdout
 
