@@ -31,6 +31,8 @@ ROUNDS = 10
 the last one of its response. Without other work they take 0.1 ms."""
 APART = 19
 """Times as long as a large append took is the wait before the instance's next one."""
+LONGEST_REST = 10.0
+"""Seconds of that wait at most: an append also takes long if the disk is slow or refuses."""
 _ACTIVE = 1.0
 """Seconds for which an instance counts as active."""
 
@@ -119,7 +121,7 @@ class LongWork:
                 finally:
                     now = trio.current_time()
                     self._free_at = {name: at for name, at in self._free_at.items() if at > now}
-                    self._free_at[holder] = now + APART * (now - began)
+                    self._free_at[holder] = now + min(APART * (now - began), LONGEST_REST)
         finally:
             if not lock.locked() and self._appending.get(holder) is lock:
                 del self._appending[holder]

@@ -76,7 +76,7 @@ class MessageService:
             name: the instance's name.
             message: what to send.
             key: the same for each repetition of this send; ``None`` for a new one. A repetition gets the
-                outcome of the send in progress, or of one that succeeded a short while ago.
+                outcome of the send in progress, or of a send that succeeded in the last minutes.
             on_ended: called once, when the message is no longer needed, perhaps after this call was
                 cancelled.
 

@@ -26,7 +26,7 @@ class ConnectorOptions:
     """The rules for the options of one connector's instances.
 
     Args:
-        connector: its name; empty for no connector, or one that is gone.
+        connector: its name; empty if the instance has none.
         schema: the JSON Schema of the options, which was checked; ``None`` if any are taken. Then all of
             them count as secrets, as does every option that the schema does not describe.
 

@@ -156,7 +156,7 @@ class Simulator:
                 chat_of(message.sender), message.id, message.name, message.text, int(time.time())
             )
             events += events_of(payload, connection.settings)
-        # The network repeats requests, also those that we answered: the events' ids make them count once.
+        # The network repeats requests, even answered ones. The events' ids make each count once.
         await session.emit_all(events)
         return IngestResponse()
 

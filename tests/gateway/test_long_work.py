@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from hookgw.gateway.long_work import APART, ROUNDS, SLICE, LongWork, run_in_slices
+from hookgw.gateway.long_work import APART, LONGEST_REST, ROUNDS, SLICE, LongWork, run_in_slices
 
 LONG = 1.01 * SLICE
 
@@ -161,6 +161,19 @@ async def test_large_appends_are_kept_apart_while_others_are_active(
         nursery.start_soon(slow.others, "quiet")
         await trio.testing.wait_all_tasks_blocked()
         assert await append_twice(slow, "noisy") == pytest.approx(pause, abs=0.25)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_slow_disk_keeps_large_appends_no_longer_apart(autojump_clock: MockClock) -> None:
+    slow = SlowSteps(autojump_clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(slow.others, "quiet")
+        await trio.testing.wait_all_tasks_blocked()
+        async with slow.work.large_append("noisy"):
+            await trio.sleep(60)
+        ended = trio.current_time()
+        async with slow.work.large_append("noisy"):
+            assert trio.current_time() - ended == pytest.approx(LONGEST_REST)
         nursery.cancel_scope.cancel()
 
 

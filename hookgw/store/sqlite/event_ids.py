@@ -16,7 +16,8 @@ from hookgw.store.sqlite.transaction import Transaction
 # The id is in the row and in the unique index, and pages are not full; measured with ids of 10 to 60
 # characters.
 _BYTES = "90 + 5 * length(id) / 2"
-# Those that hookgw made itself (models/events.py): a producer that did not know the id cannot send it again.
+# The form of the ids that hookgw makes (models/events.py). A producer does not know them, so it cannot send
+# them again.
 _IS_GENERATED = "length(id) = 36 AND substr(id, 1, 4) = 'msg_' AND substr(id, 5) NOT GLOB '*[^0-9a-f]*'"
 _BELOW = 2**62
 _WITHOUT_DELIVERIES = """seq IN (SELECT value FROM json_each(:events))
