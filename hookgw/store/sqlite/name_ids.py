@@ -15,6 +15,8 @@ MAX_REMEMBERED = 100_000
 # Begins the names of instances, because a kind or a registration may have the same name, and must keep it
 # when the instance is retired. SQL removes the prefix with ``substr(name, 2)``.
 _INSTANCE_PREFIX = "@"
+# Begins the URLs of attempts, so that they are found when names are pruned.
+_URL_PREFIX = ">"
 
 _ADD = Bulk(
     "INSERT INTO names (name) SELECT column1 FROM",
@@ -28,6 +30,11 @@ _FIND = """SELECT json_group_object(name, number) FROM names
 def of_instance(name: str) -> str:
     """Return the name under which an instance is stored in the table."""
     return _INSTANCE_PREFIX + name
+
+
+def of_url(url: str) -> str:
+    """Return the name under which the URL of an attempt is stored in the table."""
+    return _URL_PREFIX + url
 
 
 class NameIds:

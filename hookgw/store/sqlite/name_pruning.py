@@ -1,4 +1,5 @@
-"""Removes names that no row refers to: of deleted instances and registrations, once their history is gone.
+"""Removes names that no row refers to: of deleted instances and registrations, and the URLs of attempts, once
+the history is gone.
 
 No index leads from a name to its rows, and one would cost every append a page. So the rows are walked, a part
 at a time, on a reading connection. Meanwhile appends may take a name into use again, or give rows that were
@@ -33,8 +34,8 @@ ROWS = 5_000
 BATCH = 1_000
 REST = 0.01
 
-# Instances begin with "@", see name_ids.py; a lane begins with the id of its registration.
-_CANDIDATES = """SELECT json_group_array(number) FROM names WHERE substr(name, 1, 1) = '@'
+# Instances begin with "@" and URLs with ">", see name_ids.py; a lane begins with the id of its registration.
+_CANDIDATES = """SELECT json_group_array(number) FROM names WHERE substr(name, 1, 1) IN ('@', '>')
     OR substr(name, 1, 4) = 'reg_' OR substr(name, 1, 7) = 'global_' OR substr(name, 1, 10) = 'operations'"""
 _COUNT = "SELECT count(*) FROM names"
 _DELIVERIES = """SELECT count(*), max(seq), json_group_array(DISTINCT instance),
@@ -51,6 +52,12 @@ _REMEMBERED = """SELECT count(*), max(place), accepted_at, heard, seq, json_grou
         SELECT accepted_at, heard, seq, instance FROM events INDEXED BY remembered
         WHERE heard < 0 AND (accepted_at, heard, seq) > (?, ?, ?)
         ORDER BY accepted_at, heard, seq LIMIT ?))"""
+# In the order of the primary key. Few attempts of one delivery have different URLs, but a resend may.
+_ATTEMPTS = """SELECT count(*), max(place), delivery, number, json_group_array(DISTINCT url)
+        FILTER (WHERE url IS NOT NULL)
+    FROM (SELECT *, row_number() OVER (ORDER BY delivery, number) AS place FROM (
+        SELECT delivery, number, url FROM attempts WHERE (delivery, number) > (?, ?)
+        ORDER BY delivery, number LIMIT ?))"""
 _REMOVE = "DELETE FROM names WHERE number IN (SELECT value FROM json_each(?))"
 
 _numbers_of = msgspec.json.Decoder(set[int]).decode
@@ -90,7 +97,7 @@ class NamePruning:
         try:
             # After the commit above: a name that is new by now is in the memory of the names.
             unused = await self._reader.run(_candidates)
-            for walk in (_walk_deliveries, _walk_unheard, _walk_remembered):
+            for walk in (_walk_deliveries, _walk_unheard, _walk_remembered, _walk_attempts):
                 last: tuple[int, ...] | None = ()
                 while last is not None and unused:
                     last, used = await self._reader.run(partial(walk, after=last))
@@ -130,6 +137,12 @@ def _walk_remembered(connection: sqlite3.Connection, after: tuple[int, ...]) -> 
     given = (*(after or (-1, -1, -1)), ROWS)
     count, _, at, heard, seq, used = connection.execute(_REMEMBERED, given).fetchone()
     return _Part((at, heard, seq) if count == ROWS else None, _numbers_of(used))
+
+
+def _walk_attempts(connection: sqlite3.Connection, after: tuple[int, ...]) -> _Part:
+    given = (*(after or (-1, -1)), ROWS)
+    count, _, delivery, number, used = connection.execute(_ATTEMPTS, given).fetchone()
+    return _Part((delivery, number) if count == ROWS else None, _numbers_of(used))
 
 
 def _remove(transaction: Transaction, numbers: list[int]) -> int:

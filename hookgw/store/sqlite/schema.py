@@ -9,7 +9,15 @@ indexes that stay small, and the index over the whole history never changes. The
 what is counted and searched there, so that a backlog is walked without its rows.
 
 Times are whole microseconds since the epoch. Names that repeat in every row (instances, kinds, registrations,
-lanes) are stored once, in ``names``.
+lanes, the URLs of attempts) are stored once, in ``names``; rows have their numbers.
+
+``attempts.url`` is the number of the URL that an attempt was sent to, without user and password, in the form
+of :func:`~hookgw.store.sqlite.name_ids.of_url`. It is ``NULL`` for attempts of before schema 5, and for those
+that were not sent.
+
+``audit`` has a row for each change that somebody made. ``instance`` and ``instance_id`` say which instance it
+concerns, by name, because entries outlast the instance, and by id, because a later instance may have the same
+name. They are ``NULL`` for what concerns no instance. ``entry`` is a JSON object.
 """
 
 from __future__ import annotations
@@ -30,7 +38,7 @@ logger = structlog.get_logger("hookgw.store")
 APPLICATION_ID = 0x686B6777
 """``hkgw``: distinguishes a data file of ours from any other SQLite file."""
 
-VERSION = 4
+VERSION = 5
 OLDEST_VERSION = 2
 """The oldest schema that is migrated."""
 
@@ -42,6 +50,20 @@ _OUTBOX = """CREATE INDEX outbox ON deliveries (registration, lane, position, in
 _WAITING = "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0"
 # Events of which only the id is left, by age: see event_ids.py. With the size, to be counted.
 _REMEMBERED = "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0"
+# By time rather than by number: pruning goes by time, and lists are limited to a time. An index of rows ends
+# with their numbers, so entries of one moment are in order, too.
+_AUDIT = (
+    """CREATE TABLE audit (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        instance TEXT,
+        instance_id TEXT,
+        action TEXT NOT NULL,
+        entry TEXT NOT NULL
+    )""",
+    "CREATE INDEX audited ON audit (at)",
+    "CREATE INDEX audited_instances ON audit (instance, at) WHERE instance IS NOT NULL",
+)
 
 SCHEMA: tuple[str, ...] = (
     "CREATE TABLE names (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
@@ -95,6 +117,7 @@ SCHEMA: tuple[str, ...] = (
         status INTEGER,
         error TEXT,
         answer TEXT NOT NULL,
+        url INTEGER,
         PRIMARY KEY (delivery, number)
     ) WITHOUT ROWID""",
     """CREATE TABLE shelves (
@@ -104,6 +127,7 @@ SCHEMA: tuple[str, ...] = (
         PRIMARY KEY (shelf, key)
     ) WITHOUT ROWID""",
     "CREATE TABLE probe (only INTEGER PRIMARY KEY CHECK (only = 1), writes INTEGER NOT NULL)",
+    *_AUDIT,
 )
 
 
@@ -144,10 +168,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         copy = _copy_beside(connection, path.resolve(), version)
         try:
             with _transaction(connection):
-                if version < 3:
-                    migrate_lanes(connection)
-                connection.execute(_REMEMBERED)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
+                _upgrade(connection, version)
         except BaseException:
             # The file is as it was. Without this, restarts on a full disk would pile up copies.
             copy.unlink()
@@ -167,6 +188,16 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
             f"Start a hookgw of schema {OLDEST_VERSION} with the file once, or set storage.path to another "
             "file.",
         )
+
+
+def _upgrade(connection: sqlite3.Connection, version: int) -> None:
+    if version < 3:
+        migrate_lanes(connection)
+    if version < 4:
+        connection.execute(_REMEMBERED)
+    for statement in (*_AUDIT, "ALTER TABLE attempts ADD COLUMN url INTEGER"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def migrate_lanes(connection: sqlite3.Connection) -> None:

@@ -12,7 +12,9 @@ from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
 from hookgw.store import Append, Store
 from hookgw.store.sqlite import name_pruning
+from hookgw.store.sqlite.name_ids import of_url
 from hookgw.store.sqlite.name_pruning import NamePruning
+from hookgw.store.sqlite.transaction import Transaction
 from tests.store.sqlite.support import commits_of, opened, peek
 from tests.store.support import RULE, dead, delivered, event, ids_of, seqs_of, settle, to
 
@@ -73,6 +75,29 @@ async def test_names_with_rows_stay(path: Path, store: Store) -> None:
     assert await pruning_of(store).prune() == 3
     assert names(path) == before - {"@gone", "reg_9", "reg_9:0"}
     assert await pruning_of(store).prune() == 0
+
+
+async def test_the_urls_of_attempts_go_with_the_last_of_them(path: Path, store: Store) -> None:
+    urls = [of_url(f"https://crm.example/{number}") for number in range(5)]
+
+    def send(transaction: Transaction) -> None:
+        numbers = transaction.names.ids(urls)
+        # A delivery whose registration got another URL between two attempts, and attempts that were not sent.
+        for delivery, attempt, url in ((1, 1, 0), (1, 2, 1), (2, 1, None), (3, 1, 0), (4, 1, 3), (5, 1, 2)):
+            transaction.connection.execute(
+                "INSERT INTO attempts VALUES (?, ?, 0, 0, 'failed', NULL, NULL, '', ?)",
+                (delivery, attempt, None if url is None else numbers[urls[url]]),
+            )
+
+    await commits_of(store).call(send)
+    assert names(path) == set(urls)
+    assert await pruning_of(store).prune() == 1
+    assert names(path) == set(urls[:4])
+    await commits_of(store).call(
+        lambda transaction: transaction.connection.execute("DELETE FROM attempts WHERE delivery < 4").rowcount
+    )
+    assert await pruning_of(store).prune() == 2
+    assert names(path) == {urls[3], urls[2]}
 
 
 async def test_the_instances_of_ids_without_a_history_stay(path: Path, store: Store) -> None:

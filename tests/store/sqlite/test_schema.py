@@ -252,23 +252,36 @@ async def test_a_migration_that_fails_leaves_the_file_and_no_copy(
         assert await store.append(to("e1")) == [True]
 
 
-async def test_the_steps_of_a_migration_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("later", ["_REMEMBERED", "_AUDIT"])
+async def test_the_steps_of_a_migration_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str
+) -> None:
     path = unpack("plain", tmp_path)
     before = dump(path)
-    monkeypatch.setattr(schema, "_REMEMBERED", "INSERT INTO nowhere VALUES (1)")
+    fails = "INSERT INTO nowhere VALUES (1)"
+    monkeypatch.setattr(schema, later, fails if later == "_REMEMBERED" else (fails,))
     with pytest.raises(StartError, match="nowhere"):
         async with opened(path):
             pass
     assert dump(path) == before
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_a_file_of_schema_3(tmp_path: Path, name: Name) -> None:
-    """It has lanes of registrations, and lacks only the index of the ids."""
-    path, truth = unpack(name, tmp_path), load_truth(name)
+def bring_to(path: Path, version: int) -> None:
+    """Bring a file of schema 2 to a later one, as the hookgw of that schema did."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        schema.migrate_lanes(connection)
-        connection.execute("PRAGMA user_version = 3")
+        if version >= 3:
+            schema.migrate_lanes(connection)
+        if version >= 4:
+            connection.execute(schema._REMEMBERED)
+        connection.execute(f"PRAGMA user_version = {version}")
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_file_of_a_schema_in_between(tmp_path: Path, name: Name, version: int) -> None:
+    """Both have lanes of registrations. Schema 3 lacks the index of the ids, schema 4 only the audit."""
+    path, truth = unpack(name, tmp_path), load_truth(name)
+    bring_to(path, version)
     before = dump(path)
     async with opened(path, keys=keys(truth)) as store:
         counts = await counts_by_registration(store)
@@ -278,11 +291,24 @@ async def test_a_file_of_schema_3(tmp_path: Path, name: Name) -> None:
         await store.enforce_retention(before=9e9, limit=2**40, ids_before=0)
         assert await store.append(to("e1")) == [False]
     assert peek(path, "PRAGMA user_version") == [(VERSION,)]
-    assert dump(path.with_name(f"{path.name}.schema-3")) == before
+    assert dump(path.with_name(f"{path.name}.schema-{version}")) == before
 
 
-async def test_a_migrated_file_has_the_schema_of_a_new_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NAMES)
+async def test_former_attempts_have_no_url(tmp_path: Path, name: Name) -> None:
+    path, truth = unpack(name, tmp_path), load_truth(name)
+    count = truth.counts["attempts"]
+    assert count
+    async with opened(path, keys=keys(truth)):
+        pass
+    assert peek(path, "SELECT count(*), count(url) FROM attempts") == [(count, 0)]
+    assert peek(path, "SELECT count(*) FROM audit") == [(0,)]
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+async def test_a_migrated_file_has_the_schema_of_a_new_one(tmp_path: Path, version: int) -> None:
     path, new = unpack("plain", tmp_path), tmp_path / "new.db"
+    bring_to(path, version)
     for file in (path, new):
         async with opened(file):
             pass
