@@ -34,6 +34,8 @@ INGEST_RULE = f"{INGEST_PATH}<instance>/<token>"
 MEDIA_RULE = f"{MEDIA_PATH}<instance>/<token>"
 """Networks call the first, and readers of events the second. The token in the path is the key."""
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE, MEDIA_RULE})
+_KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
+"""By their lengths. WAHA's clients send the second."""
 OPEN_PREFIX = "/public/"
 """Plugins' routes below this path need no key."""
 SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list"})
@@ -120,31 +122,31 @@ def authenticate(gateway: Gateway, scope: Any) -> KeyHolder:
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the key that a request shows in ``apikey`` or as a bearer token; empty if it shows none.
+    """Return the key of ``apikey``, ``X-Api-Key`` or a bearer token; empty if the request shows none.
 
     Raises:
-        Unauthorized: the request has one of the headers twice, or both with different keys.
+        Unauthorized: the request has one of the headers twice, or several with different keys.
     """
     # A proxy in front that checks or logs the other key would see another caller than hookgw does.
-    apikey = authorization = None
+    shown: dict[bytes, str] = {}
     for raw_name, value in headers:
-        # The lengths first: this runs for every request, and most headers are neither.
-        if len(raw_name) == 6 and raw_name.lower() == b"apikey":
-            if apikey is not None:
-                raise Unauthorized("The request has more than one apikey header; send one.")
-            apikey = value.decode("latin-1")
-        elif len(raw_name) == 13 and raw_name.lower() == b"authorization":
-            if authorization is not None:
-                raise Unauthorized("The request has more than one authorization header; send one.")
-            authorization = value.decode("latin-1")
-    # Prometheus can send only a bearer token. Other schemes may be meant for a proxy, and are no key.
-    scheme, _, token = (authorization or "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else None
-    if apikey is None:
-        return bearer or ""
-    if bearer is not None and bearer != apikey:
-        raise Unauthorized("The apikey and authorization headers have different keys; send one of them.")
-    return apikey
+        # The lengths first: this runs for every request, and most headers are none of these.
+        name = _KEY_HEADERS.get(len(raw_name))
+        if name is None or raw_name.lower() != name:
+            continue
+        if name in shown:
+            raise Unauthorized(f"The request has more than one {name.decode()} header; send one.")
+        shown[name] = value.decode("latin-1")
+    authorization = shown.pop(b"authorization", None)
+    if authorization is not None:
+        # Prometheus can send only a bearer token. Other schemes may be meant for a proxy, and are no key.
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() == "bearer":
+            shown[b"authorization"] = token.strip()
+    if len(shown) > 1 and len(set(shown.values())) > 1:
+        names = " and ".join(name.decode() for name in _KEY_HEADERS.values() if name in shown)
+        raise Unauthorized(f"The {names} headers have different keys; send one of them.")
+    return next(iter(shown.values()), "")
 
 
 def check_access(principal: Principal, instance: str, label: str | None = None) -> None:

@@ -25,7 +25,17 @@ MASK = "***"
 _MAX_DEPTH = 8
 _SECRET_KEYS = frozenset(
     {
-        *("apikey", "globalkey", "instancekey", "keyhashes", "hash", "jwtkey", "token", "password"),
+        *(
+            "apikey",
+            "xapikey",
+            "globalkey",
+            "instancekey",
+            "keyhashes",
+            "hash",
+            "jwtkey",
+            "token",
+            "password",
+        ),
         *("masterkey", "oldmasterkeys", "keypassword", "options", "proxy"),
         *("authorization", "proxyauthorization", "cookie", "setcookie", "headers", "secret", "secrets"),
     }

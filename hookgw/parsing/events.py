@@ -14,7 +14,7 @@ import msgspec
 
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid, TooLarge
-from hookgw.models.events import EVENT_ID, Catalog, Event, new_event_id
+from hookgw.models.events import EVENT_ID, Catalog, Event, EventKind, event_id_of, new_event_id
 from hookgw.models.json_decoding import LARGE, no_collection
 from hookgw.models.units import Size
 from hookgw.parsing.fields import kind_of, show_name, unknown_field
@@ -29,6 +29,10 @@ MAX_REASONS = 100
 _MAX_HINTS = 10
 
 _KNOWN = frozenset({"event", "data", "id", "date_time", "sender", "server_url"})
+# What a body at the path of a kind has if it is an envelope. Any other body there is the payload.
+_NEEDED = frozenset({"event", "data"})
+# One message may raise several of these, each with other content.
+_EDITS = frozenset({"MESSAGES_EDITED", "SEND_MESSAGE_UPDATE"})
 # Fields of other gateways' envelopes that mean nothing here, and that every client of theirs sends.
 _IGNORED = frozenset({"destination", "apikey"})
 # The first moment that RFC 3339 cannot express, in seconds since the epoch.
@@ -105,9 +109,23 @@ def parse_events(
     lines: bool = False,
     key: str | None = None,
     limits: EmitLimits = EmitLimits(),  # noqa: B008 -- frozen
+    kind: str | None = None,
+    by_message: bool = False,
 ) -> Batch:
     """Read the events in a body without a pause; see :func:`read_events`."""
-    return finish(read_events(body, instance, catalog, now=now, lines=lines, key=key, limits=limits))
+    return finish(
+        read_events(
+            body,
+            instance,
+            catalog,
+            now=now,
+            lines=lines,
+            key=key,
+            limits=limits,
+            kind=kind,
+            by_message=by_message,
+        )
+    )
 
 
 def finish(steps: Generator[None, None, T]) -> T:
@@ -129,6 +147,8 @@ def read_events(  # noqa: C901 -- reads once from top to bottom
     lines: bool,
     key: str | None,
     limits: EmitLimits,
+    kind: str | None = None,
+    by_message: bool = False,
 ) -> Generator[None, None, Batch]:
     """Read the events in a body, and pause after each one.
 
@@ -142,6 +162,8 @@ def read_events(  # noqa: C901 -- reads once from top to bottom
         lines: whether the body is ``application/x-ndjson``.
         key: the ``Idempotency-Key`` header, which is the id of a single event.
         limits: see :class:`EmitLimits`.
+        kind: the kind that the path names, in any spelling; an event may then be its payload alone.
+        by_message: whether events without an id get one from their message; see :func:`id_of_message`.
 
     Raises:
         Invalid: with the index of every bad event. None of the events may be accepted then.
@@ -152,7 +174,8 @@ def read_events(  # noqa: C901 -- reads once from top to bottom
         key = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
         if not EVENT_ID.fullmatch(key):
             raise Invalid("Idempotency-Key must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
-    reader = _Reader(instance, catalog, now, key, limits)
+    of_path = None if kind is None else catalog.resolve(kind, "The path")
+    reader = _Reader(instance, catalog, now, key, limits, of_path, by_message)
     # The first byte decides nearly always, without copying a body of 16 MiB to strip it.
     if not lines and body[:1] != b"[" and body.lstrip(_SPACE)[:1] != b"[":
         # Only a batch may use the larger limit of the request body.
@@ -316,12 +339,21 @@ class _Reader:
     """Reads events one by one; ``hints`` turns the suggestions for unknown kinds on."""
 
     def __init__(
-        self, instance: str, catalog: Catalog, now: float, key: str | None, limits: EmitLimits
+        self,
+        instance: str,
+        catalog: Catalog,
+        now: float,
+        key: str | None,
+        limits: EmitLimits,
+        kind: EventKind | None,
+        by_message: bool,
     ) -> None:
         self._instance = instance
         self._catalog = catalog
         self._now = now
         self._key = key
+        self._kind = kind
+        self._by_message = by_message
         self._max_data = limits.max_data
         self._max_values = limits.max_values
         # Ordered, and each warning once, however many events of a batch have the field.
@@ -344,6 +376,8 @@ class _Reader:
             envelope = decode_strict(text, self._max_values)
         except ValueError as error:
             raise Invalid(f"{where or 'The body'} {error}.") from None
+        if self._kind is not None and not (isinstance(envelope, dict) and envelope.keys() >= _NEEDED):
+            return self._of_payload(self._kind, text.strip(_SPACE), envelope, where)
         if not isinstance(envelope, dict):
             kind = kind_of(envelope)
             raise Invalid(f"{where or 'The body'} must be an object with event and data, not {kind}.")
@@ -352,7 +386,7 @@ class _Reader:
 
         event_id = envelope.get("id")
         if event_id is None:
-            event_id = self._key or new_event_id()
+            event_id = self._key
         elif not isinstance(event_id, str) or not EVENT_ID.fullmatch(event_id):
             raise Invalid(f"{_at(where, 'id')} must be 1 to 255 characters of A-Z a-z 0-9 _ -.")
         elif self._key is not None and event_id != self._key:
@@ -366,14 +400,17 @@ class _Reader:
             found = self._catalog.resolve(name, _at(where, "event"))
         if found is None:
             raise Invalid(f"{_at(where, 'event')} is not a known event kind.")
+        if self._kind is not None and found.name != self._kind.name:
+            raise Invalid(f"{_at(where, 'event')} is {found.name}, but the path says {self._kind.name}.")
 
         if "data" not in envelope:
             raise Invalid(f"{_at(where, 'data')} is missing: it is the payload.")
         # The bytes of the payload, so that the order of keys and the digits of numbers survive.
         data = bytes(_payload_of(text).data)
         if len(data) > self._max_data:
-            limit = Size(self._max_data)
-            raise Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
+            raise self._too_large(data, where)
+        if event_id is None and self._by_message:
+            event_id = id_of_message(found.name, envelope["data"], data)
 
         time, given = self._now, envelope.get("date_time")
         if given is not None:
@@ -386,7 +423,7 @@ class _Reader:
                 form = "an RFC 3339 time such as 2026-11-20T12:00:00.000Z"
                 raise Invalid(f"{_at(where, 'date_time')} must be {form}.")
         return Event(
-            id=event_id,
+            id=event_id or new_event_id(),
             kind=found.name,
             instance=self._instance,
             data_json=data,
@@ -394,6 +431,23 @@ class _Reader:
             sender=_text(envelope.get("sender"), where, "sender"),
             server_url=_text(envelope.get("server_url"), where, "server_url"),
         )
+
+    def _of_payload(self, kind: EventKind, data: bytes, payload: Any, where: str) -> Event:
+        """Return the event of a payload without an envelope."""
+        if len(data) > self._max_data:
+            raise self._too_large(data, where)
+        event_id = self._key or (id_of_message(kind.name, payload, data) if self._by_message else None)
+        return Event(
+            id=event_id or new_event_id(),
+            kind=kind.name,
+            instance=self._instance,
+            data_json=data,
+            time=self._now,
+        )
+
+    def _too_large(self, data: bytes, where: str) -> Invalid:
+        limit = Size(self._max_data)
+        return Invalid(f"{_at(where, 'data')} has {len(data):,} bytes; at most {limit} are allowed.")
 
     def _warn_of_ignored(self, envelope: dict[str, Any]) -> None:
         for name in envelope:
@@ -406,6 +460,42 @@ class _Reader:
             # The body must not choose the instance: the key was checked against the one in the path.
             elif envelope[name] != self._instance:
                 self.ignored[f"instance was ignored: the path says {self._instance}."] = None
+
+
+def id_of_message(kind: str, data: Any, data_json: bytes) -> str | None:
+    """Return the id of an event that reports a message: the same if the event comes again.
+
+    Args:
+        kind: the event's kind.
+        data: its payload.
+        data_json: the same, as it came.
+
+    Returns:
+        ``None`` if nothing in the payload tells a repetition from another event of the same message.
+    """
+    if not isinstance(data, dict):
+        return None
+    key = data.get("key")
+    key = key if isinstance(key, dict) else data
+    message = key.get("id") if key is not data else None
+    parts: list[Any] = [key.get("remoteJid"), key.get("fromMe"), key.get("participant")]
+    if kind == "MESSAGES_UPDATE":
+        # Each status of a message is an event of its own, and in a group each reader's. Votes in a poll all
+        # have the same status.
+        message, status = message or data.get("keyId"), data.get("status")
+        if not isinstance(status, str) or data.get("pollUpdates"):
+            return None
+        parts.append(status)
+    elif kind in _EDITS:
+        parts.append(data_json.decode())
+    if not message or not isinstance(message, str):
+        return None
+    # The message comes first: the readable part of the id then has no room for a phone number.
+    return event_id_of(message, kind, *map(_part, parts))
+
+
+def _part(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else repr(value)
 
 
 def _text(value: Any, where: str, name: str) -> str | None:

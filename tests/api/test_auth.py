@@ -13,6 +13,9 @@ from tests.api.conftest import KEY, open_client
 TWO_KEYS = "The request has more than one apikey header; send one."
 TWO_TOKENS = "The request has more than one authorization header; send one."
 DIFFERENT = "The apikey and authorization headers have different keys; send one of them."
+TWO_X_KEYS = "The request has more than one x-api-key header; send one."
+DIFFERENT_X = "The apikey and x-api-key headers have different keys; send one of them."
+DIFFERENT_FROM_TOKEN = "The x-api-key and authorization headers have different keys; send one of them."
 BEARER = ("Authorization", f"Bearer {KEY}")
 
 
@@ -30,6 +33,12 @@ BEARER = ("Authorization", f"Bearer {KEY}")
         ([("apikey", "other"), BEARER], DIFFERENT),
         ([("apikey", ""), BEARER], DIFFERENT),
         ([("apikey", KEY), ("authorization", "Bearer")], DIFFERENT),
+        ([("x-api-key", KEY), ("X-Api-Key", KEY)], TWO_X_KEYS),
+        ([("apikey", KEY), ("X-Api-Key", "other")], DIFFERENT_X),
+        ([("apikey", "other"), ("X-Api-Key", KEY)], DIFFERENT_X),
+        ([("apikey", KEY), ("X-Api-Key", "")], DIFFERENT_X),
+        ([("X-Api-Key", "other"), BEARER], DIFFERENT_FROM_TOKEN),
+        ([("X-Api-Key", KEY), ("authorization", "Bearer other")], DIFFERENT_FROM_TOKEN),
     ],
 )
 async def test_a_request_with_two_keys_gets_401(
@@ -49,9 +58,12 @@ async def test_a_request_with_two_keys_gets_401(
         [("apikey", KEY), ("authorization", "Basic eDp5")],
         [("apikey", KEY), ("authorization", "")],
         [BEARER],
+        [("X-Api-Key", KEY)],
+        [("apikey", KEY), ("x-api-key", KEY)],
+        [("apikey", KEY), ("x-api-key", KEY), BEARER],
     ],
 )
-async def test_one_key_in_both_headers_is_one_key(
+async def test_one_key_in_several_headers_is_one_key(
     headers: list[tuple[str, str]], app: Application, nursery: trio.Nursery
 ) -> None:
     async with open_client(app, nursery) as client:

@@ -31,6 +31,7 @@ EMIT = "/event/emit/loja1"
 LIMIT = 4096
 BATCH_LIMIT = 65_536
 TYPE = "content-type: application/json"
+MESSAGE = {"key": {"id": "3EB0C0BD05DCA97A7C09CB", "remoteJid": "5511988887777@s.whatsapp.net"}}
 PLAIN = json.dumps(one(id="plain")).encode()
 
 
@@ -65,6 +66,9 @@ TABLE: dict[str, bytes] = {
     "two idempotency keys": emit(one(), "idempotency-key: k-2", "idempotency-key: k-3"),
     "warnings": emit(one(id="w", data={"key": 5}, instance="other", nonsense=1)),
     "an instance key": request(PLAIN, key=OWN_KEY),
+    "an X-Api-Key": request(PLAIN, f"X-Api-Key: {KEY}", key=None),
+    "a key and the same as X-Api-Key": request(PLAIN, f"x-api-key: {KEY}"),
+    "a key and another X-Api-Key": request(PLAIN, f"x-api-key: {OWN_KEY}"),
     "a bearer token": request(PLAIN, f"Authorization: bearer  {KEY} ", key=None),
     "chunks": chunked(PLAIN[:10], PLAIN[10:], b" "),
     "one chunk": chunked(PLAIN),
@@ -115,6 +119,15 @@ TABLE: dict[str, bytes] = {
     "two slashes": request(PLAIN, path="/event/emit//loja1"),
     "slashes before": request(PLAIN, path="//event/emit/loja1"),
     "a label": request(PLAIN, path=f"{EMIT}/crm"),
+    "a kind": request(PLAIN, path=f"{EMIT}/messages-upsert"),
+    "dedupe": emit(one(id=None, data=MESSAGE), path=f"{EMIT}?dedupe=message"),
+    "dedupe, a duplicate": emit(one(id=None, data=MESSAGE), path=f"{EMIT}?x=&dedupe=message"),
+    "dedupe, and what byEvents appends": emit(
+        one(id=None, data=MESSAGE), path=f"{EMIT}?dedupe=message/messages-upsert"
+    ),
+    "dedupe of something else": request(PLAIN, path=f"{EMIT}?dedupe=content"),
+    "dedupe of nothing": request(PLAIN, path=f"{EMIT}?dedupe="),
+    "dedupe of something else, nobody": request(PLAIN, path="/event/emit/nobody?dedupe=content"),
     "dots": request(PLAIN, path="/event/emit/../emit/loja1"),
     "a whole URL": request(PLAIN, path=f"http://x{EMIT}"),
     "the longest name": request(PLAIN, path="/event/emit/" + "x" * 128),
@@ -171,6 +184,7 @@ AMBIGUOUS = {
     "a key and another as a token",
     "a key and an empty token",
     "an empty key and a token",
+    "a key and another X-Api-Key",
 }
 """Requests with more than one key: two readers could take them for two callers."""
 
@@ -260,6 +274,9 @@ async def test_both_paths_respond_alike(prefix: str, tmp_path: Path, settings: S
     assert ambiguous == dict.fromkeys(AMBIGUOUS, "401")
     assert statuses["a key and the same as a token"] == "202"
     assert statuses["a key and a basic authorization"] == "202"
+    assert statuses["an X-Api-Key"] == statuses["a key and the same as X-Api-Key"] == "202"
+    for name in ("dedupe, a duplicate", "dedupe, and what byEvents appends"):
+        assert b'"accepted":0,"duplicates":1' in short[name][0]
 
 
 async def post(app: Application, nursery: trio.Nursery) -> httpx.Response:

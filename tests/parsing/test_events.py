@@ -11,7 +11,14 @@ import pytest
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid, TooLarge
 from hookgw.models.events import Catalog, Event, EventKind
-from hookgw.parsing.events import MAX_REASONS, EmitLimits, _items, parse_events, read_events
+from hookgw.parsing.events import (
+    MAX_REASONS,
+    EmitLimits,
+    _items,
+    id_of_message,
+    parse_events,
+    read_events,
+)
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -352,3 +359,119 @@ def test_warnings_have_an_end() -> None:
 def test_a_raw_payload_can_be_written_again_as_it_was() -> None:
     (event,) = read(b'{"event":"SEND_MESSAGE","data":{"n":1.0}}')
     assert msgspec.json.encode({"data": msgspec.Raw(event.data_json)}) == b'{"data":{"n":1.0}}'
+
+
+def test_at_the_path_of_a_kind_the_body_may_be_the_payload() -> None:
+    (event,) = read(b' {"b": 1.50,\n"a": 2} ', kind="messages-upsert")
+    assert (event.kind, event.data_json, event.time) == ("MESSAGES_UPSERT", b'{"b": 1.50,\n"a": 2}', NOW)
+    # What has "event" or "data" alone is no envelope.
+    assert [event.data for event in read([{"event": 1}, {"data": 1}, [5], GOOD], kind="messages.upsert")] == [
+        {"event": 1},
+        {"data": 1},
+        [5],
+        {"a": 1},
+    ]
+    (event,) = read({"a": 1}, kind="messages-upsert", key="k-1")
+    assert event.id == "k-1"
+    (event,) = read(GOOD | {"id": "x-1"}, kind="messages-upsert")
+    assert event.id == "x-1"
+    small = EmitLimits(max_data=8)
+    assert problems(b'["123456"]', kind="messages-upsert", limits=small, lines=True) == (
+        "events[0].data has 10 bytes; at most 8B are allowed.",
+    )
+
+
+MESSAGE = {"key": {"remoteJid": "551@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}}
+UPDATE = {"keyId": "3EB0C0BD05DCA97A7C09CB", "remoteJid": "551@s.whatsapp.net", "status": "READ"}
+
+
+def id_of(kind: str, data: Any) -> str | None:
+    return id_of_message(kind, data, json.dumps(data).encode())
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "other"),
+    [
+        ("MESSAGES_UPSERT", MESSAGE, MESSAGE | {"message": {"conversation": "Oi"}}),
+        ("MESSAGES_UPDATE", UPDATE, UPDATE | {"messageId": "c1"}),
+        ("MESSAGES_UPDATE", MESSAGE | {"status": "READ"}, MESSAGE | {"status": "READ", "a": 1}),
+    ],
+)
+def test_the_same_message_has_the_same_id(kind: str, data: Any, other: Any) -> None:
+    found = id_of(kind, data)
+    assert found is not None
+    assert id_of(kind, other) == found
+    (event,) = read({"event": kind, "data": other}, by_message=True)
+    assert event.id == found
+    (event,) = read({"event": kind, "data": other}, by_message=True, key="k")
+    assert event.id == "k"
+    (event,) = read({"event": kind, "data": other, "id": "own"}, by_message=True)
+    assert event.id == "own"
+    assert "551" not in found  # no phone number
+
+
+def test_the_id_of_a_message_never_changes() -> None:
+    """Otherwise the messages of the last week would come again after an update."""
+    assert (
+        id_of("MESSAGES_UPSERT", MESSAGE)
+        == "3EB0C0BD05DCA97A7C09CB-MESSAGES--bve2eprxhg4klht6ip4jya4bzbsx62pq"
+    )
+    assert (
+        id_of("MESSAGES_UPDATE", UPDATE)
+        == "3EB0C0BD05DCA97A7C09CB-MESSAGES--xn7e4qz3qn7dqqccbilp5cfn6iw2c5oa"
+    )
+
+
+def test_other_messages_have_other_ids() -> None:
+    key = MESSAGE["key"]
+    events = [
+        ("MESSAGES_UPSERT", MESSAGE),
+        ("SEND_MESSAGE", MESSAGE),
+        *[
+            ("MESSAGES_UPSERT", {"key": key | change})
+            for change in (
+                {"id": "B"},
+                {"remoteJid": "552@s.whatsapp.net"},
+                {"fromMe": True},
+                {"participant": "553"},
+                {"remoteJid": None},
+            )
+        ],
+        ("MESSAGES_UPDATE", UPDATE),
+        *[
+            ("MESSAGES_UPDATE", UPDATE | change)
+            for change in (
+                {"status": "PLAYED"},
+                {"participant": "553"},
+                {"keyId": "B"},
+                {"remoteJid": "552"},
+            )
+        ],
+        ("MESSAGES_EDITED", MESSAGE),
+        ("MESSAGES_EDITED", MESSAGE | {"message": {"conversation": "Oi"}}),
+    ]
+    ids = [id_of(kind, data) for kind, data in events]
+    assert None not in ids
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("MESSAGES_UPSERT", {}),
+        ("MESSAGES_UPSERT", []),
+        ("MESSAGES_UPSERT", {"id": "A"}),
+        ("MESSAGES_UPSERT", UPDATE),
+        ("MESSAGES_UPSERT", {"key": {"id": ""}}),
+        ("MESSAGES_UPSERT", {"key": {"id": 5}}),
+        ("MESSAGES_UPSERT", {"key": "A"}),
+        ("MESSAGES_UPDATE", MESSAGE),
+        ("MESSAGES_UPDATE", {"keyId": "A", "remoteJid": "551"}),
+        ("MESSAGES_UPDATE", UPDATE | {"pollUpdates": [{"name": "yes", "voters": []}]}),
+        ("CONNECTION_UPDATE", {"state": "open"}),
+    ],
+)
+def test_without_the_id_of_a_message_no_event_is_a_repetition(kind: str, data: Any) -> None:
+    assert id_of(kind, data) is None
+    first, second = read([{"event": kind, "data": data}] * 2, by_message=True)
+    assert first.id != second.id

@@ -36,6 +36,7 @@ _PATH_PARAMETERS = {
     ),
     "token": ("token", {"type": "string"}, "The secret part of the instance's `ingestUrl`."),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
+    "kind": ("kind", {"type": "string", "examples": ["messages-upsert"]}, "The event kind, in any spelling."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
@@ -160,6 +161,8 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
     words = [word for part in route.path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
     name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
     suffix = "Labelled" if route.path.endswith("/<label>") else ""
+    if route.path.endswith("/<kind>"):
+        suffix = "OfKind"
     if route.path in _ALSO_PER_INSTANCE:
         suffix = "Global"
     if route.path == INGEST_RULE or route.method in ("PATCH", "PUT"):  # a path with two methods

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from msgspec import UNSET
 from msgspec.json import Encoder
@@ -14,6 +15,7 @@ from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import RequestResponse
 from hookgw.gateway.emit_limits import emit_limits
 from hookgw.gateway.long_work import run_in_slices
+from hookgw.models.errors import Invalid
 from hookgw.parsing import finish, read_events
 
 if TYPE_CHECKING:
@@ -36,14 +38,20 @@ class EmitEndpoint:
         self._limits = emit_limits(gateway.settings)
 
     async def emit(
-        self, instance: str, headers: Headers, chunks: AsyncIterable[bytes], exchange: RequestResponse
+        self,
+        instance: str,
+        headers: Headers,
+        chunks: AsyncIterable[bytes],
+        exchange: RequestResponse,
+        kind: str | None = None,
     ) -> bytes:
         """Accept the events in a request; return once they are on disk.
 
         Args:
             instance: the instance's name; the caller may access it.
             headers, chunks: the request's headers, and the parts of its body as they arrive.
-            exchange: counts what is in memory of the body.
+            exchange: counts what is in memory of the body, and has the query.
+            kind: the kind in the path, if there is one.
 
         Returns:
             The body of the response, for status :data:`EMIT_STATUS`.
@@ -53,6 +61,8 @@ class EmitEndpoint:
         """
         gateway = self._gateway
         gateway.instances.get(instance)  # 404 comes before any error of the body
+        query: bytes = exchange.scope["query_string"]
+        by_message = bool(query) and _asks_for_dedupe(query)
         lines = content_type(headers, JSON, NDJSON) == NDJSON
         body = await read_body(headers, chunks, self._limit, exchange)
         steps = read_events(
@@ -63,6 +73,8 @@ class EmitEndpoint:
             lines=lines,
             key=headers.get("idempotency-key"),
             limits=self._limits,
+            kind=kind,
+            by_message=by_message,
         )
         # A short event is read at once: it need not wait for its turn behind the work of other requests.
         if len(body) <= _SHORT and not lines and not body.startswith(b"["):
@@ -82,3 +94,14 @@ class EmitEndpoint:
             warnings=[*batch.warnings, *receipt.warnings] or UNSET,
         )
         return _encode(emitted)
+
+
+def _asks_for_dedupe(query: bytes) -> bool:
+    """Return whether a query says ``dedupe=message``. Raise ``Invalid`` for any other value."""
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name == "dedupe":
+            # With byEvents, Evolution API appends "/messages-upsert" to the whole URL, behind its query.
+            if value.partition("/")[0] != "message":
+                raise Invalid("dedupe in the query must be message.")
+            return True
+    return False

@@ -27,6 +27,20 @@ _EMIT_BODY = Body(
     {JSON: {"$ref": "#/components/schemas/EmitRequest"}, NDJSON: EMIT_LINES},
     {"one event": _EVENT, "a batch": [_EVENT | {"id": "msg_1"}, _EVENT | {"id": "msg_2"}]},
 )
+_KIND_BODY = Body(
+    {
+        JSON: {"description": "The event, its `data`, or a list of either."},
+        NDJSON: {"type": "array", "description": "Events or their `data`, one per line."},
+    },
+    {"the event": _EVENT, "its data": _EVENT["data"]},
+)
+_DEDUPE = Parameter(
+    "dedupe",
+    "With `message`, events without an `id` get one from their message: an event that comes again is a "
+    "duplicate.",
+    # Evolution API appends the kind of the event to the whole URL.
+    {"type": "string", "pattern": "^message(/.*)?$"},
+)
 _IDEMPOTENCY_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SCHEMA, "header")
 
 
@@ -41,10 +55,11 @@ class EventRoutes:
         """Return the routes."""
         blueprint = Blueprint("events", __name__)
         blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
+        blueprint.add_url_rule(f"{EMIT_RULE}/<kind>", view_func=self.emit_kind, methods=["POST"])
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
 
-    @describes("Events", {202: responses.Emitted}, body=_EMIT_BODY, query=(_IDEMPOTENCY_KEY,))
+    @describes("Events", {202: responses.Emitted}, body=_EMIT_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE))
     async def emit(self, instance: str) -> Response:
         """Accept events; the response comes once they are on disk.
 
@@ -53,6 +68,17 @@ class EventRoutes:
         # Rare: almost every emit takes the fast path, which calls the same endpoint.
         scope: Any = request.scope
         body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE])
+        return Response(body, EMIT_STATUS, content_type=JSON)
+
+    @describes("Events", {202: responses.Emitted}, body=_KIND_BODY, query=(_IDEMPOTENCY_KEY, _DEDUPE))
+    async def emit_kind(self, instance: str, kind: str) -> Response:
+        """Accept events of one kind, as a gateway sends them to a URL with `byEvents`.
+
+        The body is the event, as without the kind, or its `data` alone; or a list of either. What has both
+        `event` and `data` is an event.
+        """
+        scope: Any = request.scope
+        body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE], kind)
         return Response(body, EMIT_STATUS, content_type=JSON)
 
     @describes("Events", {200: list[responses.Kind]})

@@ -74,6 +74,54 @@ async def test_envelopes_of_other_gateways(path: Path, client: httpx.AsyncClient
     assert response.json()["accepted"] == 1
 
 
+OF_KIND = f"{EMIT}/messages-upsert"
+
+
+@pytest.mark.parametrize("spelling", ["messages-upsert", "MESSAGES_UPSERT", "messages.upsert"])
+@pytest.mark.parametrize("body", [one(), EXAMPLE], ids=["the event", "its data"])
+async def test_the_path_names_the_kind(spelling: str, body: Any, client: httpx.AsyncClient) -> None:
+    """As Evolution API calls a URL with byEvents."""
+    response = await client.post(f"{EMIT}/{spelling}", json=body)
+    assert (response.status_code, response.json()["accepted"]) == (202, 1)
+
+
+async def test_another_kind_than_the_path_says(client: httpx.AsyncClient) -> None:
+    response = await client.post(OF_KIND, json=one(event="messages.update"))
+    assert response.status_code == 400
+    assert shape_of(response) == ["event is MESSAGES_UPDATE, but the path says MESSAGES_UPSERT."]
+
+
+async def test_the_path_names_no_kind(client: httpx.AsyncClient) -> None:
+    response = await client.post(f"{EMIT}/mesages-upsert", json=EXAMPLE)
+    assert response.status_code == 400
+    (problem,) = shape_of(response)
+    assert "'mesages-upsert' is not a known event kind. Did you mean MESSAGES_UPSERT?" in problem
+    unknown = await client.post("/event/emit/nobody/mesages-upsert", json=EXAMPLE)
+    assert unknown.status_code == 404
+
+
+@pytest.mark.parametrize("path", [EMIT, OF_KIND])
+async def test_a_message_that_comes_again_is_a_duplicate(path: str, client: httpx.AsyncClient) -> None:
+    counts = []
+    for text in ("Oi", "Oi", "Oi!"):  # whatever else is in it
+        event = one(data={**EXAMPLE, "message": {"conversation": text}})
+        response = await client.post(path, json=event, params={"dedupe": "message"})
+        counts.append(response.json()["duplicates"])
+    assert counts == [0, 1, 1]
+    other = {**EXAMPLE, "key": {**EXAMPLE["key"], "id": "A2"}}  # type: ignore[dict-item]
+    response = await client.post(path, json=[one(data=other), one()], params={"dedupe": "message"})
+    assert response.json()["duplicates"] == 1
+    # Without the parameter, as before.
+    assert (await client.post(path, json=one())).json()["duplicates"] == 0
+
+
+async def test_dedupe_by_something_else(client: httpx.AsyncClient) -> None:
+    for value in ("content", "", "messages"):
+        response = await client.post(EMIT, json=one(), params={"dedupe": value})
+        assert response.status_code == 400
+        assert shape_of(response) == ["dedupe in the query must be message."]
+
+
 async def test_a_batch_is_taken_whole_or_not_at_all(client: httpx.AsyncClient) -> None:
     batch = [one(id="a"), one(id="b.c"), one(id="d"), one(event="MESAGES_UPSERT")]
     response = await client.post(EMIT, json=batch)
