@@ -204,29 +204,29 @@ class Dispatcher:
 
     def lanes(self, registration: str | None = None) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that run or are parked: of one registration, or of all."""
+        return list(self.each_lane(registration))
+
+    def each_lane(self, registration: str | None = None) -> Iterator[LaneStatistics]:
+        """Yield the same, each lane as it is at that moment: the caller may pause in between."""
         if registration is None:
             keys: Iterable[str] = [*self._lanes, *self._parked.lanes()]
         else:
             keys = sorted(self._keys.get(registration, ()))
-        shown = []
         for key in keys:
             if (lane := self._lanes.get(key)) is not None:
-                shown.append(lane.statistics())
+                yield lane.statistics()
             elif (memory := self._parked.find(key)) is not None and self._running is not None:
                 found = self._running[0].registration(registration_of(key))
-                shown.append(
-                    LaneStatistics(
-                        lane=key,
-                        registration=registration_of(key),
-                        partition=partition_of(key),
-                        url=found.address if found else None,
-                        state=LaneState.IDLE,
-                        backlog=0,
-                        last_outcome=memory.outcome,
-                        last_error=memory.error,
-                    )
+                yield LaneStatistics(
+                    lane=key,
+                    registration=registration_of(key),
+                    partition=partition_of(key),
+                    url=found.address if found else None,
+                    state=LaneState.IDLE,
+                    backlog=0,
+                    last_outcome=memory.outcome,
+                    last_error=memory.error,
                 )
-        return shown
 
     def stop(self) -> None:
         """End every lane after the attempt that it has in flight; the rest stays on disk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
@@ -49,8 +50,24 @@ class AutoDisable:
         self._operational = operational
         self._clock = clock
         self._settings = settings
-        self._failing: dict[str, tuple[Registration, float]] = {}
-        self._most = _FEW
+        # With those that were failing before the start: their next attempt may be minutes away.
+        self._failing: dict[str, tuple[Registration, float]] = {
+            found.id: (found, found.failing_since)
+            for found in registry.registrations()
+            if found.enabled and found.failing_since is not None
+        }
+        self._most = max(_FEW, 2 * len(self._failing))
+
+    def failing(self) -> Iterator[tuple[Registration, float]]:
+        """Yield the registrations that fail now, with the time of the first failure in a row (steady clock).
+
+        Finish the iteration before the next checkpoint.
+        """
+        for name, (row, since) in self._failing.items():
+            current = self._registry.registration(name)
+            # A row is kept until the next attempt: the registration may have been disabled, or set again.
+            if current is not None and current.enabled and current.updated_at == row.updated_at:
+                yield current, since
 
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
         """Note an attempt's outcome; disable the registration if it has been failing for too long.

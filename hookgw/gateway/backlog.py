@@ -213,6 +213,10 @@ class Backlog:
         """Return the instances with pending deliveries, and how much each has."""
         return ((name, (tally.count, tally.size)) for name, tally in self._instances.items() if tally.count)
 
+    def registrations(self) -> Iterable[tuple[str, int]]:
+        """Return the ids of the registrations with pending deliveries, and how many each has."""
+        return ((name, tally.count) for name, tally in self._registrations.items() if tally.count)
+
     def largest(self, instance: str, *, by_bytes: bool) -> str | None:
         """Return the id of the registration with the most pending of an instance; ``None`` if it has none."""
         tally = self._instances.get(instance)

@@ -2,9 +2,9 @@
 
 Counters are plain integers, updated in the Trio thread, and become Prometheus metrics only when they are
 asked for: a Prometheus counter with labels costs more than ten times as much per event. Labels are bounded:
-kinds of the catalog, states, outcomes, plugins and their hooks, route templates, the
-:data:`WORST_LANES` lanes and :data:`WORST_INSTANCES` instances with the largest backlogs, and the
-:data:`WORST_HOSTS` hosts with the most lanes that wait.
+kinds of the catalog, states, outcomes, plugins and their hooks, route templates, the lanes,
+registrations and instances that :mod:`hookgw.gateway.survey` names, and the :data:`WORST_HOSTS` hosts with
+the most lanes that wait.
 
 The names and labels of the metrics are part of the interface.
 """
@@ -14,18 +14,30 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hookgw._version import __version__
 from hookgw.delivery.http.pools import PoolStatistics
-from hookgw.models.deliveries import DeliveryState, LaneState, LaneStatistics, Outcome, WaitsFor
+from hookgw.gateway.long_work import run_in_slices
+from hookgw.gateway.survey import (
+    WORST_INSTANCES,
+    WORST_LANES,
+    WORST_REGISTRATIONS,
+    Ranked,
+    Sources,
+    Survey,
+    survey,
+)
+from hookgw.models.deliveries import DeliveryState, LaneStatistics, Outcome
 from hookgw.models.errors import PluginFailed, StorageUnavailable
 from hookgw.models.failing_task import FailingTask
+from hookgw.models.registrations import Registration
+from hookgw.parsing import finish
 from hookgw.store import DiskSpace
 
 # From a local receiver (1 ms) to a receiver that was down for an hour; a lane waits up to 5 m between
@@ -48,11 +60,6 @@ downloads of inbound files."""
 
 WORST_HOSTS = 20
 """How many hosts have metrics of their own: those with the most lanes that wait."""
-WORST_LANES = 100
-"""How many lanes have a metric of their own: those with the largest backlogs."""
-
-WORST_INSTANCES = 100
-"""How many instances have a metric of their own: those with the most pending."""
 
 WORST_TASKS = 100
 """How many failing connectors and background tasks have a metric of their own."""
@@ -91,12 +98,10 @@ class Histogram:
 class Metrics:
     """Counts what a gateway does, and observes its store.
 
-    Each gateway has its own registry; Prometheus' global one is not used. All methods are for the Trio
-    thread.
+    Each gateway has its own; Prometheus' global registry is not used. All methods are for the Trio thread.
     """
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
         # Counters of what happens for every delivery are plain numbers; nothing here takes a lock.
         self._accepted: Counter[str] = Counter()
         self._operational: Counter[str] = Counter()
@@ -117,16 +122,15 @@ class Metrics:
         self._limited = dict.fromkeys(REQUEST_LIMITS, 0)
         # Until the gateway is composed, there is nothing to watch.
         self._backlog_bytes: Callable[[], int] = int
-        self._instances: Callable[[], Iterable[tuple[str, tuple[int, int]]]] = tuple
         self._disk_space: Callable[[], DiskSpace | None] = lambda: None
         self._pools: Callable[[int], PoolStatistics] | None = None
         self._memory: Callable[[], int] = int
         self._connections: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        self._lanes: Callable[[], Iterable[LaneStatistics]] = tuple
-        self._now: Callable[[], float] = float
+        self._sources = Sources()
+        self._registration: Callable[[str], Registration | None] = lambda _: None
         self._failing_tasks: Callable[[], Iterable[FailingTask]] = tuple
-        self.registry.register(_Collector(self._families))
-        ProcessCollector(registry=self.registry)  # memory, CPU and open files, as other exporters name them
+        # Memory, CPU and open files, as other exporters name them.
+        self._process = ProcessCollector(registry=None)
 
     def accepted(self, kind: str, count: int = 1) -> None:
         """Count accepted events of a kind of the catalog."""
@@ -201,10 +205,26 @@ class Metrics:
         """Read the lanes whenever the metrics are rendered.
 
         Args:
-            lanes: returns a snapshot of every lane.
+            lanes: yields a snapshot of every lane; there may be pauses between two of them.
             now: returns the time by the clock of their ``head_since``.
         """
-        self._lanes, self._now = lanes, now
+        self._sources.lanes, self._sources.now = lanes, now
+
+    def watch_registrations(
+        self,
+        find: Callable[[str], Registration | None],
+        backlogs: Callable[[], Iterable[tuple[str, int]]],
+        failing: Callable[[], Iterable[tuple[Registration, float]]],
+    ) -> None:
+        """Read the registrations whenever the metrics are rendered.
+
+        Args:
+            find: returns a registration by id; ``None`` if it was deleted.
+            backlogs: yields the ids of those with pending deliveries, and how many each has.
+            failing: yields those that fail, and since when by the clock of :meth:`watch_lanes`.
+        """
+        self._registration = find
+        self._sources.backlogs, self._sources.failing = backlogs, failing
 
     def watch_failing_tasks(self, failing: Callable[[], Iterable[FailingTask]]) -> None:
         """Read the failing connectors and background tasks whenever the metrics are rendered."""
@@ -229,7 +249,7 @@ class Metrics:
             size: returns the bytes of payload.
             instances: returns the deliveries and bytes of each instance that has any.
         """
-        self._backlog_bytes, self._instances = size, instances
+        self._backlog_bytes, self._sources.instances = size, instances
 
     def watch_pools(self, pools: Callable[[int], PoolStatistics], memory: Callable[[], int]) -> None:
         """Read what lanes use whenever the metrics are rendered.
@@ -242,9 +262,26 @@ class Metrics:
 
     def render(self) -> tuple[bytes, str]:
         """Return the metrics in the text format of Prometheus, and its content type."""
-        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+        return finish(self._rendering())
 
-    def _families(self) -> Iterator[Metric]:
+    async def render_in_slices(self) -> tuple[bytes, str]:
+        """Return the same, and let other tasks run meanwhile, however many lanes and registrations exist."""
+        return await run_in_slices("", self._rendering())
+
+    def _rendering(self) -> Generator[None, None, tuple[bytes, str]]:
+        found = yield from survey(self._sources)
+        parts = []
+        for family in (*self.families(found), *self._process.collect()):
+            parts.append(generate_latest(_Families([family])))
+            yield
+        return b"".join(parts), CONTENT_TYPE_LATEST
+
+    async def collect(self) -> list[Metric]:
+        """Return all metrics but those of the process, and let other tasks run meanwhile."""
+        return list(self.families(await run_in_slices("", survey(self._sources))))
+
+    def families(self, found: Survey) -> Iterator[Metric]:
+        """Yield all metrics but those of the process."""
         yield _counter(
             "hookgw_events_accepted", "Events accepted, by kind.", ["kind"], self._accepted.items()
         )
@@ -258,7 +295,8 @@ class Metrics:
         yield self._delivery_seconds.family(
             "hookgw_delivery_seconds", "From accepting an event to its delivery, in seconds."
         )
-        yield from _lane_families(self._lanes(), self._now())
+        yield from _lane_families(found)
+        yield from self._registration_families(found)
         yield CounterMetricFamily(
             "hookgw_lane_restarts",
             "Lanes that ended by an error in hookgw, and started again.",
@@ -274,7 +312,7 @@ class Metrics:
         yield GaugeMetricFamily(
             "hookgw_backlog_bytes", "Bytes of payload of all pending deliveries.", value=self._backlog_bytes()
         )
-        yield from _instance_families(self._instances())
+        yield from _instance_families(found)
         yield _counter(
             "hookgw_operational_events", "Operational events, by kind.", ["kind"], self._operational.items()
         )
@@ -337,18 +375,32 @@ class Metrics:
         info.add_metric([__version__], 1)
         yield info
 
+    def _registration_families(self, found: Survey) -> Iterator[Metric]:
+        worst = f"of the {WORST_REGISTRATIONS} registrations"
+        figures: tuple[tuple[str, str, Ranked], ...] = (
+            ("backlog_deliveries", f"Pending deliveries {worst} with the most.", found.registrations),
+            ("oldest_seconds", f"Age of the next delivery {worst} with the oldest.", found.heads),
+            ("failing_seconds", f"Seconds of failures in a row {worst} with the most.", found.failing),
+        )
+        for name, meaning, worst_of in figures:
+            family = GaugeMetricFamily(
+                f"hookgw_registration_{name}", meaning, labels=["registration", "instance", "label"]
+            )
+            for registration_id, figure in worst_of:
+                registration = self._registration(registration_id)
+                names = [registration.instance, registration.label] if registration else ["", ""]
+                family.add_metric([registration_id, *names], figure)
+            yield family
 
-class _Collector(Collector):
-    """The collector that prometheus_client asks for the metrics."""
 
-    def __init__(self, families: Callable[[], Iterable[Metric]]) -> None:
+class _Families(Collector):
+    """Metrics in the form that prometheus_client renders."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        return self._families()
-
-    def describe(self) -> Iterable[Metric]:
-        return ()  # otherwise registering would collect, before there are lanes
+        return self._families
 
 
 def _counter(name: str, meaning: str, labels: list[str], counts: Counts) -> CounterMetricFamily:
@@ -358,55 +410,46 @@ def _counter(name: str, meaning: str, labels: list[str], counts: Counts) -> Coun
     return family
 
 
-def _lane_families(lanes: Iterable[LaneStatistics], now: float) -> Iterator[Metric]:
-    count = dict.fromkeys(LaneState, 0)
-    backlog = dict.fromkeys(LaneState, 0)
-    oldest = dict.fromkeys(LaneState, 0.0)
-    waiting: dict[WaitsFor, int] = {"memory": 0, "connection": 0, "descriptor": 0}
-    worst = []
-    for lane in lanes:
-        if lane.backlog:
-            worst.append(lane)  # idle lanes would crowd out the ones to look at
-        count[lane.state] += 1
-        if lane.waits_for is not None:
-            waiting[lane.waits_for] += 1
-        backlog[lane.state] += lane.backlog
-        if lane.head_since is not None:
-            oldest[lane.state] = max(oldest[lane.state], now - lane.head_since)
-    yield _gauge("hookgw_lanes", "Lanes, by state.", "state", count)
-    yield _gauge("hookgw_lanes_waiting", "Lanes that have their turn, by what they wait for.", "for", waiting)
+def _lane_families(found: Survey) -> Iterator[Metric]:
+    yield _gauge("hookgw_lanes", "Lanes, by state.", "state", found.lanes)
     yield _gauge(
-        "hookgw_backlog_deliveries", "Pending deliveries, by state of their lane.", "lane_state", backlog
+        "hookgw_lanes_waiting", "Lanes that have their turn, by what they wait for.", "for", found.waiting
+    )
+    yield _gauge(
+        "hookgw_backlog_deliveries",
+        "Pending deliveries, by state of their lane.",
+        "lane_state",
+        found.backlog,
     )
     yield _gauge(
         "hookgw_backlog_oldest_seconds",
         "Age of the oldest pending delivery, by state of its lane.",
         "lane_state",
-        oldest,
+        found.oldest,
     )
     backlogs = GaugeMetricFamily(
         "hookgw_lane_backlog_deliveries",
         f"Pending deliveries of the {WORST_LANES} lanes with the largest backlogs.",
         labels=["registration", "partition", "url"],
     )
-    for lane in heapq.nlargest(WORST_LANES, worst, key=lambda lane: lane.backlog):
+    for lane in found.worst_lanes:
         backlogs.add_metric([lane.registration, lane.partition or "", lane.url or ""], lane.backlog)
     yield backlogs
 
 
-def _instance_families(instances: Iterable[tuple[str, tuple[int, int]]]) -> Iterator[Metric]:
-    held = list(instances)
-    for place, unit, meaning in (
-        (0, "deliveries", "Pending deliveries of the events"),
-        (1, "bytes", "Bytes of payload of the pending deliveries"),
+def _instance_families(found: Survey) -> Iterator[Metric]:
+    deliveries, size = found.instances
+    for unit, meaning, worst in (
+        ("deliveries", "Pending deliveries of the events", deliveries),
+        ("bytes", "Bytes of payload of the pending deliveries", size),
     ):
         family = GaugeMetricFamily(
             f"hookgw_instance_backlog_{unit}",
             f"{meaning} of the {WORST_INSTANCES} instances with the most.",
             labels=["instance"],
         )
-        for name, amount in heapq.nlargest(WORST_INSTANCES, held, key=lambda one: one[1][place]):
-            family.add_metric([name], amount[place])
+        for name, amount in worst:
+            family.add_metric([name], amount)
         yield family
 
 

@@ -229,7 +229,8 @@ async def open_gateway(
         metrics.watch_backlog(lambda: backlog.size, backlog.instances)
         metrics.watch_disk(lambda: disk.found)
         metrics.watch_pools(outbound.pools.statistics, lambda: memory.used)
-        metrics.watch_lanes(dispatcher.lanes, clock.steady)
+        metrics.watch_lanes(dispatcher.each_lane, clock.steady)
+        metrics.watch_registrations(registry.registration, backlog.registrations, auto_disable.failing)
         metrics.watch_failing_tasks(restarts.failing)
 
         gateway = Gateway(

@@ -101,6 +101,10 @@ class Registry:
         """Return a registration as it is now, by id; ``None`` if there is none."""
         return self._registrations.get(registration_id)
 
+    def registrations(self) -> list[Registration]:
+        """Return all registrations, with those of the configuration."""
+        return list(self._registrations.values())
+
     def find(self, instance: str, label: str) -> Registration | None:
         """Return an instance's registration of a label; ``None`` if there is none."""
         return self._of_instance.get(instance, {}).get(label)

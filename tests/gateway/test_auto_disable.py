@@ -69,6 +69,35 @@ async def test_a_registration_that_fails_for_too_long_is_disabled_also_over_a_re
         assert "failed for" in (registration.disabled_reason or "")
 
 
+async def test_the_metrics_name_what_fails_also_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    def failing(kit: GatewayKit) -> list[str]:
+        text = kit.gateway.metrics.render()[0].decode()
+        return [line for line in text.splitlines() if line.startswith("hookgw_registration_failing_seconds{")]
+
+    hookgw_receiver.default = answer(500)
+    settings = {"delivery": {"schedule": ["10m"] * 20}}
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        assert failing(kit) == []
+        await kit.emit(KIND, {})
+        await kit.settled()
+        await kit.advance(660)
+        registration = kit.gateway.registrations.find("shop")
+        assert registration is not None
+        names = f'instance="shop",label="default",registration="{registration.id}"'
+        [line] = failing(kit)
+        assert line.startswith(f"hookgw_registration_failing_seconds{{{names}}} ")
+    async with open_kit(tmp_path, settings=settings) as kit:
+        # Its next attempt is minutes away.
+        [line] = failing(kit)
+        assert names in line
+        hookgw_receiver.default = answer(204)
+        await kit.advance(660)
+        assert failing(kit) == []
+
+
 async def test_one_success_ends_a_row_of_failures(
     hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -13,13 +15,21 @@ from hookgw.gateway.metrics import (
     COMMIT_ROWS,
     DELIVERY_SECONDS,
     REQUEST_LIMITS,
-    WORST_INSTANCES,
-    WORST_LANES,
     Histogram,
     Metrics,
 )
+from hookgw.gateway.survey import (
+    STEP,
+    WORST_INSTANCES,
+    WORST_LANES,
+    WORST_REGISTRATIONS,
+    Sources,
+    survey,
+)
 from hookgw.models.deliveries import LaneState, LaneStatistics, Outcome
 from hookgw.models.errors import PluginFailed, StorageUnavailable
+from hookgw.models.registrations import Registration
+from hookgw.parsing import finish
 
 
 def lane(
@@ -238,6 +248,73 @@ def test_the_instances_with_the_largest_backlogs_are_named(metrics: Metrics) -> 
         assert len(found) == WORST_INSTANCES
 
 
+def registration(number: int) -> Registration:
+    return Registration(id=f"reg_{number}", instance=f"shop{number}", url="http://r.example/")
+
+
+def test_the_worst_registrations_are_named(metrics: Metrics) -> None:
+    """Those with the largest backlogs are not those that wait or fail longest."""
+    count = WORST_REGISTRATIONS + 20
+    registrations = [registration(number) for number in range(1, count)]
+    metrics.watch_lanes(
+        lambda: (
+            msgspec.structs.replace(lane(LaneState.WAITING, 1, 1000.0 - number), registration=f"reg_{number}")
+            for number in range(1, count)
+        ),
+        lambda: 1000.0,
+    )
+    metrics.watch_registrations(
+        {one.id: one for one in registrations}.get,
+        lambda: [(f"reg_{number}", count - number) for number in range(1, count)],
+        lambda: [(one, 1000.0 - 2 * number) for number, one in enumerate(registrations, 1)],
+    )
+    by_name: dict[str, dict[tuple[str, str, str], float]] = {}
+    for (name, labels), figure in samples(metrics).items():
+        if name.startswith("hookgw_registration_"):
+            named = dict(labels)
+            by_name.setdefault(name, {})[named["registration"], named["instance"], named["label"]] = figure
+    worst = range(20, count)
+
+    def names(number: int) -> tuple[str, str, str]:
+        return f"reg_{number}", f"shop{number}", "default"
+
+    assert by_name == {
+        "hookgw_registration_backlog_deliveries": {names(count - number): number for number in worst},
+        "hookgw_registration_oldest_seconds": {names(number): number for number in worst},
+        "hookgw_registration_failing_seconds": {names(number): 2 * number for number in worst},
+    }
+
+
+def test_the_oldest_of_a_registrations_lanes_counts(metrics: Metrics) -> None:
+    lanes = [
+        lane(LaneState.WAITING, 1, since, partition=name)
+        for name, since in (("a", 990.0), ("b", 940.0), ("c", 970.0))
+    ]
+    metrics.watch_lanes(lambda: lanes, lambda: 1000.0)
+    named = {"registration": "reg_a", "instance": "", "label": ""}  # it was deleted meanwhile
+    assert value(metrics, "hookgw_registration_oldest_seconds", **named) == 60
+
+
+def test_a_survey_of_many_lanes_pauses_often() -> None:
+    """The number of lanes between two pauses decides, not the time that they take."""
+    seen: list[int] = []
+
+    def lanes() -> Iterator[LaneStatistics]:
+        for number in range(10 * STEP):
+            seen.append(number)
+            yield lane(LaneState.WAITING, number)
+
+    steps = survey(Sources(lanes=lanes))
+    for number in range(1, 11):
+        next(steps)
+        assert len(seen) == number * STEP
+    found = finish(steps)
+    assert found.lanes[LaneState.WAITING] == 10 * STEP
+    assert [one.backlog for one in found.worst_lanes] == list(
+        range(10 * STEP - 1, 10 * STEP - 1 - WORST_LANES, -1)
+    )
+
+
 def test_a_label_value_cannot_break_the_text(metrics: Metrics) -> None:
     metrics.plugin_failed(PluginFailed('we"ird\n', "hook", "x"))
     assert value(metrics, "hookgw_plugin_failures_total", plugin='we"ird\n', hook="hook") == 1
@@ -249,13 +326,6 @@ def test_the_answer_is_the_text_format_of_prometheus(metrics: Metrics) -> None:
     assert (
         b"# HELP hookgw_attempts_total Attempts, by outcome.\n# TYPE hookgw_attempts_total counter\n" in text
     )
-
-
-def test_registering_the_figures_does_not_look_at_the_lanes() -> None:
-    """A second collector of the same registry makes prometheus_client describe the first."""
-    metrics = Metrics()
-    metrics.watch_lanes(lambda: pytest.fail("looked at the lanes"), lambda: 0.0)
-    metrics.registry.register(Metrics().registry)
 
 
 def test_connections_and_lanes_that_wait_are_shown(metrics: Metrics) -> None:

@@ -53,7 +53,7 @@ class HealthRoutes:
     @describes(_TAG, {200: NotJson("text/plain", "Metrics in Prometheus's text format.")})
     async def metrics(self) -> Response:
         """Return metrics for Prometheus."""
-        body, content_type = self._gateway.metrics.render()
+        body, content_type = await self._gateway.metrics.render_in_slices()
         return Response(body, content_type=content_type)
 
     @describes(_TAG, {200: responses.Secret}, errors=(404,))
