@@ -114,6 +114,7 @@ async def test_every_example_is_accepted(
                 if operation["operationId"] == "instanceCreate":
                     await gateway.instances.delete("loja1")
                 url = path.replace("{instance}", "loja1").replace("{label}", "crm")
+                url = url.replace("{kind}", "messages-upsert")
                 response = await client.request(
                     method, url, json=example["value"], headers={"content-type": media}
                 )
