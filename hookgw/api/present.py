@@ -17,7 +17,7 @@ from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.jobs import Job
 from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import Registration
+from hookgw.models.registrations import Registration, is_global
 from hookgw.models.signing_keys import Signature, public_key_of
 from hookgw.models.units import Duration
 from hookgw.plugins.secret_options import SecretOptions
@@ -92,6 +92,16 @@ def present_registration(
         state="active" if registration.enabled else "disabled",
         state_reason=None if registration.enabled else reason,
         warnings=warnings,
+    )
+
+
+def present_listed_registration(
+    registration: Registration, instance_id: str, catalog: Catalog, secret_options: SecretOptions
+) -> responses.ListedRegistration:
+    """Return a registration as in a list; see :func:`present_registration`."""
+    shown = present_registration(registration, instance_id, catalog, [], secret_options)
+    return responses.ListedRegistration(
+        **msgspec.structs.asdict(shown), source="configuration" if is_global(registration.id) else "api"
     )
 
 

@@ -17,7 +17,8 @@ def unmask_change(
     Raises:
         Invalid: something is masked that is not stored.
     """
-    change = msgspec.structs.replace(change, url=unmask_url(change.url, old.url if old else None))
+    if change.url is not msgspec.UNSET:
+        change = msgspec.structs.replace(change, url=unmask_url(change.url, old.url if old else None))
     if change.headers is not msgspec.UNSET:
         headers = unmask_headers(change.headers, old.headers if old else {})
         change = msgspec.structs.replace(change, headers=headers)

@@ -9,10 +9,10 @@ import click
 import msgspec
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.failure import Failed
+from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.cli.fields import read_headers, read_json
 from hookgw.cli.job import follow_aloud
-from hookgw.cli.output import json_option, printable, show_fields, show_json, show_warnings
+from hookgw.cli.output import json_option, printable, show_fields, show_json, show_table, show_warnings
 
 SHOWN = {
     "url": "URL",
@@ -33,11 +33,15 @@ SHOWN = {
     "updatedAt": "updated",
 }
 """The headings, by the field of a registration."""
+LISTED = {"instance": "instance", "label": "label", "state": "state", "events": "events", "url": "URL"}
+"""The headings of the list."""
+FEW_KINDS = 3
+"""Kinds that a line names; of more it has the number."""
 
 
 @click.group()
 def webhook() -> None:
-    """Set, show, test and delete an instance's registrations."""
+    """Set, change, list, test and delete an instance's registrations."""
 
 
 def label_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,6 +49,42 @@ def label_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--label", help="Label of the registration; an instance may have several.  [default: default]"
     )(command)
+
+
+def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for the fields of a registration that ``set`` and ``update`` share."""
+    options = (
+        click.option(
+            "--by-events/--no-by-events", default=None, help="Append the event kind to the URL's path."
+        ),
+        click.option("--base64/--no-base64", default=None, help="Ask connectors to include media in events."),
+        click.option(
+            "--header",
+            "headers",
+            multiple=True,
+            metavar="NAME:VALUE",
+            callback=read_headers,
+            help="Header to send with each delivery; repeatable.",
+        ),
+        click.option("--secret", help="Signing secret: whsec_…, or whsk_… for v1a.  [default: generated]"),
+        click.option(
+            "--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519.  [default: v1]"
+        ),
+        click.option(
+            "--ordering",
+            type=click.Choice(["url", "instance", "chat", "none"]),
+            help="Keep the order of all events, per instance, per chat, or not at all.  [default: url]",
+        ),
+        click.option(
+            "--concurrency", type=click.IntRange(1), help="Parallel deliveries, unless --ordering is url."
+        ),
+        click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s."),
+        click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of this registration."),
+        click.option("--plugins", metavar="JSON", callback=read_json, help="Plugin options, by plugin name."),
+    )
+    for option in reversed(options):  # click lists options in the reverse order of their decorators
+        command = option(command)
+    return command
 
 
 @webhook.command("set")
@@ -55,27 +95,7 @@ def label_option(command: Callable[..., Any]) -> Callable[..., Any]:
     "--event", "events", multiple=True, metavar="KIND", help="Only this kind; repeatable.  [default: all]"
 )
 @click.option("--enabled/--disabled", default=True, help="Whether it gets events.  [default: enabled]")
-@click.option("--by-events/--no-by-events", default=None, help="Append the event kind to the URL's path.")
-@click.option("--base64/--no-base64", default=None, help="Ask connectors to include media in events.")
-@click.option(
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME:VALUE",
-    callback=read_headers,
-    help="Header to send with each delivery; repeatable.",
-)
-@click.option("--secret", help="Signing secret: whsec_…, or whsk_… for v1a.  [default: generated]")
-@click.option("--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519.  [default: v1]")
-@click.option(
-    "--ordering",
-    type=click.Choice(["url", "instance", "chat", "none"]),
-    help="Keep the order of all events, per instance, per chat, or not at all.  [default: url]",
-)
-@click.option("--concurrency", type=click.IntRange(1), help="Parallel deliveries, unless --ordering is url.")
-@click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s.")
-@click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of this registration.")
-@click.option("--plugins", metavar="JSON", callback=read_json, help="Plugin options, by plugin name.")
+@field_options
 @server_options
 @json_option
 def set_(
@@ -90,13 +110,110 @@ def set_(
     """Register URL for INSTANCE's events.
 
     If the registration exists, options that you leave out keep their stored values. Exceptions: without
-    --event it gets all kinds, and without --disabled it is enabled.
+    --event it gets all kinds, and without --disabled it is enabled. `webhook update` keeps those, too.
     """
+    former = None
+    if not as_json:
+        try:
+            former = client.call("GET", "webhook", "find", instance, label)
+        except ServerUnavailable:
+            raise
+        except Failed:
+            pass  # the instance does not exist yet; any other reason comes again with the next call
     change = {"url": url, "byEvents": by_events, **fields}
     # The API reads a missing field as "keep the stored value".
     given = {name: value for name, value in change.items() if value is not None}
     stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
+    if former is not None:
+        _show_replaced(former, stored)
     _show(stored, as_json)
+
+
+@webhook.command()
+@click.argument("instance")
+@label_option
+@click.option("--url", help="Send deliveries there.")
+@click.option("--event", "events", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
+@click.option("--all-events", is_flag=True, help="Every kind of event.")
+@click.option("--enabled/--disabled", default=None, help="Whether it gets events.")
+@field_options
+@server_options
+@json_option
+def update(
+    client: Client,
+    instance: str,
+    label: str | None,
+    events: tuple[str, ...],
+    all_events: bool,
+    by_events: bool | None,
+    as_json: bool,
+    **fields: Any,
+) -> None:
+    """Change the given options of a registration, and nothing else."""
+    if events and all_events:
+        raise click.UsageError("Use --event or --all-events, not both.")
+    kinds = list(events) if events or all_events else None
+    change = {"events": kinds, "byEvents": by_events, **fields}
+    given = {name: value for name, value in change.items() if value is not None}
+    if not given:
+        raise click.UsageError("Name at least one option to change, for example --url URL.")
+    _change(client, instance, label, given, as_json)
+
+
+@webhook.command()
+@click.argument("instance")
+@label_option
+@server_options
+@json_option
+def enable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Let a registration get events again."""
+    _change(client, instance, label, {"enabled": True}, as_json)
+
+
+@webhook.command()
+@click.argument("instance")
+@label_option
+@server_options
+@json_option
+def disable(client: Client, instance: str, label: str | None, as_json: bool) -> None:
+    """Stop the events of a registration.
+
+    Its pending deliveries become dead letters, which can be replayed.
+    """
+    _change(client, instance, label, {"enabled": False}, as_json)
+
+
+def _change(client: Client, instance: str, label: str | None, given: dict[str, Any], as_json: bool) -> None:
+    content = msgspec.json.encode(given)
+    _show(client.call("PATCH", "webhook", "set", instance, label, content=content), as_json)
+
+
+@webhook.command("list")
+@click.argument("instance", required=False)
+@click.option("--limit", type=click.IntRange(1), help="Registrations per page, without INSTANCE.")
+@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@server_options
+@json_option
+def list_(client: Client, instance: str | None, limit: int | None, cursor: str | None, as_json: bool) -> None:
+    """List the registrations of INSTANCE.
+
+    Without INSTANCE, list those of all instances and of the configuration. That needs a global key.
+    """
+    query = {"limit": limit, "cursor": cursor}
+    page = client.call("GET", "webhook", "list", instance, query=query)
+    if as_json:
+        show_json(page)
+        return
+    show_table(
+        tuple(LISTED.values()),
+        (
+            [one[name] if name != "events" else _kinds(one) for name in LISTED]
+            for one in page["registrations"]
+        ),
+    )
+    if page["cursor"]:
+        # To standard error, so that a pipe gets only the table.
+        click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
 
 
 @webhook.command()
@@ -219,6 +336,24 @@ def _show_secret(response: dict[str, Any], as_json: bool) -> None:
 
 def _label_suffix(label: str | None) -> str:
     return f", label {label!r}" if label else ""
+
+
+def _show_replaced(former: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Print what a ``set`` replaced, a line for each of the fields that it always replaces."""
+    pairs = {
+        "URL": (former["url"], stored["url"]),
+        "state": (former["state"], stored["state"]),
+    }
+    if former["events"] != stored["events"]:
+        pairs["events"] = (_kinds(former), _kinds(stored))
+    for name, (old, new) in pairs.items():
+        if old != new:
+            click.echo(f"Replaced the {name}: {printable(old)} -> {printable(new)}")
+
+
+def _kinds(registration: dict[str, Any]) -> str:
+    kinds = registration["events"]
+    return printable(kinds) if len(kinds) <= FEW_KINDS else f"{len(kinds)} kinds"
 
 
 def _show(stored: dict[str, Any], as_json: bool) -> None:

@@ -89,9 +89,10 @@ class AutoDisable:
             return
         now = self._clock.steady()
         known, since = self._failing.get(registration.id, (current, now))
-        # Another target begins a new row, and so does a registration that its owner set again, perhaps after
-        # days of being disabled. An attempt in flight still has the former registration: ask the current one.
-        if not current.has_target_of(known) or current.updated_at != known.updated_at:
+        # Another target begins a new row, and so does a registration that its owner set or enabled again,
+        # perhaps after days of being disabled. Other changes do not. An attempt in flight still has the
+        # former registration: ask the current one.
+        if not current.has_target_of(known) or current.fresh_since != known.fresh_since:
             since = now
         since = current.failing_since or since
         self._failing[registration.id] = current, since

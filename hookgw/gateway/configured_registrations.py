@@ -21,7 +21,6 @@ from hookgw.config.settings import OperationsSettings
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.instances import check_name
-from hookgw.models.masking import without_user
 from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.registrations import (
     GLOBAL_ID_PREFIX,
@@ -150,11 +149,11 @@ def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     if change.ordering is msgspec.UNSET and change.concurrency is msgspec.UNSET:
         # A refused event of one instance must not hold up the other instances.
         change = msgspec.structs.replace(change, ordering=Ordering.INSTANCE, concurrency=DEFAULT_CONCURRENCY)
-    default = f"webhook-{zlib.crc32(without_user(change.url).encode()):08x}"
+    registration = change.apply(None, instance=GLOBAL_INSTANCE, label="", now=0.0)
+    default = f"webhook-{zlib.crc32(registration.address.encode()):08x}"
     label = check_name(block.get("label", default), "label")
-    registration = change.apply(None, instance=GLOBAL_INSTANCE, label=label, now=0.0)
-    has_secret = change.secret is not msgspec.UNSET
-    return ParsedWebhook(msgspec.structs.replace(registration, id=f"{GLOBAL_ID_PREFIX}{label}"), has_secret)
+    registration = msgspec.structs.replace(registration, id=f"{GLOBAL_ID_PREFIX}{label}", label=label)
+    return ParsedWebhook(registration, has_secret=change.secret is not msgspec.UNSET)
 
 
 async def _follow(registration: Registration, key: str, store: Store) -> Registration:

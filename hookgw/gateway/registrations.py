@@ -24,6 +24,7 @@ from hookgw.models.errors import Conflict, Forbidden, Invalid, NotFound, PluginF
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange, in_grace, new_secret
+from hookgw.parsing.registrations import check_url
 from hookgw.plugins.hooks import Hooks
 
 MOST_REGISTRATIONS = 16
@@ -98,6 +99,18 @@ class RegistrationService:
         """Return an instance's registrations, sorted by label."""
         return self._registry.of_instance(instance)
 
+    def page(self, after: tuple[str, str], limit: int) -> list[Registration]:
+        """Return registrations of all instances and of the configuration, sorted by instance and label.
+
+        Those of the configuration come first: their instance is
+        :data:`~hookgw.models.registrations.GLOBAL_INSTANCE`.
+
+        Args:
+            after: the instance and label before the first one; two empty strings for the beginning.
+            limit: the most registrations.
+        """
+        return self._registry.page(after, limit)
+
     async def set(
         self, instance: str, label: str, change: RegistrationChange, *, create: bool = False
     ) -> StoredRegistration:
@@ -128,6 +141,43 @@ class RegistrationService:
         job = None if running is None else await self._jobs.wait(running)
         warnings = await self._outbound.warnings(stored)
         return StoredRegistration(stored, warnings, job if job and job.is_running else None)
+
+    async def update(self, instance: str, label: str, change: RegistrationChange) -> StoredRegistration:
+        """Change some fields of a registration.
+
+        Args:
+            instance, label: of the registration.
+            change: the fields that were given; not a ``set``.
+
+        Returns:
+            As :meth:`set`.
+
+        Raises:
+            NotFound: there is no such registration.
+            Invalid: a plugin refuses its options, or it would be enabled with a URL that nothing can be
+                delivered to. Nothing is changed.
+        """
+        stored, running = await self._update(instance, label, change)
+        job = None if running is None else await self._jobs.wait(running)
+        warnings = await self._outbound.warnings(stored)
+        return StoredRegistration(stored, warnings, job if job and job.is_running else None)
+
+    @completes
+    async def _update(
+        self, instance: str, label: str, change: RegistrationChange
+    ) -> tuple[Registration, RunningJob | None]:
+        async with self._registry.changing(instance):
+            self._registry.instance(instance)
+            old = self.get(instance, label)
+            new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
+            if new == msgspec.structs.replace(old, updated_at=new.updated_at):
+                return old, None
+            if new.enabled:
+                # The stored URL of a disabled registration may be any string. Another call may have disabled
+                # it, or changed its URL, since this change was read.
+                check_url(new.url, "url")
+            self._hooks.check_registration(new)
+            return new, await self._pending.replace(old, new)
 
     @completes
     async def _store(

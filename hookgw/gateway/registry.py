@@ -114,6 +114,19 @@ class Registry:
         by_label = self._of_instance.get(instance, {})
         return [by_label[label] for label in sorted(by_label)]
 
+    def page(self, after: tuple[str, str], limit: int) -> list[Registration]:
+        """Return at most ``limit`` registrations, sorted by instance and label, beginning after a place.
+
+        Those of the configuration come first: no name of an instance sorts before ``*``.
+        """
+        found = [r for r in self._everywhere if (r.instance, r.label) > after]
+        found.sort(key=lambda r: r.label)
+        for instance in sorted(name for name in self._of_instance if name >= after[0]):
+            if len(found) >= limit:
+                break
+            found += [r for r in self.of_instance(instance) if (r.instance, r.label) > after]
+        return found[:limit]
+
     def hearing(self, instance: str) -> list[Registration]:
         """Return all registrations that an instance's events can go to, including disabled ones."""
         return [*self._of_instance.get(instance, {}).values(), *self._everywhere]

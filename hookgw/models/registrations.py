@@ -104,6 +104,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         retry: the registration's retry rules.
         plugins: options for plugins, by plugin name.
         failing_since: the time of the first failure since the last success; ``None`` after a success.
+        fresh_since: when a ``set`` stored it, or a change enabled it. Failures from before do not count.
         created_at, updated_at: seconds since the epoch.
     """
 
@@ -125,6 +126,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     retry: RetryOptions = RetryOptions()
     plugins: dict[str, Any] = {}
     failing_since: float | None = None
+    fresh_since: float = 0.0
     created_at: float = 0.0
     updated_at: float = 0.0
 
@@ -186,11 +188,17 @@ def new_registration_id() -> str:
 
 
 class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A validated ``set``. A field that is ``UNSET`` keeps its stored value."""
+    """A validated ``set``, or a change of some fields. A field that is ``UNSET`` keeps its stored value.
 
-    url: str
-    enabled: bool = True
-    events: tuple[str, ...] = ()
+    Attributes:
+        is_set: whether it is a ``set``. That is a fresh start, also for a registration that hookgw disabled,
+            and has ``url``, ``enabled`` and ``events``.
+    """
+
+    is_set: bool = True
+    url: str | msgspec.UnsetType
+    enabled: bool | msgspec.UnsetType = True
+    events: tuple[str, ...] | msgspec.UnsetType = ()
     by_events: bool | msgspec.UnsetType = msgspec.UNSET
     base64: bool | msgspec.UnsetType = msgspec.UNSET
     headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
@@ -208,13 +216,16 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
         """Return the resulting registration.
 
         Args:
-            old: the stored registration; ``None`` to create one.
+            old: the stored registration; ``None`` to create one, which takes a ``set``.
             instance, label: the name of a new registration.
             now: seconds since the epoch.
         """
         given = {
             name: value
             for name in (
+                "url",
+                "enabled",
+                "events",
                 "by_events",
                 "base64",
                 "headers",
@@ -230,19 +241,14 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
         if secrets:
             given["secrets"] = secrets
         base = old or Registration(
-            id=new_registration_id(), instance=instance, label=label, url=self.url, created_at=now
+            id=new_registration_id(), instance=instance, label=label, url="", created_at=now
         )
-        new = msgspec.structs.replace(
-            base,
-            url=self.url,
-            enabled=self.enabled,
-            events=self.events,
-            # A set by a person is a fresh start, also for a registration that hookgw disabled.
-            disabled_reason=None,
-            failing_since=None,
-            updated_at=now,
-            **given,
-        )
+        new = msgspec.structs.replace(base, updated_at=now, **given)
+        if self.is_set or (new.enabled and not base.enabled):
+            new = msgspec.structs.replace(new, disabled_reason=None, failing_since=None, fresh_since=now)
+        elif not new.has_target_of(base):
+            # The failures were the former receiver's.
+            new = msgspec.structs.replace(new, failing_since=None)
         # Deliveries in the former lanes are found by their generation, and moved.
         is_redivided = old is not None and new.partitioning != old.partitioning
         return msgspec.structs.replace(new, generation=new.generation + 1) if is_redivided else new

@@ -31,7 +31,7 @@ from hookgw.parsing.messages import (
     parse_template_message,
     parse_text_message,
 )
-from hookgw.parsing.registrations import parse_grace, parse_registration
+from hookgw.parsing.registrations import parse_grace, parse_registration, parse_registration_patch
 
 __all__ = [
     "Batch",
@@ -63,6 +63,7 @@ __all__ = [
     "parse_reaction_message",
     "parse_read_messages",
     "parse_registration",
+    "parse_registration_patch",
     "parse_replay",
     "parse_settings",
     "parse_template_message",

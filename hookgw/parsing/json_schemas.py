@@ -15,7 +15,7 @@ from hookgw.parsing.instances import (
     SETTINGS,
 )
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
-from hookgw.parsing.registration_schema import OPTIONS, REGISTRATION, RETRY, SET
+from hookgw.parsing.registration_schema import OPTIONS, REGISTRATION, RETRY, SET, UPDATE
 from hookgw.parsing.schema_parts import (
     DURATION_SCHEMA,
     EVENT_ID_SCHEMA,
@@ -169,6 +169,7 @@ COMPONENTS: dict[str, Schema] = {
     "RegistrationFields": REGISTRATION,
     "RetryRequest": RETRY,
     "SetRequest": SET,
+    "UpdateRequest": UPDATE,
     "RotateRequest": GRACE,
     "CreateRequest": CREATE,
     "SettingsRequest": SETTINGS_REQUEST,

@@ -111,6 +111,16 @@ REGISTRATION: Schema = {
     "else": {"properties": {"url": URL_SCHEMA}},
 }
 
+UPDATE: Schema = {
+    "type": "object",
+    "description": "The fields to change, in any spelling of set. A missing field keeps its stored value.",
+    "properties": {
+        "url": or_null(URL_SCHEMA, "Absolute http or https; any string if the registration is disabled."),
+        **OPTIONS,
+        "enabled": flag("Whether the registration receives events."),
+    },
+}
+
 _LAYERED_DISABLED: Schema = {
     "anyOf": [
         {"required": ["webhook"], "properties": {"webhook": _IF_DISABLED}},

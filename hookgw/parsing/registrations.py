@@ -48,11 +48,14 @@ READ_ONLY = (
     "createdAt",
     "updatedAt",
     "instanceId",
+    "source",
     "state",
     "stateReason",
     "warnings",
 )
-"""Fields that ``find`` returns beside those of ``set``. Clients may send them back; they change nothing."""
+"""Fields that ``find`` and ``list`` return beside those of ``set``. Clients may send them back; they change
+nothing.
+"""
 
 
 def parse_registration(body: Any, catalog: Catalog) -> tuple[RegistrationChange, list[str]]:
@@ -68,22 +71,61 @@ def parse_registration(body: Any, catalog: Catalog) -> tuple[RegistrationChange,
     Raises:
         Invalid: with every mistake, each with its path as the client wrote it.
     """
-    body = as_object(body, "The body")
-    nested = body.get("webhook")
-    if nested is None:
-        fields = Fields(("", body))
-    elif isinstance(nested, str):
-        fields = Fields(("", {**body, "url": nested}))
-    else:
-        fields = Fields(("webhook", as_object(nested, "webhook")), ("", body))
+    fields = _layers(body)
     change = read_change(fields, catalog)
     fields.ignore("webhook", *READ_ONLY)
     return change, fields.finish()
 
 
-def read_change(fields: Fields, catalog: Catalog) -> RegistrationChange:
-    """Read the fields of a registration. Mistakes stay in ``fields`` until they are finished."""
-    enabled = fields.read(as_bool, True, "enabled")
+def parse_registration_patch(
+    body: Any, catalog: Catalog, *, enabled: bool
+) -> tuple[RegistrationChange, list[str]]:
+    """Read the body of a change of some fields, in the spellings of ``set``. A missing field keeps its value.
+
+    Args:
+        body: the decoded JSON.
+        catalog: the known event kinds.
+        enabled: whether the registration is enabled now.
+
+    Returns:
+        The change, and a warning for each ignored field.
+
+    Raises:
+        Invalid: with every mistake, each with its path as the client wrote it.
+    """
+    fields = _layers(body)
+    change = read_change(fields, catalog, stored_enabled=enabled)
+    fields.ignore("webhook", *READ_ONLY)
+    return change, fields.finish()
+
+
+def _layers(body: Any) -> Fields:
+    body = as_object(body, "The body")
+    nested = body.get("webhook")
+    if nested is None:
+        return Fields(("", body))
+    if isinstance(nested, str):
+        return Fields(("", {**body, "url": nested}))
+    return Fields(("webhook", as_object(nested, "webhook")), ("", body))
+
+
+def read_change(
+    fields: Fields, catalog: Catalog, *, stored_enabled: bool | None = None
+) -> RegistrationChange:
+    """Read the fields of a registration. Mistakes stay in ``fields`` until they are finished.
+
+    Args:
+        fields: of the request.
+        catalog: the known event kinds.
+        stored_enabled: ``None`` for a ``set``, which needs a URL. For a change of some fields, whether the
+            registration is enabled now.
+    """
+    is_set = stored_enabled is None
+    given_enabled = _kept(fields, as_bool, "enabled")
+    if given_enabled is not msgspec.UNSET:
+        enabled = given_enabled
+    else:
+        enabled = True if stored_enabled is None else stored_enabled
     secret = _kept(fields, check_secret, "secret")
 
     def check_kinds(value: Any, where: str) -> tuple[str, ...]:
@@ -125,10 +167,13 @@ def read_change(fields: Fields, catalog: Catalog) -> RegistrationChange:
 
     # null keeps the stored value like a missing field, because clients send back what find returned. There,
     # timeout and retry are null when the gateway's settings apply, so null restores those.
+    checked_url = check_url if enabled else check_any_url
+    events = _kept(fields, check_kinds, "events")
     return RegistrationChange(
-        url=fields.need(check_url if enabled else check_any_url, "", "url"),
-        enabled=enabled,
-        events=fields.read(check_kinds, (), "events"),
+        is_set=is_set,
+        url=fields.need(checked_url, "", "url") if is_set else _kept(fields, checked_url, "url"),
+        enabled=enabled if is_set else given_enabled,
+        events=() if is_set and events is msgspec.UNSET else events,
         by_events=_kept(fields, as_bool, "byEvents", "webhookByEvents", "webhook_by_events", "by_events"),
         base64=_kept(fields, as_bool, "base64", "webhookBase64", "webhook_base64"),
         headers=_kept(fields, check_headers, "headers"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hookgw.testing.answers import Answer
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 
@@ -25,9 +26,10 @@ STORED = {
 
 
 async def test_set_sends_only_the_given_options(invoke: Invoke, server: Receiver) -> None:
+    server.will(says(None))
     server.default = says(STORED, 201)
     result = await invoke("webhook", "set", "loja1", "https://crm.example/hook")
-    (request,) = server.requests
+    _, request = server.requests
     assert (request.method, request.target) == ("POST", "/webhook/set/loja1")
     assert request.json == {"url": "https://crm.example/hook", "enabled": True, "events": []}
     assert (result.exit_code, result.stderr) == (0, "")
@@ -62,13 +64,111 @@ async def test_each_option_of_set_is_a_field(
     server.default = says(STORED, 201)
     result = await invoke("webhook", "set", "loja1", "https://x", *options)
     assert result.exit_code == 0, result.output
-    assert server.requests[0].json == {"url": "https://x", "enabled": True, "events": []} | fields
+    assert server.requests[1].json == {"url": "https://x", "enabled": True, "events": []} | fields
+
+
+@pytest.mark.parametrize(
+    ("options", "fields"),
+    [
+        *(case for case in OPTIONS if case[0] != ["--disabled"]),
+        (["--disabled"], {"enabled": False}),
+        (["--enabled"], {"enabled": True}),
+        (["--url", "https://x"], {"url": "https://x"}),
+        (["--all-events"], {"events": []}),
+    ],
+)
+async def test_each_option_of_update_is_a_field_and_no_other_is_sent(
+    invoke: Invoke, server: Receiver, options: list[str], fields: dict[str, Any]
+) -> None:
+    server.default = says(STORED)
+    result = await invoke("webhook", "update", "loja1", *options)
+    assert result.exit_code == 0, result.output
+    (request,) = server.requests
+    assert (request.method, request.json) == ("PATCH", fields)
+
+
+@pytest.mark.parametrize(("command", "enabled"), [("enable", True), ("disable", False)])
+async def test_enable_and_disable_change_nothing_else(
+    invoke: Invoke, server: Receiver, command: str, enabled: bool
+) -> None:
+    server.default = says(STORED)
+    result = await invoke("webhook", command, "loja1", "--json")
+    assert json.loads(result.stdout) == STORED
+    (request,) = server.requests
+    assert (request.method, request.json) == ("PATCH", {"enabled": enabled})
+
+
+async def test_set_says_what_it_replaces(invoke: Invoke, server: Receiver) -> None:
+    kinds = ["MESSAGES_UPSERT", "CALL", "QRCODE_UPDATED", "CONNECTION_UPDATE"]
+    server.will(says(STORED | {"url": "https://old.example/", "events": ["CALL"], "state": "disabled"}))
+    server.default = says(STORED | {"events": kinds}, 201)
+    result = await invoke("webhook", "set", "loja1", "https://crm.example/hook", "--label", "crm")
+    assert result.stdout.splitlines()[:3] == [
+        "Replaced the URL: https://old.example/ -> https://crm.example/hook",
+        "Replaced the state: disabled -> active",
+        "Replaced the events: CALL -> 4 kinds",
+    ]
+    assert [(r.method, r.target) for r in server.requests] == [
+        ("GET", "/webhook/find/loja1/crm"),
+        ("POST", "/webhook/set/loja1/crm"),
+    ]
+
+
+@pytest.mark.parametrize("former", [says(None), says(STORED), says({"response": {"message": ["No."]}}, 404)])
+async def test_set_says_nothing_if_it_replaces_nothing(
+    invoke: Invoke, server: Receiver, former: Answer
+) -> None:
+    server.will(former)
+    server.default = says(STORED, 201)
+    result = await invoke("webhook", "set", "loja1", "https://crm.example/hook")
+    assert result.exit_code == 0
+    assert "Replaced" not in result.output
+
+
+async def test_set_changes_nothing_while_the_gateway_is_unavailable(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"response": {"message": ["Not now."]}}, 503)
+    result = await invoke("webhook", "set", "loja1", "https://crm.example/hook")
+    assert (result.exit_code, len(server.requests)) == (1, 1)
+
+
+LISTED = {
+    "registrations": [
+        STORED | {"instance": "*", "label": "audit", "source": "configuration"},
+        STORED | {"instance": "loja1", "events": ["A", "B", "C", "D"]},
+    ],
+    "cursor": "bG9qYTE",
+}
+
+
+async def test_list_shows_a_line_for_each_registration(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(LISTED)
+    result = await invoke("webhook", "list", "--limit", "2")
+    (request,) = server.requests
+    assert (request.method, request.target) == ("GET", "/webhook/list?limit=2")
+    assert [line.split()[:3] for line in result.stdout.splitlines()[-2:]] == [
+        ["*", "audit", "active"],
+        ["loja1", "default", "active"],
+    ]
+    assert "MESSAGES_UPSERT, CALL" in result.stdout
+    assert "4 kinds" in result.stdout
+    assert "--cursor bG9qYTE" in result.stderr
+
+
+async def test_list_of_an_instance(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(LISTED | {"cursor": None})
+    result = await invoke("webhook", "list", "loja1", "--json")
+    assert server.requests[0].target == "/webhook/list/loja1"
+    assert json.loads(result.stdout) == LISTED | {"cursor": None}
+    assert (await invoke("webhook", "list", "loja1")).stderr == ""
 
 
 @pytest.mark.parametrize(
     ("command", "method", "target"),
     [
         (["set", "loja1", "https://x"], "POST", "/webhook/set/loja1"),
+        (["update", "loja1", "--base64"], "PATCH", "/webhook/set/loja1"),
+        (["enable", "loja1"], "PATCH", "/webhook/set/loja1"),
+        (["disable", "loja1"], "PATCH", "/webhook/set/loja1"),
         (["find", "loja1"], "GET", "/webhook/find/loja1"),
         (["delete", "loja1"], "DELETE", "/webhook/delete/loja1"),
         (["test", "loja1"], "POST", "/webhook/test/loja1"),
@@ -86,7 +186,7 @@ async def test_each_command_has_its_path_with_and_without_a_label(
     server.default = says(STORED | attempt | {"secret": "whsec_x"})
     result = await invoke("webhook", *command, *(["--label", label] if label else []))
     assert result.exit_code == 0, result.output
-    (request,) = server.requests
+    request = server.requests[-1]  # set looks first at what it replaces
     assert (request.method, request.target) == (method, f"{target}/{label}" if label else target)
 
 
@@ -164,6 +264,8 @@ async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver)
         (["set", "loja1", "https://x", "--ordering", "strict"], "'strict' is not one of"),
         (["set", "loja1", "https://x", "--concurrency", "0"], "0 is not in the range"),
         (["set", "loja1", "https://x", "--retry", "{"], "this is not JSON"),
+        (["update", "loja1"], "at least one option"),
+        (["update", "loja1", "--event", "CALL", "--all-events"], "not both"),
     ],
 )
 async def test_usage_errors_exit_with_2_and_send_nothing(

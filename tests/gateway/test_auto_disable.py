@@ -11,6 +11,7 @@ from hookgw.gateway.auto_disable import STORED_AFTER
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.operational_kinds import OPERATIONS_ID
+from hookgw.parsing import parse_registration_patch
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
 
@@ -215,3 +216,21 @@ async def test_enabling_begins_a_new_row_of_failures(
         for _ in range(3):
             await kit.advance(660)
         assert not kit.gateway.registrations.get("shop").enabled
+
+
+async def test_changes_that_are_no_fresh_start_prolong_nothing(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """A client that changes a field before each attempt must not keep a dead registration alive."""
+    hookgw_receiver.default = answer(500)
+    retry = {"schedule": ["50s"] * 20, "disableAfter": "5m"}
+    await hookgw_gateway.register(hookgw_receiver.url, retry=retry)
+    await hookgw_gateway.emit(KIND, {})
+    for kinds in ([KIND], []) * 4:
+        await hookgw_gateway.advance(56)
+        change, _ = parse_registration_patch({"events": kinds}, hookgw_gateway.gateway.catalog, enabled=True)
+        registration = hookgw_gateway.gateway.registrations.get("shop")
+        if not registration.enabled:
+            break
+        await hookgw_gateway.gateway.registrations.update("shop", "default", change)
+    assert "failed for 300 s" in (registration.disabled_reason or "")

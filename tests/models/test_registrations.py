@@ -112,7 +112,7 @@ class TestChange:
         )
         made = change.apply(None, instance="loja1", label="default", now=NOW)
         assert made.secrets == (Secret("whsec_bmV3"),)
-        for name in msgspec.structs.asdict(change).keys() - {"secret", "signature"}:
+        for name in msgspec.structs.asdict(change).keys() - {"is_set", "secret", "signature"}:
             assert getattr(made, name) == getattr(change, name), name
 
     def test_url_enabled_and_events_are_replaced_and_the_rest_stays(self) -> None:
@@ -133,7 +133,7 @@ class TestChange:
             created_at=NOW - 100,
         )
         made = RegistrationChange(url=URL).apply(old, instance="loja1", label="default", now=NOW)
-        assert made == msgspec.structs.replace(old, url=URL, events=(), updated_at=NOW)
+        assert made == msgspec.structs.replace(old, url=URL, events=(), updated_at=NOW, fresh_since=NOW)
 
     def test_one_that_hookgw_disabled_starts_afresh(self) -> None:
         old = msgspec.structs.replace(
@@ -188,6 +188,44 @@ class TestChange:
         change = RegistrationChange(url=URL, secret=Secret("whsec_bmV3"))
         made = change.apply(old, instance="loja1", label="default", now=NOW)
         assert made.secrets == (Secret("whsec_bmV3"),)
+
+
+class TestChangeOfSomeFields:
+    FAILING = msgspec.structs.replace(registration(Ordering.CHAT, 4), failing_since=NOW - 9, events=("CALL",))
+    DISABLED = msgspec.structs.replace(registration(), enabled=False, disabled_reason="It answered 410.")
+
+    @staticmethod
+    def changed(old: Registration, **fields: Any) -> Registration:
+        left_out = dict.fromkeys(("url", "enabled", "events"), msgspec.UNSET)
+        change = RegistrationChange(is_set=False, **(left_out | fields))
+        return change.apply(old, instance="loja1", label="default", now=NOW)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            *({"events": ("QRCODE_UPDATED",)}, {"enabled": True}, {"enabled": False}, {"base64": True}),
+            *({"retry": RetryOptions(max_age=1.0)}, {"plugins": {"a": {}}}, {"concurrency": 4}),
+        ],
+    )
+    def test_only_the_given_field_changes(self, fields: dict[str, Any]) -> None:
+        made = self.changed(self.FAILING, **fields)
+        assert made == msgspec.structs.replace(self.FAILING, updated_at=NOW, **fields)
+
+    @pytest.mark.parametrize(
+        "fields", [{"url": "https://new.example"}, {"headers": {"x": "1"}}, {"timeout": 2.0}]
+    )
+    def test_another_target_ends_the_failures_of_the_former_one(self, fields: dict[str, Any]) -> None:
+        made = self.changed(self.FAILING, **fields)
+        assert made == msgspec.structs.replace(self.FAILING, updated_at=NOW, failing_since=None, **fields)
+
+    def test_enabling_is_a_fresh_start(self) -> None:
+        made = self.changed(self.DISABLED, enabled=True)
+        assert (made.enabled, made.disabled_reason, made.fresh_since) == (True, None, NOW)
+
+    @pytest.mark.parametrize("fields", [{"enabled": False}, {"url": URL + "/new"}, {"events": ("CALL",)}])
+    def test_what_stays_disabled_keeps_the_reason(self, fields: dict[str, Any]) -> None:
+        made = self.changed(self.DISABLED, **fields)
+        assert (made.enabled, made.disabled_reason) == (False, "It answered 410.")
 
 
 @pytest.mark.parametrize(

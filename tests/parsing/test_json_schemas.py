@@ -12,7 +12,14 @@ import pytest
 from hookgw import parsing
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog, EventKind
-from hookgw.parsing import parse_creation, parse_events, parse_grace, parse_registration, parse_replay
+from hookgw.parsing import (
+    parse_creation,
+    parse_events,
+    parse_grace,
+    parse_registration,
+    parse_registration_patch,
+    parse_replay,
+)
 from hookgw.parsing import parse_text_message as parse_text
 from hookgw.parsing.json_schemas import COMPONENTS
 from tests.parsing.test_registrations import SPELLINGS
@@ -27,6 +34,7 @@ SCHEMAS = COMPONENTS | {
 }
 PARSERS: dict[str, Callable[[Any], object]] = {
     "SetRequest": lambda body: parse_registration(body, CATALOG),
+    "UpdateRequest": lambda body: parse_registration_patch(body, CATALOG, enabled=True),
     "RotateRequest": parse_grace,
     "CreateRequest": lambda body: parse_creation(body, CATALOG),
     "SendTextRequest": parse_text,
@@ -249,6 +257,8 @@ GOOD: list[tuple[str, Any]] = [
         {"concurrency": 5.0},
         {"odd": 1},
     ),
+    *(("UpdateRequest", body) for body in ({}, *each("url", None, URL), *each("events", None, ["call"]))),
+    *(("UpdateRequest", body) for body in each("enabled", None, True, False)),
     ("RotateRequest", None),
     *(("RotateRequest", body) for body in each("grace", None, 0, "0", "24 H")),
     ("CreateRequest", {"instanceName": "loja1", "token": "", "integration": "EVOLUTION"}),
@@ -268,7 +278,7 @@ GOOD: list[tuple[str, Any]] = [
     ("EmitRequest", EVENT | {"data": None, "id": None, "destination": URL}),
 ]
 
-MAY_BE_EMPTY = ("RotateRequest", "ChatQueryRequest", "OptionsRequest", "SettingsRequest")
+MAY_BE_EMPTY = ("UpdateRequest", "RotateRequest", "ChatQueryRequest", "OptionsRequest", "SettingsRequest")
 BAD: list[tuple[str, Any]] = [
     *BAD_MESSAGES,
     *((name, body) for name in PARSERS for body in (1, "x", True)),
@@ -295,6 +305,8 @@ BAD: list[tuple[str, Any]] = [
         *each("retry", [], {"schedule": "1s"}, {"schedule": ["1s"] * 101}, {"maxAge": 0}),
         *each("plugins", [], {"signed": 1}),
     ),
+    *(("UpdateRequest", body) for body in (*each("url", 1, "", "ftp://x"), *each("events", "call", [1]))),
+    *(("UpdateRequest", body) for body in (*each("enabled", 1, "no"), *each("timeout", 1, "1 year"))),
     *(("RotateRequest", body) for body in each("grace", 1, "x", [])),
     ("CreateRequest", {"instanceName": 1}),
     ("CreateRequest", {"instanceName": "loja1", "webhook": {"events": []}}),

@@ -14,7 +14,13 @@ from hookgw.models.registrations import Ordering, Registration, RegistrationChan
 from hookgw.models.signing_keys import Signature, make_secret
 from hookgw.parsing.fields import MAX_BAD_ITEMS, MAX_SENTENCES
 from hookgw.parsing.headers import MAX_HEADERS, unmask_headers, unmask_url
-from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_GRACE, parse_grace, parse_registration
+from hookgw.parsing.registrations import (
+    MAX_CONCURRENCY,
+    MAX_GRACE,
+    parse_grace,
+    parse_registration,
+    parse_registration_patch,
+)
 
 CATALOG = Catalog(
     EventKind(name=name, meaning="…")
@@ -501,3 +507,64 @@ def test_a_null_counts_where_the_field_counts(body: dict[str, Any], timeout: obj
 
 def test_beside_a_null_a_wrong_value_is_still_wrong() -> None:
     assert problems_of({"webhook": {"url": URL, "retry": {"maxAge": "AAA"}}, "retry": None})
+
+
+# Changes of some fields
+
+NOTHING = RegistrationChange(is_set=False, url=msgspec.UNSET, enabled=msgspec.UNSET, events=msgspec.UNSET)
+
+
+@pytest.mark.parametrize("body", SPELLINGS)
+def test_a_patch_has_every_dialect(body: dict[str, Any]) -> None:
+    without_url = {name: value for name, value in body.items() if name not in ("url", "enabled")}
+    if isinstance(nested := body.get("webhook"), dict):
+        without_url = {"webhook": {"byEvents": True, "base64": True, "events": nested["events"]}}
+    elif nested is not None:
+        del without_url["webhook"]
+    wanted = msgspec.structs.replace(NOTHING, by_events=True, base64=True, events=("MESSAGES_UPSERT",))
+    assert parse_registration_patch(without_url, CATALOG, enabled=True) == (wanted, [])
+    if isinstance(nested, str):
+        assert parse_registration_patch({"webhook": URL}, CATALOG, enabled=True)[0].url == URL
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({}, {"webhook": {}}, {"webhook": None}),
+        *({name: None} for name in ("url", "enabled", "events", "headers", "secret", "ordering", "plugins")),
+    ],
+)
+def test_what_a_patch_leaves_out_or_has_as_null_stays(body: dict[str, Any]) -> None:
+    assert parse_registration_patch(body, CATALOG, enabled=True) == (NOTHING, [])
+
+
+def test_null_in_a_patch_brings_the_gateways_timeout_and_retry_rules_back() -> None:
+    change, _ = parse_registration_patch({"timeout": None, "retry": None}, CATALOG, enabled=True)
+    assert change == msgspec.structs.replace(NOTHING, timeout=None, retry=RetryOptions())
+
+
+@pytest.mark.parametrize(
+    ("body", "enabled", "allowed"),
+    [
+        ({"url": "vazio"}, True, False),
+        ({"url": "vazio"}, False, True),
+        ({"url": "vazio", "enabled": False}, True, True),
+        ({"webhook": {"url": "vazio", "enabled": True}}, False, False),
+    ],
+)
+def test_the_url_of_a_patch_fits_what_the_registration_will_be(
+    body: dict[str, Any], enabled: bool, allowed: bool
+) -> None:
+    if allowed:
+        assert parse_registration_patch(body, CATALOG, enabled=enabled)[0].url == "vazio"
+    else:
+        with pytest.raises(Invalid, match=r"^(webhook\.)?url: "):
+            parse_registration_patch(body, CATALOG, enabled=enabled)
+
+
+def test_a_patch_names_all_mistakes_and_unknown_fields() -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_registration_patch({"events": ["ODD"], "timeout": 1}, CATALOG, enabled=True)
+    assert [message.partition(":")[0] for message in caught.value.messages] == ["events[0]", "timeout"]
+    _, warnings = parse_registration_patch({"evnets": []}, CATALOG, enabled=True)
+    assert warnings == ["evnets is an unknown field; it was ignored."]

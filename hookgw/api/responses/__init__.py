@@ -27,7 +27,14 @@ from hookgw.api.responses.instances import (
 )
 from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
-from hookgw.api.responses.registrations import PublicKey, Registration, Retry, Secret
+from hookgw.api.responses.registrations import (
+    ListedRegistration,
+    PublicKey,
+    Registration,
+    RegistrationPage,
+    Retry,
+    Secret,
+)
 
 __all__ = [
     "Attempt",
@@ -56,6 +63,7 @@ __all__ = [
     "Lane",
     "LastMessage",
     "ListedInstance",
+    "ListedRegistration",
     "MarkedRead",
     "Messages",
     "NamedSettings",
@@ -63,6 +71,7 @@ __all__ = [
     "Presence",
     "PublicKey",
     "Registration",
+    "RegistrationPage",
     "Replayed",
     "Report",
     "Retry",

@@ -102,3 +102,26 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     state_reason: str | None
     warnings: list[str]
     job: str | UnsetType = UNSET
+
+
+class ListedRegistration(Registration, frozen=True, kw_only=True, rename="camel"):
+    """A registration in a list.
+
+    Attributes:
+        source: `configuration` for one of `global_webhooks`, which receives the events of every instance. Its
+            `instance` and `instanceId` are `*`, and only the configuration can change it.
+    """
+
+    source: Literal["api", "configuration"]
+
+
+class RegistrationPage(Struct, frozen=True):
+    """A page of registrations, without their secrets.
+
+    Attributes:
+        registrations: sorted by instance and label.
+        cursor: begins the next page; ``null`` on the last one.
+    """
+
+    registrations: list[ListedRegistration]
+    cursor: str | None = None

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import TYPE_CHECKING
 
 import msgspec
-from quart import Blueprint, Response
+import trio
+from quart import Blueprint, Response, request
 
 from hookgw.api import responses
 from hookgw.api.auth import current_principal
-from hookgw.api.openapi.describe import describes, json_body
+from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
     present_attempt,
     present_done,
     present_lane,
+    present_listed_registration,
     present_registration,
     present_secret,
     present_started,
 )
 from hookgw.api.request_body import json_response, read_optional_json, read_parsed
 from hookgw.api.unmask import unmask_change
-from hookgw.models.errors import Conflict
-from hookgw.models.registrations import DEFAULT_LABEL, Registration
+from hookgw.models.errors import Conflict, Invalid
+from hookgw.models.registrations import DEFAULT_LABEL, GLOBAL_INSTANCE, Registration
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.parsing import parse_grace, parse_registration
+from hookgw.parsing import parse_grace, parse_registration, parse_registration_patch
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -45,7 +49,28 @@ _SET_BODY = json_body(
     a_URL_in_webhook={"webhook": _URL, "events": ["MESSAGES_UPSERT"]},
     disabled={"url": "vazio", "enabled": False},
 )
+_UPDATE_BODY = json_body(
+    "UpdateRequest",
+    another_URL={"url": _URL},
+    other_kinds={"events": ["MESSAGES_UPSERT"]},
+    disabled={"enabled": False},
+)
 _ROTATE_BODY = json_body("RotateRequest", required=False, an_hour={"grace": "1h"})
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 1000
+MAX_PAGE = 1024 * 1024
+"""Bytes of registrations after which a page ends: options of plugins may be long."""
+_LIST_QUERY = (
+    Parameter("cursor", "The `cursor` of the previous page.", {"type": "string"}, "query", may_be_empty=True),
+    Parameter(
+        "limit",
+        "The most registrations on a page.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+        "query",
+        may_be_empty=True,
+    ),
+)
 
 
 class WebhookRoutes:
@@ -60,6 +85,7 @@ class WebhookRoutes:
         blueprint = Blueprint("webhooks", __name__)
         routes = (
             ("POST", "set", self.set),
+            ("PATCH", "set", self.update),
             ("GET", "find", self.find),
             ("DELETE", "delete", self.delete),
             ("GET", "secret", self.secret),
@@ -70,7 +96,9 @@ class WebhookRoutes:
         )
         for method, name, view in routes:
             for path in (f"/webhook/{name}/<instance>", f"/webhook/{name}/<instance>/<label>"):
-                blueprint.add_url_rule(path, name, view, methods=[method])
+                blueprint.add_url_rule(path, f"{name} {method}", view, methods=[method])
+        blueprint.add_url_rule("/webhook/list", view_func=self.list_all)
+        blueprint.add_url_rule("/webhook/list/<instance>", view_func=self.list_of_instance)
         return blueprint
 
     @describes(_TAG, {201: responses.Registration, 202: responses.Registration}, body=_SET_BODY)
@@ -94,6 +122,56 @@ class WebhookRoutes:
         if job is None:
             return json_response(shown, 201)
         return json_response(msgspec.structs.replace(shown, job=job.id), 202)
+
+    @describes(_TAG, {200: responses.Registration, 202: responses.Registration}, body=_UPDATE_BODY)
+    async def update(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Change the given fields of a registration, and nothing else.
+
+        The fields have the spellings of `set`. The status is 202 if it was disabled, and a job is still
+        making its pending deliveries dead letters.
+        """
+        old = self._get(instance, label)  # 404 comes before any error of the body
+        change, warnings = await read_parsed(
+            self._limit,
+            lambda body: parse_registration_patch(body, self._gateway.catalog, enabled=old.enabled),
+        )
+        change = unmask_change(change, self._get(instance, label), self._gateway.hooks.secret_options)
+        stored, more, job = await self._gateway.registrations.update(instance, label, change)
+        shown = self._present(stored, [*warnings, *more])
+        if job is None:
+            return json_response(shown)
+        return json_response(msgspec.structs.replace(shown, job=job.id), 202)
+
+    @describes(_TAG, {200: responses.RegistrationPage})
+    async def list_of_instance(self, instance: str) -> Response:
+        """List the instance's registrations, sorted by label."""
+        self._gateway.instances.get(instance)
+        found = self._gateway.registrations.of_instance(instance)
+        return json_response(responses.RegistrationPage([self._present_listed(one) for one in found]))
+
+    @describes(_TAG, {200: responses.RegistrationPage}, query=_LIST_QUERY)
+    async def list_all(self) -> Response:
+        """List the registrations of all instances, sorted by instance and label, page by page.
+
+        Those of the configuration (`global_webhooks`) come first; their instance is `*`.
+        """
+        given = {name: value for name, value in request.args.items() if value}  # empty means left out
+        limit = given.get("limit", str(DEFAULT_LIMIT))
+        number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
+        if not 1 <= number <= MAX_LIMIT:
+            raise Invalid(f"limit must be a whole number from 1 to {MAX_LIMIT}.")
+        after = _read_cursor(given["cursor"]) if "cursor" in given else ("", "")
+        found = self._gateway.registrations.page(after, number + 1)
+        shown: list[responses.ListedRegistration] = []
+        size = 0
+        for one in found[:number]:
+            shown.append(self._present_listed(one))
+            size += len(msgspec.json.encode(shown[-1]))
+            if size >= MAX_PAGE:
+                break
+            await trio.lowlevel.checkpoint()  # a long page must not hold up anything else
+        cursor = _cursor(found[len(shown) - 1]) if len(shown) < len(found) else None
+        return json_response(responses.RegistrationPage(shown, cursor))
 
     @describes(_TAG, {200: responses.Registration | None})
     async def find(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
@@ -163,3 +241,29 @@ class WebhookRoutes:
         return present_registration(
             stored, instance.id, gateway.catalog, warnings, gateway.hooks.secret_options
         )
+
+    def _present_listed(self, stored: Registration) -> responses.ListedRegistration:
+        gateway = self._gateway
+        instance = gateway.instances.find(stored.instance)
+        return present_listed_registration(
+            stored,
+            instance.id if instance else GLOBAL_INSTANCE,
+            gateway.catalog,
+            gateway.hooks.secret_options,
+        )
+
+
+def _cursor(last: Registration) -> str:
+    # The place, not a number: the next page is right although registrations come and go.
+    return base64.urlsafe_b64encode(f"{last.instance}/{last.label}".encode()).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> tuple[str, str]:
+    try:
+        place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        place = ""
+    instance, slash, label = place.partition("/")
+    if not slash:
+        raise Invalid("cursor is not one that this list gave; leave it out to begin.")
+    return instance, label

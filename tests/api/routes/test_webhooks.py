@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from hookgw.config.settings import InstancesSettings, Settings
@@ -148,7 +149,7 @@ async def test_find_without_a_registration_is_null(client: httpx.AsyncClient, ga
             ("POST", "rotateSecret"),
             ("POST", "test"),
         ),
-        ("POST", "resume"),
+        *(("POST", "resume"), ("PATCH", "set"), ("GET", "list")),
     ],
 )
 async def test_unknown_instances(method: str, call: str, client: httpx.AsyncClient) -> None:
@@ -159,7 +160,10 @@ async def test_unknown_instances(method: str, call: str, client: httpx.AsyncClie
 
 @pytest.mark.parametrize(
     ("method", "call"),
-    [("DELETE", "delete"), ("GET", "secret"), ("POST", "rotateSecret"), ("POST", "test"), ("POST", "resume")],
+    [
+        *(("DELETE", "delete"), ("GET", "secret"), ("POST", "rotateSecret"), ("POST", "test")),
+        *(("POST", "resume"), ("PATCH", "set")),
+    ],
 )
 async def test_without_a_registration(
     method: str, call: str, client: httpx.AsyncClient, gateway: Gateway
@@ -357,3 +361,217 @@ async def test_deliveries_are_signed_with_both_keys_after_a_change(
         hookgw_receiver.verify(request, key)
     signatures = (request.header("webhook-signature") or "").split(" ")
     assert [text.partition(",")[0] for text in signatures] == ["v1a", "v1"]
+
+
+# Changes of some fields
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"events": ["CALL"]},
+        {"webhook": {"byEvents": True}},
+        {"webhook_base64": True},
+        {"timeout": "3s"},
+        {"plugins": {"message_filters": {"groups": False}}},
+    ],
+)
+async def test_patch_changes_the_given_fields_and_nothing_else(
+    client: httpx.AsyncClient, gateway: Gateway, body: dict[str, Any]
+) -> None:
+    await set_webhook(
+        client,
+        "loja1/crm",
+        events=["QRCODE_UPDATED"],
+        headers={"Authorization": "Bearer x"},
+        ordering="chat",
+        concurrency=4,
+        timeout="9s",
+        retry={"maxAge": "1h"},
+    )
+    before = gateway.registrations.get("loja1", "crm")
+    response = await client.patch("/webhook/set/loja1/crm", json=body)
+    assert response.status_code == 200, response.text
+    after = gateway.registrations.get("loja1", "crm")
+    changed = {name for name in before.__struct_fields__ if getattr(before, name) != getattr(after, name)} - {
+        "updated_at"
+    }
+    assert len(changed) == 1
+    assert response.json() == (await client.get("/webhook/find/loja1/crm")).json()
+
+
+async def test_patch_disables_and_enables(client: httpx.AsyncClient) -> None:
+    first = await set_webhook(client, events=["CALL"], headers={"x": "y"})
+    off = (await client.patch("/webhook/set/loja1", json={"enabled": False})).json()
+    assert (off["state"], off["events"], off["url"]) == ("disabled", ["CALL"], URL)
+    on = (await client.patch("/webhook/set/loja1", json={"enabled": True})).json()
+    assert on | {"updatedAt": ""} == first | {"updatedAt": ""}
+
+
+async def test_an_invalid_patch_changes_nothing(client: httpx.AsyncClient) -> None:
+    stored = await set_webhook(client)
+    bodies: list[Any] = [
+        {"events": ["CALL"], "timeout": "1 year"},
+        {"url": "vazio"},
+        {"headers": {"x": MASK}},
+        {"plugins": {"message_filters": {"odd": 1}}},
+        {"plugins": {"message_filterss": {}}},
+        [],
+    ]
+    for body in bodies:
+        response = await client.patch("/webhook/set/loja1", json=body)
+        assert response.status_code == 400, body
+    assert (await client.get("/webhook/find/loja1")).json() == stored
+
+
+async def test_patch_creates_nothing(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    body = {"url": URL, "enabled": True}
+    response = await client.patch("/webhook/set/loja1", json=body)
+    assert response.status_code == 404
+    assert gateway.instances.find("loja1") is None
+    await set_webhook(client)
+    # The body is not even read.
+    response = await client.patch("/webhook/set/loja1/crm", content=b"x")
+    assert response.status_code == 404
+    assert shape_of(response) == ["The instance 'loja1' has no webhook 'crm'; set one first."]
+
+
+async def test_masked_values_in_a_patch_stand_for_the_stored_ones(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    url = "https://ann:s3cret@example.com/hook"
+    stored = await set_webhook(client, url=url, headers={"Authorization": "Bearer x"})
+    headers = {"authorization": MASK, "X-New": "1"}
+    await client.patch("/webhook/set/loja1", json={"url": stored["url"], "headers": headers})
+    now = gateway.registrations.get("loja1")
+    assert (now.url, now.headers) == (url, {"authorization": "Bearer x", "X-New": "1"})
+
+
+async def test_a_patch_of_nothing_new_is_no_change(client: httpx.AsyncClient) -> None:
+    stored = await set_webhook(client, headers={"x": "y"}, events=["CALL"])
+    for body in ({}, {"enabled": True}, stored):
+        assert (await client.patch("/webhook/set/loja1", json=body)).json() == stored
+
+
+async def test_a_stored_url_that_nothing_can_be_delivered_to_is_not_enabled(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await set_webhook(client, url="vazio", enabled=False)
+    response = await client.patch("/webhook/set/loja1", json={"enabled": True})
+    assert response.status_code == 400
+    (message,) = shape_of(response)
+    assert message.startswith("url: ")
+    assert not gateway.registrations.get("loja1").enabled
+    response = await client.patch("/webhook/set/loja1", json={"enabled": True, "url": URL})
+    assert response.json()["state"] == "active"
+
+
+# Lists
+
+
+async def test_the_list_of_an_instance_has_all_labels_and_no_secrets(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await gateway.instances.create("loja1")
+    empty = await client.get("/webhook/list/loja1")
+    assert empty.json() == {"registrations": [], "cursor": None}
+    url = "https://ann:s3cret@example.com/hook"
+    for label in ("n8n", "crm"):
+        await set_webhook(client, f"loja1/{label}", url=url, headers={"Authorization": "planted-token"})
+    await set_webhook(client, "loja2")
+    listed = await client.get("/webhook/list/loja1")
+    found = [(await client.get(f"/webhook/find/loja1/{label}")).json() for label in ("crm", "n8n")]
+    assert listed.json()["registrations"] == [one | {"source": "api"} for one in found]
+    assert "s3cret" not in listed.text
+    assert "planted-token" not in listed.text
+    assert "whsec_" not in listed.text
+
+
+async def test_what_a_list_gives_can_be_sent_back(client: httpx.AsyncClient) -> None:
+    await set_webhook(client, headers={"x": "y"})
+    (listed,) = (await client.get("/webhook/list/loja1")).json()["registrations"]
+    assert (await client.post("/webhook/set/loja1", json=listed)).json()["warnings"] == []
+
+
+async def every_page(client: httpx.AsyncClient, limit: int) -> list[tuple[str, str]]:
+    names: list[tuple[str, str]] = []
+    cursor = ""
+    while True:
+        page = (await client.get("/webhook/list", params={"limit": limit, "cursor": cursor})).json()
+        assert len(page["registrations"]) <= limit
+        names += [(one["instance"], one["label"]) for one in page["registrations"]]
+        if page["cursor"] is None:
+            return names
+        cursor = page["cursor"]
+
+
+async def test_the_list_of_all_instances_comes_in_pages(client: httpx.AsyncClient) -> None:
+    wanted = sorted((f"loja{n}", label) for n in (10, 9, 1, 3) for label in ("crm", "default", "n8n"))
+    for instance, label in reversed(wanted):
+        await set_webhook(client, f"{instance}/{label}")
+    for limit in (1, 3, 5, 12, 100):
+        assert await every_page(client, limit) == wanted
+
+
+async def test_a_page_goes_on_although_its_last_registration_is_gone(client: httpx.AsyncClient) -> None:
+    for label in ("a", "b", "c"):
+        await set_webhook(client, f"loja1/{label}")
+    page = (await client.get("/webhook/list?limit=2")).json()
+    await client.delete("/webhook/delete/loja1/b")
+    rest = (await client.get("/webhook/list", params={"cursor": page["cursor"]})).json()
+    assert [one["label"] for one in rest["registrations"]] == ["c"]
+
+
+async def test_a_page_of_long_registrations_ends_early(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for label in ("a", "b", "c"):
+        await set_webhook(client, f"loja1/{label}", url=f"{URL}?{'x' * 1000}")
+    monkeypatch.setattr("hookgw.api.routes.webhooks.MAX_PAGE", 2000)
+    page = (await client.get("/webhook/list")).json()
+    assert len(page["registrations"]) < 3
+    assert page["cursor"]
+    assert await every_page(client, 100) == [("loja1", label) for label in ("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"limit": "x"},
+        {"cursor": "!"},
+        {"cursor": "abcd"},
+        {"cursor": "_w"},
+    ],
+)
+async def test_a_wrong_page_is_refused(client: httpx.AsyncClient, query: dict[str, str]) -> None:
+    response = await client.get("/webhook/list", params=query)
+    assert response.status_code == 400
+    (message,) = shape_of(response)
+    assert message.startswith(next(iter(query)))
+
+
+class TestWithGlobalWebhooks:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        blocks = tuple(
+            {"label": label, "url": f"https://{label}.example/", "headers": {"x-token": "planted-token"}}
+            for label in ("b", "a")
+        )
+        return msgspec.structs.replace(settings, global_webhooks=blocks)
+
+    async def test_the_list_of_all_begins_with_those_of_the_configuration(
+        self, client: httpx.AsyncClient
+    ) -> None:
+        await set_webhook(client)
+        listed = await client.get("/webhook/list")
+        assert "planted-token" not in listed.text
+        marks = ("source", "instance", "instanceId", "label")
+        shown = [tuple(one[name] for name in marks) for one in listed.json()["registrations"]]
+        assert shown[:2] == [("configuration", "*", "*", "a"), ("configuration", "*", "*", "b")]
+        assert [one[:2] for one in shown[2:]] == [("api", "loja1")]
+        assert await every_page(client, 1) == [("*", "a"), ("*", "b"), ("loja1", "default")]
+        # Which receivers the operator has is none of the tenant's business.
+        of_one = (await client.get("/webhook/list/loja1")).json()["registrations"]
+        assert [one["source"] for one in of_one] == ["api"]
