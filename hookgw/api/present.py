@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -63,7 +63,15 @@ def present_registration(
         warnings: sentences about the request or the URL.
         secret_options: masks the options of plugins.
     """
-    reason = registration.disabled_reason or "It was set with enabled: false."
+    state: Literal["active", "paused", "disabled"] = "active"
+    reason = None
+    if not registration.enabled:
+        state, reason = "disabled", registration.disabled_reason or "It was set with enabled: false."
+    elif registration.paused_at is not None:
+        state, reason = (
+            "paused",
+            f"It was paused at {rfc3339(registration.paused_at)}; it waits for a resume.",
+        )
     retry = registration.retry
     return responses.Registration(
         id=registration.id,
@@ -89,8 +97,9 @@ def present_registration(
         created_at=rfc3339(registration.created_at),
         updated_at=rfc3339(registration.updated_at),
         instance_id=instance_id,
-        state="active" if registration.enabled else "disabled",
-        state_reason=None if registration.enabled else reason,
+        paused=registration.is_paused,
+        state=state,
+        state_reason=reason,
         warnings=warnings,
     )
 

@@ -320,10 +320,23 @@ def rotate_secret(client: Client, instance: str, label: str | None, grace: str |
 @click.argument("instance")
 @label_option
 @server_options
+def pause(client: Client, instance: str, label: str | None) -> None:
+    """Let deliveries wait, in order, until you resume.
+
+    New events wait, too. A restart does not end the pause, and a pause does not make deliveries too old.
+    """
+    client.call("POST", "webhook", "pause", instance, label)
+    click.echo(f"Deliveries of {instance!r}{_label_suffix(label)} wait until you resume.")
+
+
+@webhook.command()
+@click.argument("instance")
+@label_option
+@server_options
 def resume(client: Client, instance: str, label: str | None) -> None:
-    """Retry now if deliveries are waiting or paused."""
+    """End a pause, and retry waiting deliveries now."""
     client.call("POST", "webhook", "resume", instance, label)
-    click.echo(f"Waiting deliveries of {instance!r}{_label_suffix(label)} are retried now.")
+    click.echo(f"Deliveries of {instance!r}{_label_suffix(label)} are sent now.")
 
 
 def _show_secret(response: dict[str, Any], as_json: bool) -> None:

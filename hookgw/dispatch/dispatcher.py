@@ -167,8 +167,21 @@ class Dispatcher:
                 if lane is None:
                     self._redirected.discard(registration)
                 for one in self._running_lanes(registration, lane):
-                    if not self._is_paused(one.key):
+                    if self._is_paused(one.key):
+                        one.recount()
+                    else:
                         one.unpause()
+
+    def apply_pause(self, registration: str) -> None:
+        """Pause a registration's lanes, or let them continue, as the registration itself says now.
+
+        Attempts in flight end as usual. Call it with no checkpoint after the lanes see the change.
+        """
+        for lane in self._running_lanes(registration):
+            if self._is_paused(lane.key):
+                lane.pause()
+            else:
+                lane.unpause()
 
     def redirect(self, registration: str) -> None:
         """Try the heads of a registration's lanes at once: it has another URL, header, secret or timeout.
@@ -222,7 +235,7 @@ class Dispatcher:
                     registration=registration_of(key),
                     partition=partition_of(key),
                     url=found.address if found else None,
-                    state=LaneState.IDLE,
+                    state=LaneState.PAUSED if found and found.is_paused else LaneState.IDLE,
                     backlog=0,
                     last_outcome=memory.outcome,
                     last_error=memory.error,
@@ -239,7 +252,14 @@ class Dispatcher:
         await self._stopped.wait()
 
     def _is_paused(self, key: str) -> bool:
-        return key in self._pauses or registration_of(key) in self._pauses
+        registration_id = registration_of(key)
+        if key in self._pauses or registration_id in self._pauses:
+            return True
+        if self._running is None:
+            return False
+        # Its owner's pause is in the registration itself, so that it ends with it, and begins with a start.
+        registration = self._running[0].registration(registration_id)
+        return registration is not None and registration.is_paused
 
     def _running_lanes(self, registration: str, lane: str | None = None) -> list[Lane]:
         keys = self._keys.get(registration, ()) if lane is None else (lane,)

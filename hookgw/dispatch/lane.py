@@ -16,6 +16,7 @@ memory, and nothing overtakes.
 
     refresh:   finish the attempt, drop the memory, read on from disk
     pause:     finish the attempt, wait for unpause (PAUSED), then as refresh
+    recount:   as refresh; in a pause, count what is on disk
     redirect:  as refresh, then try the head at once
     resume:    end the wait of the head
     park:      end the task if there is nothing to do; its LaneMemory stays
@@ -113,6 +114,7 @@ class Lane:
         "_is_parked",
         "_is_paused",
         "_memory",
+        "_must_recount",
         "_must_redirect",
         "_must_refresh",
         "_must_stop",
@@ -151,6 +153,7 @@ class Lane:
         self._in_flight_ended: list[trio.Event] = []
         self._is_parked = False
         self._is_paused = False
+        self._must_recount = False
         self._must_redirect = False
         self._must_refresh = False
         self._must_stop = False
@@ -196,10 +199,16 @@ class Lane:
         self._is_paused = True
         self.refresh()
 
+    def recount(self) -> None:
+        """What is on disk has changed. A paused lane counts it, and reads nothing."""
+        self._must_recount = True
+        self.refresh()
+
     def unpause(self) -> None:
-        """End the pause."""
-        self._is_paused = False
-        self._wake_up()
+        """End the pause, if there is one."""
+        if self._is_paused:
+            self._is_paused = False
+            self._wake_up()
 
     def redirect(self) -> None:
         """The registration has another URL, header, secret or timeout: try the head there at once."""
@@ -316,10 +325,18 @@ class Lane:
         self._deferred = self._waited = self._waiting_until = None
         self._must_try = False
         while self._is_paused and not self._must_stop:
-            wake = trio.Event()
-            self._state, self._wake = LaneState.PAUSED, wake.set
-            await wake.wait()
+            self._state = LaneState.PAUSED
+            counts, self._must_recount = self._must_recount, False
+            with trio.CancelScope() as scope:
+                self._wake = scope.cancel
+                if counts:
+                    self._backlog = await self._queue.count(self._cannot_read)
+                else:
+                    await trio.sleep_forever()
+            if counts and scope.cancelled_caught:
+                self._must_recount = True
         self._wake = None
+        self._must_recount = False
         if self._must_stop:  # to read could take as long as the disk refuses
             return
         # Cleared before the reads below: a call that comes during them starts this over once more.
@@ -452,7 +469,7 @@ class Lane:
         if self._plan is None or self._plan.registration is not registration:
             self._plan = plan_for(registration, self._services.settings)
         plan = self._plan
-        age = self._services.clock.steady() - delivery.queued_at
+        age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
         if is_expired(plan.policy, age=age, streak=self._memory.streak):
             self._must_redirect = False
             await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
@@ -576,7 +593,7 @@ class Lane:
                 plan.policy,
                 failures=delivery.failures,
                 streak=self._memory.streak,
-                age=now - delivery.queued_at,
+                age=plan.policy.age(delivery.queued_at, now),
                 retry_after=result.retry_after,
                 chance=random.random(),  # noqa: S311  (jitter, not a secret)
             )

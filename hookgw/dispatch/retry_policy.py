@@ -23,7 +23,12 @@ _FINAL = {
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The retry rules of one registration. All times are in seconds."""
+    """The retry rules of one registration. All times are in seconds.
+
+    Attributes:
+        counts_from: the end of the registration's last pause, in seconds since the epoch: what is older is as
+            old as that.
+    """
 
     schedule: tuple[float, ...]
     jitter: float
@@ -31,8 +36,18 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_wait: float
     retry_after_max: float
     max_age: float
+    counts_from: float = 0.0
     disable_after: float
     timeout: float
+
+    def age(self, queued_at: float, now: float) -> float:
+        """Return the age of a delivery for ``max_age``, in seconds: a pause of its registration is no age.
+
+        Args:
+            queued_at: when it entered the outbox.
+            now: the time, on the same clock.
+        """
+        return now - max(queued_at, self.counts_from)
 
 
 def policy_of(registration: Registration, settings: DeliverySettings) -> Policy:
@@ -45,6 +60,7 @@ def policy_of(registration: Registration, settings: DeliverySettings) -> Policy:
         max_wait=settings.unreachable_max_wait,
         retry_after_max=settings.retry_after_max,
         max_age=settings.max_age if retry.max_age is None else retry.max_age,
+        counts_from=registration.resumed_at,
         disable_after=settings.disable_after if retry.disable_after is None else retry.disable_after,
         timeout=settings.timeout if registration.timeout is None else registration.timeout,
     )
@@ -85,7 +101,7 @@ def decide(
         policy: the registration's rules.
         failures: how many attempts of this delivery ended as *failed* before.
         streak: how many attempts of this lane ended as *unreachable* in a row before.
-        age: of the event since it was accepted, in seconds.
+        age: of the delivery; see :meth:`Policy.age`.
         retry_after: the wait that the receiver asked for, in seconds, or ``None``.
         chance: a random number from 0 to 1, for the jitter.
     """

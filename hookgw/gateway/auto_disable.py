@@ -85,7 +85,8 @@ class AutoDisable:
                 await self._store_failing_since(registration, None)
             return
         current = self._registry.registration(registration.id)
-        if current is None:
+        # An attempt in flight when its owner paused it: a pause is no time of failing.
+        if current is None or current.is_paused:
             return
         now = self._clock.steady()
         known, since = self._failing.get(registration.id, (current, now))

@@ -133,15 +133,18 @@ class PendingDeliveries:
             # Stored first: a lane that looks from now on makes its head a dead letter, as parking does.
             await self._registry.put(new, job=job)
             return self.park(job, [new])
-        has_new_target = not new.has_target_of(old)
+        # The end of a pause is a fresh start, too: nothing waits for a time that was set before it.
+        is_due = not new.has_target_of(old) or (old.is_paused and not new.is_paused)
         # An attempt that was in flight when a registration was disabled may have left its delivery in a
         # former lane: so enabling looks for those, too.
         if new.generation != old.generation or not old.enabled:
-            await self._put_and_repartition(new, due=has_new_target)
+            await self._put_and_repartition(new, due=is_due)
         else:
-            await self._put(new, due=has_new_target)
-        if has_new_target:
+            await self._put(new, due=is_due)
+        if is_due:
             self._dispatcher.redirect(new.id)
+        if new.is_paused is not old.is_paused:
+            self._dispatcher.apply_pause(new.id)
         if new.ordering is Ordering.INSTANCE:
             self._dispatcher.set_attempt_limit(new.id, new.concurrency)
         return None

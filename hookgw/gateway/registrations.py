@@ -202,16 +202,51 @@ class RegistrationService:
         """Return what would keep deliveries of a registration from being made now; see :meth:`set`."""
         return await self._outbound.warnings(registration)
 
-    def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
-        """Let a registration's waiting lanes try again now.
+    @completes
+    async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Registration:
+        """Let a registration's deliveries wait on disk, in order, until :meth:`resume`; also after a restart.
+
+        New events join them, within the limits of the backlog. An attempt in flight ends as usual.
+
+        Returns:
+            The registration. Nothing changes if it is paused already.
+
+        Raises:
+            NotFound: there is no such registration.
+            Conflict: it is disabled.
+            StorageUnavailable: the disk refuses, and it is not paused.
+        """
+        async with self._registry.changing(instance):
+            registration = self.get(instance, label)
+            if not registration.enabled:
+                raise Conflict(
+                    "The registration is disabled: nothing is pending. Set it with enabled true first."
+                )
+            if registration.is_paused:
+                return registration
+            paused = registration.paused(self._clock.wall())
+            await self._pending.replace(registration, paused)
+            return paused
+
+    @completes
+    async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> list[LaneStatistics]:
+        """End a registration's pause, and let its waiting lanes try again now.
 
         Returns:
             The lanes as they are at that moment.
 
         Raises:
             NotFound: there is no such registration.
+            StorageUnavailable: the disk refuses, and the pause goes on.
         """
-        registration = self.get(instance, label)
+        async with self._registry.changing(instance):
+            registration = self.get(instance, label)
+            if registration.paused_at is not None:
+                resumed = registration.resumed(self._clock.wall(), self._clock.steady())
+                if registration.enabled:
+                    await self._pending.replace(registration, resumed)
+                else:
+                    await self._registry.put(resumed)
         self._dispatcher.resume(registration.id)
         return self._dispatcher.lanes(registration.id)
 

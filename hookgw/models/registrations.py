@@ -104,7 +104,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         retry: the registration's retry rules.
         plugins: options for plugins, by plugin name.
         failing_since: the time of the first failure since the last success; ``None`` after a success.
-        fresh_since: when a ``set`` stored it, or a change enabled it. Failures from before do not count.
+        fresh_since: when a ``set`` stored it, a change enabled it, or a pause ended. Failures from before do
+            not count.
+        paused_at: since when its deliveries wait, in seconds since the epoch; ``None`` if it is not paused.
+        resumed_at: the end of its last pause (steady clock); 0 if there was none. ``max_age`` counts from
+            there for what is older.
         created_at, updated_at: seconds since the epoch.
     """
 
@@ -127,6 +131,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     plugins: dict[str, Any] = {}
     failing_since: float | None = None
     fresh_since: float = 0.0
+    paused_at: float | None = None
+    resumed_at: float = 0.0
     created_at: float = 0.0
     updated_at: float = 0.0
 
@@ -135,6 +141,30 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     def detached(self) -> Registration:
         """Return an equal registration with dicts of its own, because plugins may change what they get."""
         return msgspec.structs.replace(self, headers=self.headers.copy(), plugins=deepcopy(self.plugins))
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its deliveries wait for a resume. Those of a disabled registration do not wait."""
+        return self.paused_at is not None and self.enabled
+
+    def paused(self, now: float) -> Registration:
+        """Return the registration at the beginning of a pause.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        return msgspec.structs.replace(self, paused_at=now, updated_at=now)
+
+    def resumed(self, now: float, steady: float) -> Registration:
+        """Return the registration at the end of a pause, which counts neither as age nor as failing.
+
+        Args:
+            now: seconds since the epoch.
+            steady: the same moment on the steady clock, which ages are measured with.
+        """
+        return msgspec.structs.replace(
+            self, paused_at=None, resumed_at=steady, failing_since=None, fresh_since=now, updated_at=now
+        )
 
     @property
     def address(self) -> str:

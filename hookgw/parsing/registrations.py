@@ -49,6 +49,7 @@ READ_ONLY = (
     "updatedAt",
     "instanceId",
     "source",
+    "paused",
     "state",
     "stateReason",
     "warnings",

@@ -149,13 +149,6 @@ def _set_body(change: RegistrationChange) -> bytes:
         raise Invalid(f"The registration {error}.") from None
 
 
-def _is_at_rest(lane: LaneStatistics, now: float) -> bool:
-    if lane.state is LaneState.WAITING:
-        # A lane can wait until a time in the past: it is due, and its task has not run yet.
-        return lane.waiting_until is not None and lane.waiting_until > now
-    return lane.backlog == 0 and lane.state is LaneState.IDLE
-
-
 class GatewayKit:
     """A running gateway, with methods for tests; :func:`open_kit` creates it.
 
@@ -264,7 +257,8 @@ class GatewayKit:
         return await ingest.answer(ingest.session(instance), request)
 
     async def settled(self) -> None:
-        """Wait until every lane is at rest (nothing to deliver, or waiting) and everything is on disk.
+        """Wait until every lane is at rest (nothing to deliver, waiting, or paused by a call of
+        ``/webhook/pause``) and everything is on disk.
 
         Operational events are in their lane then, and plugins have observed them.
 
@@ -283,7 +277,7 @@ class GatewayKit:
             busy = [
                 f"{lane.url} ({lane.state}, {lane.backlog} pending)"
                 for lane in self.gateway.lanes()
-                if not _is_at_rest(lane, now)
+                if not self._is_at_rest(lane, now)
             ]
             if not self.gateway.operational.is_quiet:
                 busy.append("operational events")
@@ -292,6 +286,15 @@ class GatewayKit:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"still busy after {_SETTLE_TIMEOUT:g} s: {', '.join(busy)}")
         await self.gateway.store.flush()
+
+    def _is_at_rest(self, lane: LaneStatistics, now: float) -> bool:
+        if lane.state is LaneState.WAITING:
+            # A lane can wait until a time in the past: it is due, and its task has not run yet.
+            return lane.waiting_until is not None and lane.waiting_until > now
+        if lane.state is LaneState.PAUSED:  # a pause of the gateway itself ends soon, its owner's does not
+            registration = self.gateway.registrations.by_id(lane.registration)
+            return registration is not None and registration.is_paused
+        return lane.backlog == 0 and lane.state is LaneState.IDLE
 
     async def advance(self, seconds: float) -> None:
         """Wait as :meth:`settled` does, move the clock, and wait again.

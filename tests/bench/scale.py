@@ -170,7 +170,7 @@ async def _drain(opened: Gateway, instance: str, port: int, count: int) -> tuple
     """Deliveries a second from the receiver's return to the last one on disk, and the memory then."""
     with receiving(f"port={port}") as back:
         began = time.perf_counter()
-        opened.registrations.resume(instance)
+        await opened.registrations.resume(instance)
         await drained(opened)
         elapsed = time.perf_counter() - began
         arrived, _ = back.take()

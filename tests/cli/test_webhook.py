@@ -175,6 +175,7 @@ async def test_list_of_an_instance(invoke: Invoke, server: Receiver) -> None:
         (["secret", "loja1"], "GET", "/webhook/secret/loja1"),
         (["public-key", "loja1"], "GET", "/webhook/publicKey/loja1"),
         (["rotate-secret", "loja1"], "POST", "/webhook/rotateSecret/loja1"),
+        (["pause", "loja1"], "POST", "/webhook/pause/loja1"),
         (["resume", "loja1"], "POST", "/webhook/resume/loja1"),
     ],
 )

@@ -45,6 +45,7 @@ class Witness(FakeSender):
         lane, position = delivery.lane, delivery.position
         assert lane not in self._busy, "two tasks of one lane"
         assert delivery.registration not in self.paused, "an attempt in a pause"
+        assert not template.registration.is_paused, "an attempt in the owner's pause"
         self._busy.add(lane)
         if delivery.registration == "reg_1":
             assert sum(busy.startswith("reg_1") for busy in self._busy) == 1, "over the limit on attempts"
@@ -77,7 +78,7 @@ class Driver:
         async with trio.open_nursery() as pauses:
             for _ in range(STEPS):
                 lane = self._chance.choice(LANES)
-                match self._chance.randrange(6):
+                match self._chance.randrange(7):
                     case 0 | 1:
                         self._append(lane)
                     case 2:
@@ -88,8 +89,18 @@ class Driver:
                         self._redirect(lane.partition(":")[0])
                     case 5:
                         self._dispatcher.resume(lane.partition(":")[0])
+                    case 6:
+                        self._turn_pause(lane.partition(":")[0])
                 if (rest := self._chance.choice(RESTS)) or self._chance.random() < 0.5:
                     await trio.sleep(rest)
+        for registration_id in [one.id for one in self._world.registrations.values() if one.is_paused]:
+            self._turn_pause(registration_id)
+
+    def _turn_pause(self, registration_id: str) -> None:
+        """Pause or resume, as the owner of the registration does it."""
+        is_paused = self._world.registrations[registration_id].is_paused
+        self._world.change(registration_id, paused_at=None if is_paused else self._world.clock.wall())
+        self._dispatcher.apply_pause(registration_id)
 
     def _append(self, lane: str) -> None:
         added = self._world.outbox.add(self._chance.choice((1, 1, 5)), lane=lane)

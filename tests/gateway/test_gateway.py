@@ -112,11 +112,11 @@ async def test_resume_tries_now(
     await hookgw_gateway.register(hookgw_receiver.url)
     await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
-    [lane] = hookgw_gateway.gateway.registrations.resume("shop")
+    [lane] = await hookgw_gateway.gateway.registrations.resume("shop")
     assert lane.state is LaneState.WAITING
     await hookgw_receiver.wait_for(2)
     with pytest.raises(NotFound):
-        hookgw_gateway.gateway.registrations.resume("shop", "other")
+        await hookgw_gateway.gateway.registrations.resume("shop", "other")
 
 
 async def test_a_lane_at_rest_keeps_its_connection_and_is_shown(
@@ -187,11 +187,11 @@ async def test_resume_tells_nothing_of_another_instance_with_the_same_url(
     for _ in range(3):
         await hookgw_gateway.emit(KIND, {})
     await hookgw_gateway.settled()
-    assert gateway.registrations.resume("nosy") == []
+    assert await gateway.registrations.resume("nosy") == []
     await hookgw_gateway.emit(KIND, {}, instance="nosy")
     await hookgw_gateway.settled()
     assert len(hookgw_receiver.requests) == 2
-    assert [lane.backlog for lane in gateway.registrations.resume("nosy")] == [1]
+    assert [lane.backlog for lane in await gateway.registrations.resume("nosy")] == [1]
     await hookgw_gateway.settled()
     assert [request.json["instance"] for request in hookgw_receiver.requests] == ["shop", "nosy", "nosy"]
     assert sorted(lane.backlog for lane in gateway.lanes()) == [1, 3]

@@ -74,8 +74,9 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
         created_at: when it was first set.
         updated_at: when it was last set.
         instance_id: the instance's id.
+        paused: whether its deliveries wait for a resume.
         state: whether it is active.
-        state_reason: why it is disabled.
+        state_reason: why it is not active.
         warnings: fields of the request that were ignored, and problems with the URL.
         job: the job that makes its pending deliveries dead letters, if it was disabled and that takes long.
     """
@@ -98,7 +99,8 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: Time
     updated_at: Time
     instance_id: str
-    state: Literal["active", "disabled"]
+    paused: bool
+    state: Literal["active", "paused", "disabled"]
     state_reason: str | None
     warnings: list[str]
     job: str | UnsetType = UNSET

@@ -92,6 +92,7 @@ class WebhookRoutes:
             ("GET", "publicKey", self.public_key),
             ("POST", "rotateSecret", self.rotate_secret),
             ("POST", "test", self.test),
+            ("POST", "pause", self.pause),
             ("POST", "resume", self.resume),
         )
         for method, name, view in routes:
@@ -223,12 +224,18 @@ class WebhookRoutes:
         self._get(instance, label)
         return json_response(present_attempt(await self._gateway.registrations.test(instance, label)))
 
+    @describes(_TAG, {200: responses.Registration}, errors=(409,))
+    async def pause(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
+        """Let the registration's deliveries wait, in order, until it is resumed."""
+        self._get(instance, label)
+        return json_response(self._present(await self._gateway.registrations.pause(instance, label), []))
+
     @describes(_TAG, {200: list[responses.Lane]})
     async def resume(self, instance: str, label: str = DEFAULT_LABEL) -> Response:
-        """Let the registration's waiting or paused lanes try again now; return its lanes."""
+        """End the registration's pause, and let its waiting lanes try again now; return its lanes."""
         registration = self._get(instance, label)
+        lanes = await self._gateway.registrations.resume(instance, label)
         now = self._gateway.clock.steady()
-        lanes = self._gateway.registrations.resume(instance, label)
         return json_response([present_lane(lane, registration, now) for lane in lanes])
 
     def _get(self, instance: str, label: str) -> Registration:

@@ -40,7 +40,7 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
             "signature",
         ),
         *("ordering", "concurrency", "timeout", "retry", "plugins", "createdAt", "updatedAt", "instanceId"),
-        *("state", "stateReason", "warnings"),
+        *("paused", "state", "stateReason", "warnings"),
     ]
     assert answer["events"] == ["MESSAGES_UPSERT"]
     assert answer["headers"] == {"Authorization": MASK}
@@ -104,6 +104,28 @@ async def test_a_disabled_one_says_so(client: httpx.AsyncClient) -> None:
     answer = await set_webhook(client, url="vazio", enabled=False)
     assert (answer["url"], answer["state"]) == ("vazio", "disabled")
     assert answer["stateReason"]
+
+
+async def test_pause_and_resume(client: httpx.AsyncClient) -> None:
+    await set_webhook(client, "loja1/crm")
+    paused = await client.post("/webhook/pause/loja1/crm")
+    assert paused.status_code == 200
+    found = (await client.get("/webhook/find/loja1/crm")).json()
+    assert found == paused.json()
+    assert (found["paused"], found["state"]) == (True, "paused")
+    assert found["stateReason"].startswith("It was paused at 20")
+    again = await client.post("/webhook/set/loja1/crm", json=found)  # what find gives can be sent back
+    assert (again.json()["paused"], again.json()["warnings"]) == (True, [])
+    assert (await client.post("/webhook/resume/loja1/crm")).json() == []
+    found = (await client.get("/webhook/find/loja1/crm")).json()
+    assert (found["paused"], found["state"], found["stateReason"]) == (False, "active", None)
+
+
+async def test_a_disabled_one_cannot_be_paused(client: httpx.AsyncClient) -> None:
+    await set_webhook(client, url="vazio", enabled=False)
+    response = await client.post("/webhook/pause/loja1")
+    assert response.status_code == 409
+    assert (await client.post("/webhook/pause/loja1/none")).status_code == 404
 
 
 async def test_labels_are_further_registrations(client: httpx.AsyncClient) -> None:
