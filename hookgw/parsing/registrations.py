@@ -169,10 +169,11 @@ def read_change(
     # null keeps the stored value like a missing field, because clients send back what find returned. There,
     # timeout and retry are null when the gateway's settings apply, so null restores those.
     checked_url = check_url if enabled else check_any_url
+    url = fields.need(checked_url, "", "url") if is_set else _kept(fields, checked_url, "url")
     events = _kept(fields, check_kinds, "events")
     return RegistrationChange(
         is_set=is_set,
-        url=fields.need(checked_url, "", "url") if is_set else _kept(fields, checked_url, "url"),
+        url=url,
         enabled=enabled if is_set else given_enabled,
         events=() if is_set and events is msgspec.UNSET else events,
         by_events=_kept(fields, as_bool, "byEvents", "webhookByEvents", "webhook_by_events", "by_events"),
