@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
@@ -11,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import Invalid, NetworkRefused
+from hookgw import Invalid, NetworkRefused, NotFound
 
 from .events import mapping, text
 
@@ -22,6 +23,7 @@ FILE_TIMEOUT = 300.0
 LARGEST_ERROR = 64 * 1024
 """Bytes of the refusal of a download."""
 _LONGEST_REASON = 300
+_MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
 
 
 class Refused(NetworkRefused):
@@ -100,14 +102,21 @@ class Client:
         raise Unreachable("The homeserver did not say where it stored the file.")
 
     @asynccontextmanager
-    async def download(self, server: str, media: str) -> AsyncIterator[httpx.Response]:
+    async def download(self, reference: str) -> AsyncIterator[httpx.Response]:
         """Open a file of the media repository. The body of the response is still to be read.
 
+        Args:
+            reference: its ``mxc://`` address.
+
         Raises:
+            NotFound: this is not such an address.
             Refused: there is no such file, or it may not be read.
         """
+        address = _MXC.fullmatch(reference)
+        if address is None:
+            raise NotFound("The link does not name a file of Matrix.")
         # Servers before version 1.11 of the specification have only the second path.
-        path = f"{quote(server, safe='')}/{quote(media, safe='')}"
+        path = f"{quote(address[1], safe='')}/{quote(address[2], safe='')}"
         async with AsyncExitStack() as stack:
             try:
                 opening = self._open(f"/_matrix/client/v1/media/download/{path}")

@@ -41,7 +41,6 @@ LARGEST_FILE = 100 * 2**20
 """Bytes of a file to send."""
 TYPING_TIME = 10.0
 """Seconds for which a presence of unknown length is shown."""
-_MXC = re.compile(r"mxc://([A-Za-z0-9.:\[\]-]{1,255})/([A-Za-z0-9_-]{1,255})")
 _MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
 
 
@@ -190,11 +189,8 @@ class Matrix:
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file of the media repository to a sink."""
         connection = self._connected(session)
-        address = _MXC.fullmatch(reference)
-        if address is None:
-            raise NotFound("The link does not name a file of Matrix.")
         try:
-            async with connection.client.download(address[1], address[2]) as response:
+            async with connection.client.download(reference) as response:
                 length = response.headers.get("content-length", "")
                 await sink.begin(
                     mimetype=response.headers.get("content-type", "application/octet-stream"),

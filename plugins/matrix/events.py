@@ -164,6 +164,21 @@ def message_of(
     return "conversation", {"conversation": _without_fallback(body, content)}
 
 
+def file_of(event: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the address of the file in a message, and its size in bytes as the sender says, or 0.
+
+    Edits are left out: the message that they change had the file.
+    """
+    content, kind = mapping(event.get("content")), event.get("type")
+    if kind not in ("m.room.message", "m.sticker") or "m.new_content" in content:
+        return None
+    message_type = "m.sticker" if kind == "m.sticker" else text(content.get("msgtype"))
+    reference = text(content.get("url"))
+    if message_type not in _MEDIA or not reference:
+        return None
+    return reference, _number(mapping(content.get("info")).get("size")) or 0
+
+
 def _file(
     name: str, reference: str, body: str, content: Mapping[str, Any], media_url: MediaUrl
 ) -> dict[str, Any]:

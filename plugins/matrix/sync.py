@@ -7,6 +7,7 @@ already, and loses none.
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import Iterable
 from typing import Any
@@ -15,10 +16,10 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, NewEvent
+from hookgw import ConnectionState, Invalid, NetworkRefused, NewEvent, NotFound
 
 from . import events
-from .client import Refused, Unreachable
+from .client import Refused, Unreachable, read_body
 from .connection import Connection, LoggedOut, now
 from .events import items, mapping, text
 
@@ -29,7 +30,11 @@ POLL = 30.0
 _POLL_TIMEOUT = POLL + 30.0
 PAGE = 100
 """Events of a room in one answer."""
+FILE_TIME = 15.0
+"""Seconds for a file that goes into its event. Later messages wait for it."""
 _LARGEST_COMMIT = 500
+_MOST_FILES = 8 * 2**20
+"""Bytes of files in the events that wait for a commit."""
 _MOST_PAGES = 10_000
 _MOST_LOOKUPS = 20
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
@@ -84,6 +89,8 @@ class Receiver:
         self._nursery = nursery
         self._limit = PAGE
         self._batch: list[NewEvent] = []
+        self._files = 0
+        self._is_slow = False
         self._typing: dict[str, set[str]] = {}
         self._unread: dict[str, str] = {}
         self._told: set[str] = set()
@@ -164,7 +171,8 @@ class Receiver:
         next_batch = text(answer.get("next_batch"))
         if not next_batch:
             raise Unreachable("The homeserver's answer has no next_batch.")
-        self._batch, self._lookups = [], _MOST_LOOKUPS
+        self._batch, self._files, self._lookups = [], 0, _MOST_LOOKUPS
+        self._is_slow = False
         self._unread.clear()
         for event in items(mapping(answer.get("account_data")).get("events")):
             self._connection.note_direct_rooms(
@@ -300,6 +308,8 @@ class Receiver:
         is_ignored = self._session.settings.groups_ignore and connection.is_group(room)
         for event in [] if is_ignored else wanted:
             new = events.translate(event, room, connection.account)
+            if new and self._session.wants_base64() and (file := events.file_of(event)):
+                await self._put_file(new, *file)
             self._add(new)
             if event.get("type") == "m.room.encrypted" and room not in self._told:
                 self._told.add(room)
@@ -309,9 +319,30 @@ class Receiver:
             is_incoming = new and new.kind == "MESSAGES_UPSERT" and not new.data["key"]["fromMe"]
             if new and is_incoming and self._session.settings.read_messages:
                 self._unread[room] = new.data["key"]["id"]
+            if self._files >= _MOST_FILES:
+                await self._commit_part()
         if len(self._batch) >= _LARGEST_COMMIT:
-            await self._commit(self._batch, is_last=False)
-            self._batch = []
+            await self._commit_part()
+
+    async def _put_file(self, new: NewEvent, reference: str, size: int) -> None:
+        """Put a file into its event, beside the link. Without the file, the event is still complete."""
+        limit, content, reason = self._session.base64_limit, b"", "it took too long"
+        if size > limit or self._is_slow:
+            return
+        with trio.move_on_after(FILE_TIME) as scope:
+            try:
+                async with self._connection.client.download(reference) as response:
+                    content = await read_body(response, limit)
+            except (Invalid, NetworkRefused, NotFound) as error:
+                reason = str(error)
+        # A homeserver that cannot get at its files must not hold up message after message.
+        self._is_slow = scope.cancelled_caught
+        if not content:
+            room = new.data["key"]["remoteJid"]
+            logger.warning("file not in event", instance=self._session.instance, room=room, reason=reason)
+            return
+        new.data["message"]["base64"] = base64.b64encode(content).decode()
+        self._files += len(content)
 
     def _add(self, event: NewEvent | None) -> None:
         if event is not None:
@@ -336,6 +367,10 @@ class Receiver:
         asked = unknown[: self._lookups]
         self._lookups -= len(asked)
         await self._connection.learn_authors(room, asked)
+
+    async def _commit_part(self) -> None:
+        await self._commit(self._batch, is_last=False)
+        self._batch, self._files = [], 0
 
     async def _commit(self, batch: list[NewEvent], *, is_last: bool) -> None:
         state = msgspec.to_builtins(self._connection.state) if is_last else msgspec.UNSET

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from hookgw.config.master_keys import MasterKeys, new_master_key, parse_master_key, read_master_keys
 from hookgw.config.settings import PluginsSettings, Settings, StorageSettings
+from hookgw.gateway.connectors.inbound_media import load_media_key
 from hookgw.gateway.open import open_gateway
 from hookgw.models.errors import StartError
 
@@ -87,3 +90,25 @@ async def test_a_gateway_seals_what_it_keeps(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="HOOKGW_MASTER_KEY"):
         async with open_gateway(settings()):
             pass
+
+
+async def test_the_key_of_links_to_files_is_sealed_and_stays_the_same(tmp_path: Path) -> None:
+    """Whoever has it can read every file of every account."""
+    path = tmp_path / "hookgw.db"
+
+    async def key_of(**storage: Any) -> bytes:
+        settings = Settings(
+            storage=StorageSettings(path=str(path), **storage), plugins=PluginsSettings(folders=())
+        )
+        async with open_gateway(settings) as gateway:
+            return await load_media_key(gateway.store)
+
+    clear = await key_of()
+    assert base64.b64encode(clear) in path.read_bytes()
+    for storage in (
+        {"master_key": TEXT},
+        {"master_key": OLD, "old_master_keys": (TEXT,)},
+        {"master_key": OLD},
+    ):
+        assert await key_of(**storage) == clear
+        assert base64.b64encode(clear) not in path.read_bytes()

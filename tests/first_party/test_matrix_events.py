@@ -91,6 +91,20 @@ def test_what_hookgw_sent_raises_nothing() -> None:
     assert translated(other)["key"]["fromMe"] is True
 
 
+def test_the_file_of_a_message() -> None:
+    image = message(msgtype="m.image", url="mxc://hs.example/x", info={"size": 5})
+    assert events.file_of(image) == ("mxc://hs.example/x", 5)
+    sticker = event("m.sticker", {"body": "cat", "url": "mxc://hs.example/x"})
+    assert events.file_of(sticker) == ("mxc://hs.example/x", 0)
+    for other in (
+        message(url="mxc://hs.example/x"),
+        message(msgtype="m.image"),
+        message(msgtype="m.image", url="mxc://hs.example/x", **{"m.new_content": {}}),
+        event("m.room.member", {"msgtype": "m.image", "url": "mxc://hs.example/x"}),
+    ):
+        assert events.file_of(other) is None
+
+
 def test_a_reply_and_its_fallback() -> None:
     reply = message(
         body="> <@ana:other.example> hello\n> you\n\nyes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,7 +12,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import (
     ConnectionState,
@@ -26,8 +27,10 @@ from hookgw import (
     ReactionMessage,
     TextMessage,
 )
+from hookgw.models.instances import InstanceSettings
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.matrix.connector import Matrix
+from plugins.matrix.sync import FILE_TIME, PAGE
 
 HOMESERVER = "https://hs.example"
 ROOM = "!room:hs.example"
@@ -110,6 +113,8 @@ class Homeserver:
             raise found
         answer = found(request) if callable(found) else found
         assert isinstance(answer, httpx.Response)
+        if not answer.is_closed:
+            return answer  # with a body that is still to come
         # A response belongs to one request, and some answers are given twice.
         return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
@@ -457,6 +462,172 @@ async def test_media(autojump_clock: MockClock, homeserver: Homeserver, session:
         for reference in ("mxc://a/b", "mxc://a/../b", "https://a/b"):
             with pytest.raises(NotFound):
                 await matrix.open_media(session, reference, FakeMediaSink())
+
+
+def image(number: int, **info: Any) -> dict[str, Any]:
+    content = {"msgtype": "m.image", "body": "a.png", "url": f"mxc://hs.example/{number}", "info": info}
+    return message(number, content=content)
+
+
+def files_in(session: FakeSession) -> list[str | None]:
+    return [data["message"].get("base64") for data in session.data_of("MESSAGES_UPSERT")]
+
+
+@pytest.fixture
+async def asked(homeserver: Homeserver) -> AsyncIterator[FakeSession]:
+    """A session of an instance with a registration that asks for files inside events."""
+    async with httpx.AsyncClient(transport=httpx.MockTransport(homeserver.answer)) as http:
+        yield FakeSession(options=OPTIONS, http=http, wants_base64=True)
+
+
+async def test_files_go_into_events_where_a_registration_asks_for_them(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession, asked: FakeSession
+) -> None:
+    async with connected(homeserver, session):
+        homeserver.sync(image(1))
+        await session.wait_for("MESSAGES_UPSERT")
+    assert files_in(session) == [None]
+    assert homeserver.paths("GET /_matrix/client/v1/media") == []
+    async with connected(homeserver, asked):
+        homeserver.will("GET /_matrix/client/v1/media", httpx.Response(200, content=b"file"))
+        homeserver.sync(message(1), image(2, size=4))
+        await asked.wait_for("MESSAGES_UPSERT", 2)
+    assert files_in(asked) == [None, base64.b64encode(b"file").decode()]
+    shown = asked.data_of("MESSAGES_UPSERT")[1]["message"]["imageMessage"]
+    assert asked.media[shown["url"]][0] == "mxc://hs.example/2"
+
+
+async def test_a_file_that_does_not_fit_or_cannot_be_read_is_a_link_alone(
+    autojump_clock: MockClock, homeserver: Homeserver, asked: FakeSession
+) -> None:
+    asked.base64_limit = 4
+    async with connected(homeserver, asked):
+        homeserver.will(
+            "GET /_matrix/client/v1/media",
+            httpx.Response(200, content=b"large"),  # and the sender said that it is small
+            refusal(404, "M_NOT_FOUND"),
+            httpx.ReadError("reset"),
+            httpx.Response(200, content=b"file"),
+        )
+        broken = message(5, content={"msgtype": "m.image", "body": "x", "url": "https://other.example/x"})
+        homeserver.sync(image(1, size=5), image(2, size=4), image(3), image(4), broken, image(6))
+        await asked.wait_for("MESSAGES_UPSERT", 6)
+    assert files_in(asked) == [None, None, None, None, None, base64.b64encode(b"file").decode()]
+    assert len(homeserver.paths("GET /_matrix/client/v1/media")) == 4
+
+
+async def test_files_that_take_long_hold_up_an_answer_once(
+    autojump_clock: MockClock, homeserver: Homeserver, asked: FakeSession
+) -> None:
+    async def never() -> AsyncIterator[bytes]:
+        yield b"fi"
+        await trio.sleep_forever()
+
+    began = trio.current_time()
+    async with connected(homeserver, asked):
+        slow = httpx.Response(200, content=never())
+        homeserver.will("GET /_matrix/client/v1/media", slow, httpx.Response(200, content=b"file"))
+        homeserver.sync(image(1), image(2))
+        homeserver.sync(image(3))
+        await asked.wait_for("MESSAGES_UPSERT", 3)
+        assert trio.current_time() - began == FILE_TIME
+    assert files_in(asked) == [None, None, base64.b64encode(b"file").decode()]
+
+
+async def test_files_are_not_held_in_memory_page_by_page(
+    autojump_clock: MockClock,
+    homeserver: Homeserver,
+    asked: FakeSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("plugins.matrix.sync._MOST_FILES", 8)
+    stored: list[int] = []
+    emit_all = asked.emit_all
+
+    async def note(events: Any, **more: Any) -> None:
+        stored.append(len(events))
+        await emit_all(events, **more)
+
+    monkeypatch.setattr(asked, "emit_all", note)
+    async with connected(homeserver, asked):
+        stored.clear()
+        file = httpx.Response(200, content=b"file")
+        homeserver.will("GET /_matrix/client/v1/media", *[file] * 5)
+        homeserver.sync(*[image(number) for number in range(5)])
+        await asked.wait_for("MESSAGES_UPSERT", 5)
+        await wait_all_tasks_blocked()
+    assert stored == [2, 2, 1]
+
+
+async def test_read_messages(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+    session.settings = InstanceSettings(read_messages=True)
+    async with connected(homeserver, session):
+        homeserver.sync(message(1), message(2), message(3, sender=ME))
+        await session.wait_for("MESSAGES_UPSERT", 3)
+        await wait_all_tasks_blocked()
+        # One receipt covers the messages before it. The account's own need none.
+        assert homeserver.paths("POST rooms") == [f"rooms/{ROOM}/receipt/m.read/$2"]
+        homeserver.will("POST rooms", refusal(403, "M_FORBIDDEN"))
+        homeserver.sync(message(4))
+        await session.wait_for("MESSAGES_UPSERT", 4)
+        session.settings = InstanceSettings()
+        homeserver.sync(message(5))
+        await session.wait_for("MESSAGES_UPSERT", 5)
+        await wait_all_tasks_blocked()
+    assert len(homeserver.paths("POST rooms")) == 2
+
+
+async def test_always_online(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+    shown = []
+    async with connected(homeserver, session) as matrix:
+        for is_always in (True, False):
+            session.settings = InstanceSettings(always_online=is_always)
+            for _ in range(2):  # the first one has asked before
+                homeserver.sync()
+                await wait_all_tasks_blocked()
+            shown.append(homeserver.syncs[-1]["set_presence"])
+        await matrix.set_presence(session, "available", number=None, delay=0)
+        homeserver.sync()
+        await wait_all_tasks_blocked()
+        shown.append(homeserver.syncs[-1]["set_presence"])
+    assert shown == ["online", "offline", "online"]
+
+
+async def test_groups_ignore(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:
+    session.settings = InstanceSettings(groups_ignore=True, read_messages=True)
+    async with connected(homeserver, session):
+        homeserver.sync(message(1))
+        direct = {"type": "m.direct", "content": {ANA: [ROOM]}}
+        room = {"timeline": {"events": [message(2)]}}
+        homeserver.reply(
+            {"next_batch": "d", "account_data": {"events": [direct]}, "rooms": {"join": {ROOM: room}}}
+        )
+        await session.wait_for("MESSAGES_UPSERT")
+        await wait_all_tasks_blocked()
+    assert texts(session) == ["2"]
+    assert homeserver.paths("POST rooms") == [f"rooms/{ROOM}/receipt/m.read/$2"]
+
+
+async def test_a_limited_sync_waits_as_long_as_it_says(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    async with connected(homeserver, session):
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        homeserver.reply(refusal(429, "M_LIMIT_EXCEEDED", retry_after_ms=90_000))
+        homeserver.sync(message(1))
+        await session.wait_for("MESSAGES_UPSERT")
+        assert trio.current_time() - began == 90
+        # A header says it where the body does not, and more than a minute is believed, too.
+        homeserver.reply(
+            httpx.Response(429, headers={"retry-after": "120"}, json={"errcode": "M_LIMIT_EXCEEDED"})
+        )
+        homeserver.sync(message(2))
+        await session.wait_for("MESSAGES_UPSERT", 2)
+        assert trio.current_time() - began == 210
+        limits = {json.loads(sync["filter"])["room"]["timeline"]["limit"] for sync in homeserver.syncs[1:]}
+    assert limits == {PAGE}  # it was not too much for the homeserver
+    assert ConnectionState.CLOSE not in [state for state, _, _ in session.states]
 
 
 async def test_invitations(autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession) -> None:

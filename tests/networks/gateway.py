@@ -15,9 +15,12 @@ from tests.crash.target import Target
 from tests.networks.synapse import PASSWORD
 from tests.support.gateway_process import KEY, write_config
 
+RECEIVER = "127.0.0.2"
+"""The address of the receiver; Linux answers at all of 127.0.0.0/8."""
 _DELIVERY = {
-    # Receivers only: the homeserver is reached through plugins.options.matrix.servers.
-    "allow_networks": ["127.0.0.1/32"],
+    # The receiver alone. The homeserver has another address of this machine, which only
+    # plugins.options.matrix.servers allows.
+    "allow_networks": [f"{RECEIVER}/32"],
     "schedule": ["20ms"] * 40,
     "unreachable_max_wait": "200ms",
 }
@@ -105,7 +108,7 @@ async def running_gateway(folder: Path, homeserver: str) -> AsyncIterator[Gatewa
     """Run a gateway and its receiver for the length of the block."""
     plugins = {"options": {"matrix": {"servers": [homeserver]}}}
     async with (
-        open_receiver() as receiver,
+        open_receiver(host=RECEIVER) as receiver,
         httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=40) as http,
         trio.open_nursery() as nursery,
     ):

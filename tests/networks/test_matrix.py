@@ -130,6 +130,15 @@ async def test_media_both_ways(gateway: Gateway, synapse: Synapse) -> None:
         assert answer.content == content
         assert answer.headers["content-type"] == "image/png"
 
+        # With the file inside, for a registration that asks for it.
+        assert "base64" not in data["message"]
+        registration = {"url": gateway.receiver.url, "base64": True}
+        await gateway.call("POST", "webhook/set/media", registration, status=201)
+        address = await bob.upload(b"OggS a voice", "audio/ogg")
+        await bob.say(room, {"msgtype": "m.audio", "body": "a.ogg", "url": address})
+        data = await gateway.wait_for_event("MESSAGES_UPSERT", "media", messageType="audioMessage")
+        assert base64.b64decode(data["message"]["base64"]) == b"OggS a voice"
+
         media = base64.b64encode(b"the menu").decode()
         body = {"number": bob.id, "mediatype": "document", "media": media, "fileName": "menu.txt"}
         await gateway.call("POST", "message/sendMedia/media", body, status=201)
