@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import structlog
 from quart_trio import QuartTrio
 
 from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
@@ -30,11 +31,14 @@ from hookgw.api.server.errors import error_body, install_error_handlers
 from hookgw.api.server.exchange import EXCHANGE, ActiveRequests, RequestResponse
 from hookgw.auth.client_address import TrustedProxies
 from hookgw.auth.request_quota import RequestQuota
+from hookgw.models.units import Size
 from hookgw.plugins.boundary import Boundary
 from hookgw.plugins.hook_implementation import HookImplementation
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
+
+logger = structlog.get_logger("hookgw.api")
 
 UNMATCHED = "none"
 """The route that metrics show for requests that match no route."""
@@ -77,6 +81,15 @@ class Application(QuartTrio):
         self._fast_paths: tuple[FastPath, ...] = ()
         self._limit = max(server.max_body, server.max_batch_body, server.max_upload)
         self._active = ActiveRequests(server.max_requests)
+        # One share for bodies of every kind: they are in memory at the same time. It always holds one body of
+        # the largest size, because a limit on the size that the share undercuts would be a lie.
+        room = COPIES * _SHARES * self._limit
+        if room > server.body_memory:
+            logger.warning(
+                "one instance can fill server.body_memory",
+                largest_body=str(Size(self._limit)),
+                fix=f"Set server.body_memory to {Size(room)}, or lower max_body, max_batch_body, max_upload.",
+            )
         self._quota = RequestQuota(
             max(1, server.max_requests // _INSTANCE_SHARE),
             min(_BODIES * self._limit, max(self._limit, server.body_memory // (_SHARES * COPIES))),

@@ -72,7 +72,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     max_batch_events: int = 10_000
     """The largest number of events in a batch."""
     max_upload: Size = Size(16 * 2**20)
-    """The largest body of a call that sends a file, as a form or as base64."""
+    """The largest body of a call that sends a file (a form, or base64); up to a quarter of body_memory."""
     body_memory: Size = Size(128 * 2**20)
     """The memory for request bodies, which count twice; beyond it, clients wait or get 503."""
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
+import msgspec
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
 from hookgw.api.app import Application, create_app
-from hookgw.config.settings import ServerSettings
+from hookgw.config.settings import ServerSettings, Settings
 from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
 from hookgw.models.units import Size
 from tests.api.conftest import KEY
 from tests.api.server.wire import Running, assert_answers, read_answer
@@ -96,3 +100,14 @@ async def test_requests_that_wait(server: Running, app: Application) -> None:
         for stream in streams:
             assert (await read_answer(stream))[2] == b"done"
         assert await status_of(server, emit(OWN_KEY, EVENT % b"")) == 202
+
+
+@pytest.mark.parametrize(("more", "warned"), [(0, []), (1024, ["131076KiB"])])
+async def test_a_body_that_may_take_more_than_half_of_the_memory_is_warned_of(
+    settings: Settings, tmp_path: Path, more: int, warned: list[str]
+) -> None:
+    server = msgspec.structs.replace(settings.server, max_upload=Size(32 * 2**20 + more))
+    async with open_gateway(msgspec.structs.replace(settings, server=server), base=tmp_path) as gateway:
+        with capture_logs() as lines:
+            create_app(gateway)
+    assert [line["fix"].partition(",")[0].rpartition(" ")[2] for line in lines] == warned

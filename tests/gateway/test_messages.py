@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -182,6 +183,32 @@ async def test_the_instances_that_sent_last_are_remembered(autojump_clock: MockC
         registry._instance = Instance(name="shop", id="0", integration="fake")
         await service.send("shop", HI, key="k")
         assert len(world.connector.sent) == MOST_INSTANCES + 2
+
+
+async def test_what_all_instances_have_sent_is_remembered_within_a_limit(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running() as world:
+        await world.connect()
+        size = len(msgspec.json.encode(await service_of(world).send("shop", HI)))
+        monkeypatch.setattr("hookgw.gateway.connectors.recent_sends.MOST_MEMORY", 4 * size + 3)
+        registry = OneInstance(SHOP)
+        service = MessageService(
+            cast("Any", registry), world.connectors, Catalog(BUILT_IN_KINDS), virtual_clock()
+        )
+
+        async def is_remembered(instance: str, key: str) -> bool:
+            registry._instance = Instance(name="shop", id=instance, integration="fake")
+            before = len(world.connector.sent)
+            await service.send("shop", HI, key=key)
+            return len(world.connector.sent) == before
+
+        for instance, key in (("a", "1"), ("a", "2"), ("b", "1"), ("a", "3"), ("c", "1")):
+            assert not await is_remembered(instance, key)
+        # The fifth was too much. b has not sent for longest.
+        for instance, key in (("a", "1"), ("a", "2"), ("a", "3"), ("c", "1")):
+            assert await is_remembered(instance, key)
+        assert not await is_remembered("b", "1")
 
 
 @pytest.mark.parametrize(

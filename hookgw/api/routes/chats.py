@@ -80,6 +80,7 @@ class ChatRoutes:
             ("deleteMessageForEveryone", self.delete_message, "DELETE"),
             ("whatsappNumbers", self.find_numbers, "POST"),
             ("findChats", self.find_chats, "POST"),
+            ("findChats", self.list_chats, "GET"),  # clients of Evolution API 1
             ("findContacts", self.find_contacts, "POST"),
         ):
             blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=[method])
@@ -129,6 +130,15 @@ class ChatRoutes:
         return json_response(
             [present_chat(chat) for chat in found if query.name in (None, chat.name)][query.page_slice]
         )
+
+    @describes(_TAG, {200: list[responses.Chat]})
+    async def list_chats(self, instance: str) -> Response:
+        """List the 1,000 newest chats in the history, that with the newest message first."""
+        # A handler of its own: the body of a GET request has no meaning, which generators do not accept.
+        self._instances.get(instance)
+        query = parse_chat_query(None)
+        found = await self._chats.chats(instance, query.wants)
+        return json_response([present_chat(chat) for chat in found][query.page_slice])
 
     @describes(_TAG, {200: list[responses.Contact]}, body=_CONTACTS_BODY)
     async def find_contacts(self, instance: str) -> Response:

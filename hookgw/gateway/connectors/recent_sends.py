@@ -25,19 +25,22 @@ MOST_INSTANCES = 1000
 """How many instances have their sends remembered: the last ones to send."""
 MOST_BYTES = 4096
 """Bytes of a sent message up to which it is remembered."""
+MOST_MEMORY = 16 * 2**20
+"""Bytes of all remembered messages. Beyond it, those of the instance that has not sent for longest go."""
 
 
 class _Send(msgspec.Struct):
     digest: bytes
     call: OutgoingCall[dict[str, Any]] | None
-    message: dict[str, Any] = {}
+    # As JSON, a tenth of the memory of a dict; and each caller gets a copy of its own.
+    message_json: bytes = b""
     ended_at: float = 0.0
 
 
 class RecentSends:
     """Remembers sends by the instance's id and the caller's key.
 
-    An instance can only displace its own.
+    An instance that sends much displaces its own sends; see :data:`MOST_SENDS`.
 
     Args:
         clock: says how long ago a send ended.
@@ -47,6 +50,7 @@ class RecentSends:
         self._clock = clock
         self._in_progress: dict[tuple[str, str], _Send] = {}
         self._ended: OrderedDict[str, dict[str, _Send]] = OrderedDict()
+        self._size = 0
 
     async def find(self, instance_id: str, key: str, message: Message) -> dict[str, Any] | None:
         """Return the outcome of the same send, made before or in progress; ``None`` if there is none.
@@ -60,7 +64,10 @@ class RecentSends:
             return None
         if send.digest != _digest_of(message):
             raise Invalid("Idempotency-Key: it was used for another message. Use a new key for each message.")
-        return send.message if send.call is None else await send.call.result()
+        if send.call is not None:
+            return await send.call.result()
+        sent: dict[str, Any] = msgspec.json.decode(send.message_json)
+        return sent
 
     def begin(self, instance_id: str, key: str, message: Message, call: OutgoingCall[dict[str, Any]]) -> None:
         """Remember a send that begins."""
@@ -74,17 +81,23 @@ class RecentSends:
             message: what was sent; ``None`` if the send failed, so that a repetition tries again.
         """
         send = self._in_progress.pop((instance_id, key))
-        if message is None or len(msgspec.json.encode(message)) > MOST_BYTES:
+        if message is None or len(encoded := msgspec.json.encode(message)) > MOST_BYTES:
             return
-        send.call, send.message, send.ended_at = None, message, self._clock.steady()
+        send.call, send.message_json, send.ended_at = None, encoded, self._clock.steady()
         sends = self._ended.setdefault(instance_id, {})
         self._ended.move_to_end(instance_id)
-        sends.pop(key, None)
+        former = sends.pop(key, None)
         sends[key] = send
+        self._size += len(encoded) - _size_of(former)
         if len(sends) > MOST_SENDS:
-            del sends[next(iter(sends))]
-        if len(self._ended) > MOST_INSTANCES:
-            self._ended.popitem(last=False)
+            self._size -= _size_of(sends.pop(next(iter(sends))))
+        while len(self._ended) > MOST_INSTANCES or self._size > MOST_MEMORY:
+            _, forgotten = self._ended.popitem(last=False)
+            self._size -= sum(map(_size_of, forgotten.values()))
+
+
+def _size_of(send: _Send | None) -> int:
+    return 0 if send is None else len(send.message_json)
 
 
 def _digest_of(message: Message) -> bytes:

@@ -593,6 +593,12 @@ async def test_chats_and_contacts_by_filter(
         assert [one["remoteJid"] for one in response.json()] == found
 
 
+async def test_all_chats_with_get(client: httpx.AsyncClient, heard: None) -> None:
+    everything = await client.post("/chat/findChats/loja1", json={})
+    assert (await client.get("/chat/findChats/loja1")).json() == everything.json()
+    assert (await client.get("/chat/findChats/nobody")).status_code == 404
+
+
 async def test_contacts(client: httpx.AsyncClient, heard: None) -> None:
     response = await client.post("/chat/findContacts/loja1", json={"where": {"remoteJid": "55"}})
     assert response.json() == [
