@@ -40,6 +40,7 @@ _PATH_PARAMETERS = {
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
+_GET_CHATS = ("GET", "/chat/findChats/<instance>")
 _ALSO_PER_INSTANCE = frozenset({"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list"})
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
@@ -165,7 +166,9 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
         suffix = "OfKind"
     if route.path in _ALSO_PER_INSTANCE:
         suffix = "Global"
-    if route.path == INGEST_RULE or route.method in ("PATCH", "PUT"):  # a path with two methods
+    # Paths with two methods.
+    is_second = route.method in ("PATCH", "PUT") or (route.method, route.path) == _GET_CHATS
+    if route.path == INGEST_RULE or is_second:
         suffix += route.method.capitalize()
     operation_id = name[0].lower() + name[1:] + suffix
     operation: dict[str, Any] = {
