@@ -32,6 +32,7 @@ FILLED = {
     "key_name": "default",
     "job_id": "job_1",
     "rest": "notes",
+    "kind": "messages-upsert",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""
 
