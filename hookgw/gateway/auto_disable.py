@@ -66,7 +66,7 @@ class AutoDisable:
         for name, (row, since) in self._failing.items():
             current = self._registry.registration(name)
             # A row is kept until the next attempt: the registration may have been disabled, or set again.
-            if current is not None and current.enabled and current.updated_at == row.updated_at:
+            if current is not None and current.enabled and not _begins_afresh(current, row):
                 yield current, since
 
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
@@ -93,7 +93,7 @@ class AutoDisable:
         # Another target begins a new row, and so does a registration that its owner set or enabled again,
         # perhaps after days of being disabled. Other changes do not. An attempt in flight still has the
         # former registration: ask the current one.
-        if not current.has_target_of(known) or current.fresh_since != known.fresh_since:
+        if _begins_afresh(current, known):
             since = now
         since = current.failing_since or since
         self._failing[registration.id] = current, since
@@ -158,3 +158,8 @@ class AutoDisable:
                 return
             with suppress(StorageUnavailable):  # the next attempt stores it
                 await self._registry.put(msgspec.structs.replace(current, failing_since=since))
+
+
+def _begins_afresh(current: Registration, former: Registration) -> bool:
+    """Return whether failures of a registration as it was say nothing about it as it is."""
+    return not current.has_target_of(former) or current.fresh_since != former.fresh_since

@@ -118,6 +118,9 @@ async def test_failures_of_deleted_registrations_are_forgotten(monkeypatch: pyte
         def registration(self, registration_id: str) -> Registration | None:
             return present.get(registration_id)
 
+        def registrations(self) -> list[Registration]:
+            return []
+
     nothing: Any = None
     registry: Any = Registry()
     watch = AutoDisable(registry, nothing, nothing, Clock(), DeliverySettings())
