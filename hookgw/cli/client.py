@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -15,11 +16,13 @@ import httpx
 
 from hookgw._version import __version__
 from hookgw.cli.failure import Failed, ServerUnavailable
+from hookgw.cli.group import PROFILE
+from hookgw.cli.profiles import complete_profiles
+from hookgw.cli.target import DEFAULT_SERVER, find_target
 from hookgw.models.masking import with_masked_user
 
 R = TypeVar("R")
 
-DEFAULT_SERVER = "http://127.0.0.1:8080"
 CONNECT_TIMEOUT = 5.0  # a running gateway accepts at once: a wrong address must not take a minute
 RESPONSE_TIMEOUT = 60.0
 """Seconds. ``webhook test`` responds only after the receiver has, which may take that long."""
@@ -97,7 +100,7 @@ class Client:
         seconds = RESPONSE_TIMEOUT if timeout is None else timeout
         options: dict[str, Any] = {
             "params": {name: value for name, value in (query or {}).items() if value is not None},
-            "timeout": httpx.Timeout(seconds, connect=CONNECT_TIMEOUT),
+            "timeout": httpx.Timeout(seconds, connect=min(CONNECT_TIMEOUT, seconds)),
             "headers": dict(headers or {}),
         }
         if content is not None:
@@ -125,20 +128,33 @@ class Client:
 
 
 def server_options(function: Callable[..., R]) -> Callable[..., R]:
-    """Add the options ``--server`` and ``--key`` to a command, and pass it a client as its first argument."""
+    """Add the options that say where the gateway is, and pass the command a client as its first argument."""
 
     @click.option(
         "--server",
-        envvar="HOOKGW_URL",
-        default=DEFAULT_SERVER,
-        show_default=True,
         metavar="URL",
-        help="Address of hookgw: an http(s) URL, or unix:/path. Or set HOOKGW_URL.",
+        help="Address of hookgw: an http(s) URL, or unix:/path. Or set HOOKGW_URL.  "
+        f"[default: {DEFAULT_SERVER}]",
     )
-    @click.option("--key", envvar="HOOKGW_KEY", metavar="KEY", help="API key. Or set HOOKGW_KEY.")
+    @click.option(
+        "--profile",
+        metavar="NAME",
+        shell_complete=complete_profiles,
+        help="Profile with address and key; see `hookgw profile`. Or set HOOKGW_PROFILE.",
+    )
+    @click.option(
+        "--key-file",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="File that contains the API key. Or set HOOKGW_KEY_FILE, or the key itself as HOOKGW_KEY.",
+    )
+    @click.option("--key", metavar="-", help="Read the API key from standard input, or ask for it.")
     @functools.wraps(function)
-    def command(*, server: str, key: str | None, **options: Any) -> R:
-        with Client(server, key) as client:
+    def command(
+        *, server: str | None, key: str | None, key_file: Path | None, profile: str | None, **options: Any
+    ) -> R:
+        if profile is None and server is None:  # `hookgw --profile NAME command`
+            profile = click.get_current_context().meta.get(PROFILE)
+        with Client(*find_target(server, key, key_file, profile)) as client:
             return function(client, **options)
 
     return command
@@ -195,5 +211,5 @@ def _error_messages(response: httpx.Response, value: Any) -> list[str]:
         messages.append(f"The network's code is {error['code']}.")
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         # The gateway speaks of the apikey header, which users of a command do not set themselves.
-        messages.append("Set the key with --key or HOOKGW_KEY.")
+        messages.append("Set the key with HOOKGW_KEY, --key-file or a profile.")
     return messages or [f"{response.status_code} {response.reason_phrase}"]

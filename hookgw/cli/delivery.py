@@ -10,27 +10,36 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import read_time
-from hookgw.cli.output import json_option, printable, show_fields, show_json, show_table
+from hookgw.cli.names import complete_kinds, instance_argument
+from hookgw.cli.output import (
+    Column,
+    json_option,
+    printable,
+    show_fields,
+    show_json,
+    show_table,
+    table_options,
+)
 from hookgw.cli.replay import replay
 
 LISTED = {
-    "id": "id",
-    "state": "state",
-    "kind": "kind",
-    "label": "label",
-    "attempts": "attempts",
-    "acceptedAt": "accepted",
-    "eventId": "event",
+    "id": Column("id", least=None),
+    "state": Column("state", least=None),
+    "kind": Column("kind", least=12),
+    "label": Column("label", least=8, drop=2),
+    "attempts": Column("attempts", least=None, drop=3, right=True),
+    "acceptedAt": Column("accepted", least=None, is_time=True),
+    "eventId": Column("event", least=None, drop=4),
 }
 LISTED_DEAD = {
-    "id": "id",
-    "kind": "kind",
-    "label": "label",
-    "attempts": "attempts",
-    "finishedAt": "finished",
-    "reason": "reason",
+    "id": Column("id", least=None),
+    "kind": Column("kind", least=12),
+    "label": Column("label", least=8, drop=2),
+    "attempts": Column("attempts", least=None, drop=3, right=True),
+    "finishedAt": Column("finished", least=None, is_time=True),
+    "reason": Column("reason", least=16, wraps=True),
 }
-"""The headings of the lists, by the field of a delivery."""
+"""The columns of the lists, by the field of a delivery."""
 
 
 @click.group()
@@ -44,7 +53,7 @@ delivery.add_command(replay)
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select deliveries and pages of them."""
     options = (
-        click.option("--kind", help="Only events of this kind."),
+        click.option("--kind", shell_complete=complete_kinds, help="Only events of this kind."),
         click.option(
             "--since",
             metavar="TIME",
@@ -61,51 +70,53 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @delivery.command("list")
-@click.argument("instance")
+@instance_argument()
 @click.option(
     "--state", type=click.Choice(["pending", "delivered", "dead", "dropped"]), help="Only this state."
 )
 @page_options
 @server_options
-@json_option
-def list_(client: Client, instance: str, as_json: bool, **query: str | int | None) -> None:
+@table_options
+def list_(client: Client, instance: str, wide: bool, as_json: bool, **query: str | int | None) -> None:
     """List INSTANCE's deliveries, newest first."""
-    _list(client, instance, query, LISTED, as_json)
+    _list(client, instance, query, LISTED, wide, as_json)
 
 
 @delivery.command()
-@click.argument("instance")
+@instance_argument()
 @page_options
 @server_options
-@json_option
-def dead(client: Client, instance: str, as_json: bool, **query: str | int | None) -> None:
+@table_options
+def dead(client: Client, instance: str, wide: bool, as_json: bool, **query: str | int | None) -> None:
     """List INSTANCE's dead letters with the reason, newest first."""
-    _list(client, instance, {"state": "dead", **query}, LISTED_DEAD, as_json)
+    _list(client, instance, {"state": "dead", **query}, LISTED_DEAD, wide, as_json)
 
 
 def _list(
     client: Client,
     instance: str,
     query: Mapping[str, str | int | None],
-    columns: Mapping[str, str],
+    columns: Mapping[str, Column],
+    wide: bool,
     as_json: bool,
 ) -> None:
     page = client.call("GET", "delivery", "list", instance, query=query)
     if as_json:
         show_json(page)
         return
-    show_table(tuple(columns.values()), ([found[name] for name in columns] for found in page["deliveries"]))
+    rows = ([found[name] for name in columns] for found in page["deliveries"])
+    show_table(tuple(columns.values()), rows, wide=wide)
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
         click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
 
 
 @delivery.command()
-@click.argument("instance")
+@instance_argument()
 @click.argument("delivery_id", metavar="ID")
 @server_options
-@json_option
-def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None:
+@table_options
+def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: bool) -> None:
     """Show a delivery with all its attempts.
 
     ID is the delivery's id, or its event's id.
@@ -134,13 +145,21 @@ def show(client: Client, instance: str, delivery_id: str, as_json: bool) -> None
         click.echo()
         columns = ("number", "at", "duration", "outcome", "status")
         show_table(
-            ("attempt", "at", "ms", "outcome", "status", "response"),
+            (
+                Column("attempt", least=None, right=True),
+                Column("at", least=None, is_time=True),
+                Column("ms", least=None, right=True, drop=1),
+                Column("outcome", least=None),
+                Column("status", least=None, drop=2),
+                Column("response", least=20, wraps=True),
+            ),
             ([one[name] for name in columns] + [one["error"] or one["answer"]] for one in found["attempts"]),
+            wide=wide,
         )
 
 
 @delivery.command()
-@click.argument("instance")
+@instance_argument()
 @click.argument("delivery_id", metavar="ID")
 @server_options
 @json_option

@@ -9,14 +9,15 @@ import msgspec
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import read_json
+from hookgw.cli.names import complete_kinds, instance_argument
 from hookgw.cli.output import json_option, show_json, show_warnings
 
 NO_DATA = msgspec.Raw(b"{}")
 
 
 @click.command()
-@click.argument("instance")
-@click.argument("event", required=False)
+@instance_argument()
+@click.argument("event", required=False, shell_complete=complete_kinds)
 @click.option(
     "--data",
     metavar="JSON|@FILE|-",

@@ -6,6 +6,7 @@ command imports its module. Plugins are loaded only for an unknown command name 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -21,7 +22,7 @@ COMMANDS = {
     "demo": "hookgw.cli.demo.command:demo",
     "listen": "hookgw.cli.listen:listen",
     "emit": "hookgw.cli.emit:emit",
-    "send": "hookgw.cli.send:send",
+    "message": "hookgw.cli.message:message",
     "webhook": "hookgw.cli.webhook:webhook",
     "instance": "hookgw.cli.instance:instance",
     "key": "hookgw.cli.key:key",
@@ -32,8 +33,16 @@ COMMANDS = {
     "plugins": "hookgw.cli.plugins:plugins",
     "check-config": "hookgw.cli.check_config:check_config",
     "master-key": "hookgw.cli.master_key:master_key",
+    "profile": "hookgw.cli.profile:profile",
+    "completion": "hookgw.cli.completion:completion",
+    "send": "hookgw.cli.message:former_send",
 }
 """Built-in commands and where each is defined, in the order in which a newcomer needs them."""
+
+COMPLETE = "_HOOKGW_COMPLETE"
+"""click's variable: a shell sets it when it asks which words may come next."""
+PROFILE = "hookgw.profile"
+"""Where the context of click has the profile that was named before the command."""
 
 
 def add_plugin_commands(group: click.Group) -> None:
@@ -65,7 +74,9 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the built-in commands in the order of :data:`COMMANDS`, then those of plugins."""
-        self._load_plugin_commands()
+        # Pressing Tab runs no plugin: it takes a second, and what plugins print would tear the line.
+        if not os.environ.get(COMPLETE):
+            self._load_plugin_commands()
         return [*COMMANDS, *sorted(name for name in self.commands if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -111,7 +122,9 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="hookgw", message="%(prog)s %(version)s")
-def main() -> None:
+@click.option("--profile", metavar="NAME", help="The same as --profile of a command; see `hookgw profile`.")
+@click.pass_context
+def main(ctx: click.Context, profile: str | None) -> None:
     """A durable webhook gateway for messaging events.
 
     hookgw stores each event it accepts, then delivers it, signed and in order,
@@ -119,3 +132,4 @@ def main() -> None:
 
     Start with `hookgw demo`.
     """
+    ctx.meta[PROFILE] = profile

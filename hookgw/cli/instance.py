@@ -11,7 +11,16 @@ import click
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.job import follow_aloud
-from hookgw.cli.output import json_option, show_fields, show_json, show_table, show_warnings
+from hookgw.cli.names import instance_argument
+from hookgw.cli.output import (
+    Column,
+    json_option,
+    show_fields,
+    show_json,
+    show_table,
+    show_warnings,
+    table_options,
+)
 
 
 def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -49,11 +58,11 @@ option_values = click.option(
 
 @click.group()
 def instance() -> None:
-    """Create, list and delete instances (messaging accounts)."""
+    """Create, connect and delete instances (messaging accounts)."""
 
 
 @instance.command()
-@click.argument("name")
+@click.argument("name", metavar="INSTANCE")
 @click.option(
     "--integration",
     help="Connector to use, for example simulator.  [default: none; events arrive by HTTP]",
@@ -99,15 +108,22 @@ def create(
 
 @instance.command("list")
 @server_options
-@json_option
-def list_(client: Client, as_json: bool) -> None:
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
     """List the instances that the key can access, with their backlogs."""
     found = client.call("GET", "instance", "fetchInstances")
     if as_json:
         show_json(found)
         return
     show_table(
-        ("name", "integration", "state", "pending", "bytes", "reason"),
+        (
+            Column("name", least=16),
+            Column("integration", least=10, drop=2),
+            Column("state", least=None),
+            Column("pending", least=None, right=True),
+            Column("bytes", least=None, drop=3, right=True),
+            Column("reason", drop=1, wraps=True),
+        ),
         (
             (
                 one["name"],
@@ -119,11 +135,12 @@ def list_(client: Client, as_json: bool) -> None:
             )
             for one in found
         ),
+        wide=wide,
     )
 
 
 @instance.command()
-@click.argument("name")
+@instance_argument("name")
 @server_options
 @json_option
 def state(client: Client, name: str, as_json: bool) -> None:
@@ -138,7 +155,7 @@ def state(client: Client, name: str, as_json: bool) -> None:
 
 
 @instance.command("ingest-url")
-@click.argument("name")
+@instance_argument("name")
 @click.option("--rotate", is_flag=True, help="Make a new URL first; the old one ends at once.")
 @server_options
 @json_option
@@ -165,7 +182,7 @@ def ingest_url(client: Client, name: str, rotate: bool, as_json: bool) -> None:
 
 
 @instance.command()
-@click.argument("name")
+@instance_argument("name")
 @option_values
 @click.option("--unset", multiple=True, metavar="NAME", help="Option to remove. Repeat it for more.")
 @server_options
@@ -196,7 +213,72 @@ def options(
 
 
 @instance.command()
-@click.argument("name")
+@instance_argument("name")
+@server_options
+@json_option
+def connect(client: Client, name: str, as_json: bool) -> None:
+    """Start the instance's connection.
+
+    Prints its state, and the code to scan or to type, if the network wants one.
+    """
+    found = client.call("GET", "instance", "connect", name)
+    if as_json:
+        show_json(found)
+        return
+    show_fields(
+        {
+            "state": found["instance"]["state"],
+            "reason": found["instance"].get("reason"),
+            "pairing code": found.get("pairingCode"),
+            "QR code (text)": found.get("code"),
+            "ingest URL": found.get("ingestUrl"),
+        }
+    )
+
+
+@instance.command()
+@instance_argument("name")
+@server_options
+@json_option
+def logout(client: Client, name: str, as_json: bool) -> None:
+    """End the instance's connection. It stays ended until `hookgw instance connect`."""
+    done = client.call("DELETE", "instance", "logout", name)
+    if as_json:
+        show_json(done)
+    else:
+        click.echo(f"Logged out {name!r}.")
+
+
+@instance.command()
+@instance_argument("name")
+@click.option(
+    "--option",
+    "-o",
+    "settings",
+    multiple=True,
+    metavar="NAME:=JSON",
+    callback=_read_options,
+    help="Setting to change, for example rejectCall:=true or msgCall='No calls'. Repeat it for more.",
+)
+@server_options
+@json_option
+def settings(client: Client, name: str, settings: dict[str, Any], as_json: bool) -> None:
+    """Print the settings of the instance's account, or change some."""
+    warnings = {}
+    if settings:
+        warnings = client.call("POST", "settings", "set", name, body=settings)
+        found = warnings["settings"]["settings"]
+    else:
+        found = client.call("GET", "settings", "find", name)
+    if as_json:
+        show_json(warnings or found)
+        return
+    show_fields(found)
+    show_warnings(warnings)
+
+
+@instance.command()
+@instance_argument("name")
 @server_options
 @json_option
 def restart(client: Client, name: str, as_json: bool) -> None:
@@ -209,7 +291,7 @@ def restart(client: Client, name: str, as_json: bool) -> None:
 
 
 @instance.command()
-@click.argument("name")
+@instance_argument("name")
 @server_options
 def delete(client: Client, name: str) -> None:
     """Delete an instance, its registrations and its keys.

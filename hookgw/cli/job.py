@@ -11,12 +11,22 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed, ServerUnavailable
-from hookgw.cli.output import json_option, show_fields, show_json, show_table
+from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table, table_options
 
 INTERVAL = 1.0
 """Seconds between two questions for a job's progress."""
 
-COLUMNS = ("id", "kind", "instance", "state", "done", "started", "finished", "error")
+COLUMNS = {
+    "id": Column("id", least=None),
+    "kind": Column("kind", least=10),
+    "instance": Column("instance", least=8, drop=2),
+    "state": Column("state", least=None),
+    "done": Column("done", least=None, right=True),
+    "started": Column("started", least=None, drop=3, is_time=True),
+    "finished": Column("finished", least=None, drop=4, is_time=True),
+    "error": Column("error", drop=1, wraps=True),
+}
+"""The columns of a list, by the field of a job."""
 
 
 @click.group()
@@ -46,14 +56,14 @@ def find(client: Client, job_id: str, wait: bool, as_json: bool) -> None:
 
 @job.command("list")
 @server_options
-@json_option
-def list_(client: Client, as_json: bool) -> None:
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
     """List the jobs that the key can see, newest first."""
     found = client.call("GET", "job", "list")
     if as_json:
         show_json(found)
     else:
-        show_table(COLUMNS, ([one[name] for name in COLUMNS] for one in found))
+        show_table(tuple(COLUMNS.values()), ([one[name] for name in COLUMNS] for one in found), wide=wide)
 
 
 def follow(

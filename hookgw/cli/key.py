@@ -8,18 +8,20 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.output import json_option, show_fields, show_json, show_table
+from hookgw.cli.names import complete_instances
+from hookgw.cli.output import Column, json_option, show_fields, show_json, show_table, table_options
 
 CREATED = {"name": "name", "instance": "instance", "key": "key", "expiresAt": "expires"}
-LISTED = {
-    "name": "name",
-    "state": "state",
-    "createdAt": "created",
-    "expiresAt": "expires",
-    "origin": "created with",
-    "current": "this key",
-}
 """The headings, by the field of a key."""
+LISTED = {
+    "name": Column("name", least=12),
+    "state": Column("state", least=None),
+    "createdAt": Column("created", least=None, is_time=True),
+    "expiresAt": Column("expires", least=None, is_time=True),
+    "origin": Column("created with", drop=2),
+    "current": Column("this key", least=None, drop=1),
+}
+"""The columns of a list, by the field of a key."""
 
 
 @click.group()
@@ -32,7 +34,11 @@ def key() -> None:
 
 def instance_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option ``--instance`` to a command."""
-    return click.option("--instance", help="Keys of this instance.  [default: the global keys]")(command)
+    return click.option(
+        "--instance",
+        shell_complete=complete_instances,
+        help="Keys of this instance.  [default: the global keys]",
+    )(command)
 
 
 @key.command()
@@ -65,8 +71,8 @@ def create(
 @key.command("list")
 @instance_option
 @server_options
-@json_option
-def list_(client: Client, instance: str | None, as_json: bool) -> None:
+@table_options
+def list_(client: Client, instance: str | None, wide: bool, as_json: bool) -> None:
     """List the names and states of keys.
 
     The keys themselves cannot be shown again: hookgw stores only their hashes.
@@ -75,7 +81,8 @@ def list_(client: Client, instance: str | None, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        show_table(tuple(LISTED.values()), ([one.get(field) for field in LISTED] for one in found))
+        rows = ([one.get(field) for field in LISTED] for one in found)
+        show_table(tuple(LISTED.values()), rows, wide=wide)
 
 
 @key.command()

@@ -7,9 +7,19 @@ from typing import Any
 import click
 
 from hookgw.cli.client import Client, server_options
-from hookgw.cli.output import json_option, show_json, show_table
+from hookgw.cli.output import Column, show_json, show_table, table_options
 
-COLUMNS = ("URL", "instance", "label", "partition", "state", "backlog", "age", "retry at", "last outcome")
+COLUMNS = (
+    Column("instance", least=10),
+    Column("label", least=8, drop=1),
+    Column("URL", least=14),
+    Column("partition", least=8, drop=4),
+    Column("state", least=10),
+    Column("backlog", least=None, right=True),
+    Column("age", least=None, right=True),
+    Column("retry at", least=None, drop=3, is_time=True),
+    Column("last outcome", least=12, drop=2, wraps=True),
+)
 
 
 @click.group()
@@ -19,8 +29,8 @@ def lane() -> None:
 
 @lane.command("list")
 @server_options
-@json_option
-def list_(client: Client, as_json: bool) -> None:
+@table_options
+def list_(client: Client, wide: bool, as_json: bool) -> None:
     """List the lanes with their state and backlog.
 
     Needs a global key. A registration has one lane, or one for each of its partitions. The age is that of
@@ -30,21 +40,28 @@ def list_(client: Client, as_json: bool) -> None:
     if as_json:
         show_json(lanes)
     else:
-        show_table(COLUMNS, map(_row, lanes))
+        show_table(COLUMNS, map(_row, lanes), wide=wide)
 
 
 def _row(found: dict[str, Any]) -> tuple[object, ...]:
     age, waits_for = found["headAge"], found.get("waitsFor")
     return (
-        # The URL is missing if the registration was just deleted; then only its id is known.
-        found.get("url") or found.get("registration"),
         # A global webhook or the registration for operational events belongs to no instance.
         found.get("instance"),
         found.get("label"),
+        # The URL is missing if the registration was just deleted; then only its id is known.
+        found.get("url") or found.get("registration"),
         found.get("partition"),
         f"{found['state']}, waits for {waits_for}" if waits_for else found["state"],
-        found["backlog"],
-        None if age is None else f"{age:.1f} s",
+        f"{found['backlog']:,}",
+        None if age is None else _short_duration(age),
         found["waitingUntil"],
         found["lastOutcome"] if found["lastError"] is None else found["lastError"],
     )
+
+
+def _short_duration(seconds: float) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.1f} s"

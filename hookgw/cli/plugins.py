@@ -8,14 +8,14 @@ import click
 import msgspec
 
 from hookgw.cli.configuration import config_option, load_hooks, read_settings
-from hookgw.cli.output import json_option, show_json, show_table
+from hookgw.cli.output import Column, show_json, show_table, table_options
 from hookgw.gateway.start_plugins import start_plugins
 
 
 @click.command()
 @config_option
-@json_option
-def plugins(config: Path | None, as_json: bool) -> None:
+@table_options
+def plugins(config: Path | None, wide: bool, as_json: bool) -> None:
     """List the plugins and their hooks."""
     settings, base = read_settings(config)
     hooks = load_hooks(settings, base)
@@ -26,6 +26,14 @@ def plugins(config: Path | None, as_json: bool) -> None:
         return
     # A disabled plugin has no hooks. An optional plugin that cannot be loaded has an error.
     show_table(
-        ("name", "source", "version", "enabled", "hooks", "error"),
+        (
+            Column("name", least=None),
+            Column("source", least=16, drop=2),
+            Column("version", least=None, drop=1),
+            Column("enabled", least=None),
+            Column("hooks", least=26, wraps=True),
+            Column("error", least=20, drop=3, wraps=True),
+        ),
         ((info.name, info.source, info.version, info.enabled, info.hooks, info.error) for info in found),
+        wide=wide,
     )

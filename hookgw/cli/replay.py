@@ -20,6 +20,7 @@ from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.fields import read_time
 from hookgw.cli.job import follow
+from hookgw.cli.names import complete_kinds, complete_labels, instance_argument
 from hookgw.cli.output import json_option, show_json
 from hookgw.models.clock import parse_rfc3339, rfc3339
 
@@ -30,7 +31,7 @@ ShowProgress = Callable[[int, int], None]
 
 
 @click.command()
-@click.argument("instance")
+@instance_argument()
 @click.option(
     "--since",
     metavar="TIME",
@@ -48,8 +49,16 @@ ShowProgress = Callable[[int, int], None]
     show_default=True,
     help="Dead letters only, or all finished deliveries.",
 )
-@click.option("--kind", "kinds", multiple=True, help="Only events of this kind; repeatable.")
-@click.option("--label", help="Only deliveries to the registration with this label.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    shell_complete=complete_kinds,
+    help="Only events of this kind; repeatable.",
+)
+@click.option(
+    "--label", shell_complete=complete_labels, help="Only deliveries to the registration with this label."
+)
 @server_options
 @json_option
 def replay(

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 import structlog
 import trio
 
@@ -21,22 +22,34 @@ from hookgw.cli.process import (
 )
 from hookgw.cli.server import open_server
 from hookgw.config.open_files import divide_open_files
-from hookgw.config.settings import Settings
+from hookgw.config.rules import broken_rules
+from hookgw.config.settings import ServerSettings, Settings
 
 logger = structlog.get_logger("hookgw")
 
 
 @click.command()
 @config_option
-def serve(config: Path | None) -> None:
+@click.option("--host", help="Address to listen on, instead of the configured one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port to listen on, instead of the configured one; 0: a free one.",
+)
+def serve(config: Path | None, host: str | None, port: int | None) -> None:
     """Run the gateway until Ctrl-C or SIGTERM.
 
     Prints `hookgw VERSION listening on URL` when it is ready. On Ctrl-C or
     SIGTERM it refuses new requests, finishes the attempts in progress, and
     exits with code 0. A second signal stops it immediately; no accepted event
     is lost.
+
+    With --host or --port it listens there and nowhere else. The one that is
+    left out is that of the first host:port in server.bind. SIGHUP reads the
+    configuration again.
     """
     settings, base = read_settings(config)
+    settings = listen_on(settings, host, port)
     # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
@@ -47,6 +60,32 @@ def serve(config: Path | None) -> None:
     log("open files", limit=limit, **shares._asdict())
     tune_garbage_collector()
     run_to_end(run, settings, base)
+
+
+def listen_on(settings: Settings, host: str | None, port: int | None) -> Settings:
+    """Return the settings with the address of the options.
+
+    Args:
+        settings: its ``server.bind`` is replaced if an option is given.
+        host: a name or an address, with or without the brackets of an IPv6 address.
+        port: 0 for a free one.
+
+    Raises:
+        click.UsageError: the host is not one.
+    """
+    if host is None and port is None:
+        return settings
+    is_other = ("unix:", "fd://")
+    configured = [address for address in settings.server.bind if not address.startswith(is_other)]
+    own_host, _, own_port = (configured or ServerSettings().bind)[0].rpartition(":")
+    host = own_host if host is None else host
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    bind = (f"{host}:{own_port if port is None else port}",)
+    changed = msgspec.structs.replace(settings, server=msgspec.structs.replace(settings.server, bind=bind))
+    for place, sentence in broken_rules(changed):
+        raise click.UsageError(f"--host and --port: {place}: {sentence}")
+    return changed
 
 
 async def run(settings: Settings, base: Path) -> None:

@@ -12,7 +12,17 @@ from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.cli.fields import read_headers, read_json
 from hookgw.cli.job import follow_aloud
-from hookgw.cli.output import json_option, printable, show_fields, show_json, show_table, show_warnings
+from hookgw.cli.names import instance_argument, kinds_option, label_option
+from hookgw.cli.output import (
+    Column,
+    json_option,
+    printable,
+    show_fields,
+    show_json,
+    show_table,
+    show_warnings,
+    table_options,
+)
 
 SHOWN = {
     "url": "URL",
@@ -33,22 +43,21 @@ SHOWN = {
     "updatedAt": "updated",
 }
 """The headings, by the field of a registration."""
-LISTED = {"instance": "instance", "label": "label", "state": "state", "events": "events", "url": "URL"}
-"""The headings of the list."""
+LISTED = {
+    "instance": Column("instance", least=10),
+    "label": Column("label", least=8),
+    "state": Column("state", least=None),
+    "events": Column("kinds", least=16, drop=1, wraps=True),
+    "url": Column("URL", least=20),
+}
+"""The columns of a list, by the field of a registration."""
 FEW_KINDS = 3
 """Kinds that a line names; of more it has the number."""
 
 
 @click.group()
 def webhook() -> None:
-    """Set, change, list, test and delete an instance's registrations."""
-
-
-def label_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--label`` to a command."""
-    return click.option(
-        "--label", help="Label of the registration; an instance may have several.  [default: default]"
-    )(command)
+    """Set, change, list, test and delete registrations."""
 
 
 def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,12 +97,10 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @webhook.command("set")
-@click.argument("instance")
+@instance_argument()
 @click.argument("url")
 @label_option
-@click.option(
-    "--event", "events", multiple=True, metavar="KIND", help="Only this kind; repeatable.  [default: all]"
-)
+@kinds_option("events", "Only this kind; repeatable.  [default: all]", former="--event")
 @click.option("--enabled/--disabled", default=True, help="Whether it gets events.  [default: enabled]")
 @field_options
 @server_options
@@ -110,7 +117,7 @@ def set_(
     """Register URL for INSTANCE's events.
 
     If the registration exists, options that you leave out keep their stored values. Exceptions: without
-    --event it gets all kinds, and without --disabled it is enabled. `webhook update` keeps those, too.
+    --kind it gets all kinds, and without --disabled it is enabled. `webhook update` keeps those, too.
     """
     former = None
     if not as_json:
@@ -130,11 +137,11 @@ def set_(
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @click.option("--url", help="Send deliveries there.")
-@click.option("--event", "events", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
-@click.option("--all-events", is_flag=True, help="Every kind of event.")
+@kinds_option("events", "Only this kind; repeatable.", former="--event")
+@click.option("--all-kinds", is_flag=True, help="Every kind of event.")
 @click.option("--enabled/--disabled", default=None, help="Whether it gets events.")
 @field_options
 @server_options
@@ -144,15 +151,15 @@ def update(
     instance: str,
     label: str | None,
     events: tuple[str, ...],
-    all_events: bool,
+    all_kinds: bool,
     by_events: bool | None,
     as_json: bool,
     **fields: Any,
 ) -> None:
     """Change the given options of a registration, and nothing else."""
-    if events and all_events:
-        raise click.UsageError("Use --event or --all-events, not both.")
-    kinds = list(events) if events or all_events else None
+    if events and all_kinds:
+        raise click.UsageError("Use --kind or --all-kinds, not both.")
+    kinds = list(events) if events or all_kinds else None
     change = {"events": kinds, "byEvents": by_events, **fields}
     given = {name: value for name, value in change.items() if value is not None}
     if not given:
@@ -161,7 +168,7 @@ def update(
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 @json_option
@@ -171,7 +178,7 @@ def enable(client: Client, instance: str, label: str | None, as_json: bool) -> N
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 @json_option
@@ -189,12 +196,14 @@ def _change(client: Client, instance: str, label: str | None, given: dict[str, A
 
 
 @webhook.command("list")
-@click.argument("instance", required=False)
+@instance_argument(required=False)
 @click.option("--limit", type=click.IntRange(1), help="Registrations per page, without INSTANCE.")
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
 @server_options
-@json_option
-def list_(client: Client, instance: str | None, limit: int | None, cursor: str | None, as_json: bool) -> None:
+@table_options
+def list_(
+    client: Client, instance: str | None, limit: int | None, cursor: str | None, wide: bool, as_json: bool
+) -> None:
     """List the registrations of INSTANCE.
 
     Without INSTANCE, list those of all instances and of the configuration. That needs a global key.
@@ -210,6 +219,7 @@ def list_(client: Client, instance: str | None, limit: int | None, cursor: str |
             [one[name] if name != "events" else _kinds(one) for name in LISTED]
             for one in page["registrations"]
         ),
+        wide=wide,
     )
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
@@ -217,7 +227,7 @@ def list_(client: Client, instance: str | None, limit: int | None, cursor: str |
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 @json_option
@@ -234,7 +244,7 @@ def find(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 def delete(client: Client, instance: str, label: str | None) -> None:
@@ -249,7 +259,7 @@ def delete(client: Client, instance: str, label: str | None) -> None:
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 @json_option
@@ -278,7 +288,7 @@ def test(client: Client, instance: str, label: str | None, as_json: bool) -> Non
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 @json_option
@@ -291,7 +301,7 @@ def secret(client: Client, instance: str, label: str | None, as_json: bool) -> N
 
 
 @webhook.command("public-key")
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 @json_option
@@ -301,7 +311,7 @@ def public_key(client: Client, instance: str, label: str | None, as_json: bool) 
 
 
 @webhook.command("rotate-secret")
-@click.argument("instance")
+@instance_argument()
 @label_option
 @click.option("--grace", metavar="DURATION", help="How long the old secret also signs.  [default: 24h]")
 @server_options
@@ -317,7 +327,7 @@ def rotate_secret(client: Client, instance: str, label: str | None, grace: str |
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 def pause(client: Client, instance: str, label: str | None) -> None:
@@ -330,7 +340,7 @@ def pause(client: Client, instance: str, label: str | None) -> None:
 
 
 @webhook.command()
-@click.argument("instance")
+@instance_argument()
 @label_option
 @server_options
 def resume(client: Client, instance: str, label: str | None) -> None:

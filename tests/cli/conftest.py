@@ -31,6 +31,8 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
         if name.startswith("HOOKGW_"):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("COLUMNS", raising=False)
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

@@ -92,7 +92,7 @@ def error_of(status: int, *messages: str) -> Answer:
     ("given", "said"),
     [
         (error_of(400, "First.", "Second."), "First.\nSecond."),
-        (error_of(401, "No key."), "No key.\nSet the key with --key or HOOKGW_KEY."),
+        (error_of(401, "No key."), "No key.\nSet the key with HOOKGW_KEY, --key-file or a profile."),
         (says({"detail": "x"}, 404), "404 Not Found"),
         (says(["x"], 500), "500 Internal Server Error"),
         (says({"response": {"message": "x"}}, 400), "400 Bad Request"),

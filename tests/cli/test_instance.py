@@ -181,3 +181,41 @@ async def test_restart_prints_the_state(invoke: Invoke, server: Receiver) -> Non
     assert server.requests[0].target == "/instance/restart/loja1"
     assert result.stdout == "open\n"
     assert "instanceName" in (await invoke("instance", "restart", "loja1", "--json")).stdout
+
+
+async def test_connect_prints_the_state_and_the_code(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(
+        {"instance": {"instanceName": "loja1", "state": "connecting"}, "code": "2@abc", "pairingCode": "WZYE"}
+    )
+    result = await invoke("instance", "connect", "loja1")
+    assert (server.requests[0].method, server.requests[0].target) == ("GET", "/instance/connect/loja1")
+    assert [line.split() for line in result.stdout.splitlines()] == [
+        ["state", "connecting"],
+        ["pairing", "code", "WZYE"],
+        ["QR", "code", "(text)", "2@abc"],
+    ]
+    assert json.loads((await invoke("instance", "connect", "loja1", "--json")).stdout)["code"] == "2@abc"
+
+
+async def test_logout(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"status": "SUCCESS", "error": False})
+    assert (await invoke("instance", "logout", "loja1")).stdout == "Logged out 'loja1'.\n"
+    assert (server.requests[0].method, server.requests[0].target) == ("DELETE", "/instance/logout/loja1")
+    assert '"SUCCESS"' in (await invoke("instance", "logout", "loja1", "--json")).stdout
+
+
+async def test_settings_are_printed_and_changed(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"rejectCall": False, "msgCall": "No"})
+    shown = await invoke("instance", "settings", "loja1")
+    assert [line.split() for line in shown.stdout.splitlines()] == [["rejectCall", "no"], ["msgCall", "No"]]
+    server.default = says(
+        {"settings": {"instanceName": "loja1", "settings": {"rejectCall": True}}, "warnings": ["Careful."]}
+    )
+    changed = await invoke(
+        "instance", "settings", "loja1", "-o", "rejectCall:=true", "-o", "msgCall=No calls"
+    )
+    assert server.requests[-1].target == "/settings/set/loja1"
+    assert server.requests[-1].json == {"rejectCall": True, "msgCall": "No calls"}
+    assert changed.stdout.split() == ["rejectCall", "yes"]
+    assert changed.stderr == "Warning: Careful.\n"
+    assert "warnings" in (await invoke("instance", "settings", "loja1", "-o", "a=b", "--json")).stdout

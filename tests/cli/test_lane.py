@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 
@@ -43,14 +45,20 @@ async def test_lanes_are_a_table(invoke: Invoke, server: Receiver) -> None:
     server.default = says([WAITING, IDLE, DELETED])
     result = await invoke("lane", "list")
     assert server.requests[0].target == "/lane/list"
-    head, _, waiting, idle, deleted = (line.split() for line in result.stdout.splitlines())
-    assert head[:7] == ["URL", "instance", "label", "partition", "state", "backlog", "age"]
-    assert waiting[:8] == ["https://x/hook", "loja1", "crm", "3", "waiting", "3", "4.2", "s"]
+    head, waiting, idle, deleted = (line.split() for line in result.stdout.splitlines())
+    assert head[:7] == ["instance", "label", "URL", "partition", "state", "backlog", "age"]
+    assert waiting[:8] == ["loja1", "crm", "https://x/hook", "3", "waiting", "3", "4.2", "s"]
     assert waiting[8:] == ["2026-11-20T12:00:05.000Z", "Connection", "refused."]
-    assert idle == ["https://x/hook", "global", "idle", "0", "delivered"]
+    assert idle == ["global", "https://x/hook", "idle", "0", "delivered"]
     assert deleted == ["reg_2", "idle", "0", "delivered"]
 
 
 async def test_json_is_the_response_itself(invoke: Invoke, server: Receiver) -> None:
     server.default = says([WAITING])
     assert json.loads((await invoke("lane", "list", "--json")).stdout) == [WAITING]
+
+
+@pytest.mark.parametrize(("age", "shown"), [(119.9, "119.9 s"), (120, "2 m"), (7200, "2 h"), (260000, "3 d")])
+async def test_the_age_is_short(invoke: Invoke, server: Receiver, age: float, shown: str) -> None:
+    server.default = says([WAITING | {"headAge": age, "backlog": 12345}])
+    assert f" 12,345 {shown} " in " ".join((await invoke("lane", "list")).stdout.split())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 
-from hookgw.cli.output import printable, show_fields, show_json, show_table
+from hookgw.cli.output import Column, fit, printable, short_time, show_fields, show_json, show_table
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_a_value_is_printed_in_words_and_cannot_steer_the_terminal(value: object
 def test_a_table_keeps_brackets_and_long_cells_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     url = "http://[::1]:9000/" + "x" * 80
     show_table(("lane", "state"), [(url, "idle"), ("b", None)])
-    head, _, first, second = capsys.readouterr().out.splitlines()
+    head, first, second = capsys.readouterr().out.splitlines()
     assert head.split() == ["lane", "state"]
     assert first.split() == [url, "idle"]
     assert second.split() == ["b"]
@@ -41,3 +42,70 @@ def test_fields_leave_out_what_is_none(capsys: pytest.CaptureFixture[str]) -> No
 def test_json_keeps_letters_and_big_integers(capsys: pytest.CaptureFixture[str]) -> None:
     show_json({"é": 2**70})
     assert capsys.readouterr().out == '{\n  "é": 1180591620717411303424\n}\n'
+
+
+COLUMNS = (
+    Column("id", least=None),
+    Column("name", least=8),
+    Column("URL", least=12, drop=1),
+    Column("at", least=None, drop=2, is_time=True),
+    Column("reason", least=10, wraps=True),
+)
+ROWS = [
+    (
+        "dlv_1",
+        "loja 東京 店舗 one of many names",
+        "https://crm.example/" + "h" * 60,
+        None,
+        "It answered 404 twice.",
+    ),
+    ("dlv_123456", "b", "https://n8n.example/" + "w" * 40, "2026-11-20T12:00:00Z", None),
+]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 160])
+def test_a_table_fits_the_terminal_and_cuts_no_id(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    show_table(COLUMNS, ROWS)
+    text = capsys.readouterr().out
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert "dlv_123456" in text
+    words = text.split()
+    assert {"404", "twice."} <= set(words)  # wrapped, not cut
+    assert ("URL" in words, "at" in words) == (width >= 80, width >= 80)
+
+
+def test_a_wide_table_has_everything(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    show_table(COLUMNS, ROWS, wide=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(str(cell or "") in line for row, line in zip(ROWS, lines[1:], strict=True) for cell in row)
+
+
+def test_a_column_without_values_is_left_out_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [("dlv_1", "a", None, None, "why")]
+    show_table(COLUMNS, rows)
+    assert capsys.readouterr().out.splitlines()[0].split() == ["id", "name", "URL", "at", "reason"]
+    monkeypatch.setenv("COLUMNS", "80")
+    show_table(COLUMNS, rows)
+    assert capsys.readouterr().out.splitlines()[0].split() == ["id", "name", "reason"]
+
+
+def test_what_is_left_of_the_width_is_used() -> None:
+    columns = (Column("a", least=10), Column("b", least=10), Column("c", least=None))
+    widths = fit(columns, [100, 30, 5], [False] * 3, 80)
+    assert widths == {0: 41, 1: 30, 2: 5}
+    # Not even what always stays fits: it is cut as far as it may be.
+    assert fit(columns, [100, 30, 5], [False] * 3, 10) == {0: 10, 1: 10, 2: 5}
+
+
+def test_a_time_that_is_none_is_shown_as_it_is() -> None:
+    assert short_time("soon\x1b") == "soon�"
+    assert len(short_time("2026-11-20T12:00:00.123Z")) == len("11-20 12:00:00")

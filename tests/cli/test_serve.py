@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import click
 import httpx
 import pytest
 
 from hookgw._version import __version__
 from hookgw.cli.process import GC_THRESHOLD
+from hookgw.cli.serve import listen_on
+from hookgw.config.settings import ServerSettings, Settings
 
 ANY_PORT = "server: {bind: ['127.0.0.1:0']}\n"
 KEYED = ANY_PORT + "auth: {global_key: test-key-1}\n"
@@ -241,3 +244,26 @@ def test_the_garbage_collector_is_tuned(tmp_path: Path) -> None:
             while client.get("/instance/connectionState/ready").status_code == 404:
                 assert server.poll() is None
     assert (tmp_path / "threshold").read_text() == f"{GC_THRESHOLD}\n"
+
+
+@pytest.mark.parametrize(
+    ("bind", "host", "port", "listens"),
+    [
+        (("127.0.0.1:8080",), None, None, ("127.0.0.1:8080",)),
+        (("127.0.0.1:8080",), None, 9000, ("127.0.0.1:9000",)),
+        (("127.0.0.1:8080",), "0.0.0.0", None, ("0.0.0.0:8080",)),
+        (("unix:/run/x.sock", "[::1]:8081", "10.0.0.1:1"), None, 0, ("[::1]:0",)),
+        (("fd://3",), "::", 9000, ("[::]:9000",)),
+        (("unix:/run/x.sock",), None, 9000, ("127.0.0.1:9000",)),
+    ],
+)
+def test_an_address_of_the_options_replaces_the_configured_ones(
+    bind: tuple[str, ...], host: str | None, port: int | None, listens: tuple[str, ...]
+) -> None:
+    settings = Settings(server=ServerSettings(bind=bind))
+    assert listen_on(settings, host, port).server.bind == listens
+
+
+def test_a_host_that_is_none_is_a_usage_error() -> None:
+    with pytest.raises(click.UsageError, match="--host"):
+        listen_on(Settings(), "[::g]", None)

@@ -41,7 +41,7 @@ async def test_set_sends_only_the_given_options(invoke: Invoke, server: Receiver
 
 
 OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
-    (["--event", "CALL", "--event", "messages.upsert"], {"events": ["CALL", "messages.upsert"]}),
+    (["--kind", "CALL", "--event", "messages.upsert"], {"events": ["CALL", "messages.upsert"]}),
     (["--disabled"], {"enabled": False}),
     (["--by-events"], {"byEvents": True}),
     (["--no-by-events"], {"byEvents": False}),
@@ -74,7 +74,7 @@ async def test_each_option_of_set_is_a_field(
         (["--disabled"], {"enabled": False}),
         (["--enabled"], {"enabled": True}),
         (["--url", "https://x"], {"url": "https://x"}),
-        (["--all-events"], {"events": []}),
+        (["--all-kinds"], {"events": []}),
     ],
 )
 async def test_each_option_of_update_is_a_field_and_no_other_is_sent(
@@ -266,7 +266,7 @@ async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver)
         (["set", "loja1", "https://x", "--concurrency", "0"], "0 is not in the range"),
         (["set", "loja1", "https://x", "--retry", "{"], "this is not JSON"),
         (["update", "loja1"], "at least one option"),
-        (["update", "loja1", "--event", "CALL", "--all-events"], "not both"),
+        (["update", "loja1", "--event", "CALL", "--all-kinds"], "not both"),
     ],
 )
 async def test_usage_errors_exit_with_2_and_send_nothing(

@@ -1,4 +1,4 @@
-"""``hookgw send``."""
+"""``hookgw message``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SENT = {"key": {"remoteJid": "55@s", "fromMe": True, "id": "M1"}, "status": "PEN
 
 async def test_a_text(invoke: Invoke, server: Receiver) -> None:
     server.default = says(SENT, 201)
-    result = await invoke("send", "loja1", "55", "Oi", "--id", "order-17")
+    result = await invoke("message", "send", "loja1", "55", "Oi", "--id", "order-17")
     assert (result.exit_code, result.stdout) == (0, "Sent: M1\n")
     (request,) = server.requests
     assert (request.method, request.target) == ("POST", "/message/sendText/loja1")
@@ -87,3 +87,9 @@ async def test_wrong_usage(invoke: Invoke, server: Receiver, tmp_path: Path, opt
     (tmp_path / "a").write_bytes(b"")
     assert (await invoke("send", "loja1", "55", *options)).exit_code == 2
     assert server.requests == []
+
+
+async def test_the_former_name_still_works_and_is_not_listed(invoke: Invoke, server: Receiver) -> None:
+    server.default = says(SENT, 201)
+    assert (await invoke("send", "loja1", "55", "Oi")).stdout == "Sent: M1\n"
+    assert "\n  send " not in (await invoke("--help")).stdout

@@ -1,21 +1,28 @@
-"""``hookgw send``: send a message through an instance's connector."""
+"""``hookgw message``: send messages through an instance's connector."""
 
 from __future__ import annotations
 
 import base64
+import copy
 import mimetypes
 from pathlib import Path
 
 import click
 
 from hookgw.cli.client import Client, server_options
+from hookgw.cli.names import instance_argument
 from hookgw.cli.output import json_option, printable, show_json
 
 KINDS = ("image", "video", "audio", "document", "sticker")
 
 
-@click.command()
-@click.argument("instance")
+@click.group()
+def message() -> None:
+    """Send messages through an instance's connector."""
+
+
+@message.command()
+@instance_argument()
 @click.argument("number")
 @click.argument("text", required=False)
 @click.option(
@@ -45,8 +52,8 @@ def send(
     """Send a text or a file to a phone number or a chat.
 
     \b
-        hookgw send loja1 5511988887777 "Your order is ready."
-        hookgw send loja1 5511988887777 "The menu" --file menu.pdf
+        hookgw message send loja1 5511988887777 "Your order is ready."
+        hookgw message send loja1 5511988887777 "The menu" --file menu.pdf
     """
     if path is not None and url is not None:
         raise click.UsageError("Give either --file or --url.")
@@ -75,3 +82,8 @@ def send(
     key = sent.get("key") if isinstance(sent, dict) else None
     message_id = key.get("id") if isinstance(key, dict) else None
     click.echo("Sent" if message_id is None else f"Sent: {printable(message_id)}")
+
+
+former_send = copy.copy(send)
+"""``hookgw send``, as it was called at first."""
+former_send.hidden = True

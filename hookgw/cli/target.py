@@ -1,0 +1,106 @@
+"""Which gateway a command talks to, and with which key: options, environment, profiles, in this order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from hookgw.cli.failure import Failed
+from hookgw.cli.profiles import Profile, load_profiles, profiles_file
+
+DEFAULT_SERVER = "http://127.0.0.1:8080"
+
+
+class Target(NamedTuple):
+    """A gateway's URL, and the key for it; ``None`` for no key."""
+
+    server: str
+    key: str | None
+
+
+def find_target(
+    server: str | None,
+    key: str | None,
+    key_file: Path | None,
+    profile: str | None,
+    environ: Mapping[str, str] = os.environ,
+) -> Target:
+    """Decide where a command's requests go.
+
+    Options come before the environment, the environment before the profile in use, and that before the
+    default. A profile that ``--profile`` names is an option: it comes before the environment as a whole, so
+    that a variable that was left over does not redirect a command. A profile's key is sent only to the
+    profile's URL.
+
+    Args:
+        server, key, key_file, profile: the options, ``None`` for those that were not given.
+        environ: the environment.
+
+    Raises:
+        click.UsageError: options, or variables, contradict each other.
+        Failed: a key or the profiles cannot be read, or there is no such profile.
+    """
+    if key is not None and key_file is not None:
+        raise click.UsageError("Give either --key or --key-file.")
+    if profile is not None and server is not None:
+        raise click.UsageError("Give either --server or --profile.")
+    url, name = environ.get("HOOKGW_URL") or None, environ.get("HOOKGW_PROFILE") or None
+    if profile is None and server is None and url is not None and name is not None:
+        raise click.UsageError("HOOKGW_URL and HOOKGW_PROFILE are both set. Unset one of them.")
+    found: Profile | None = None
+    if profile is not None or (server is None and url is None):
+        file = profiles_file(environ)
+        profiles = load_profiles(file)
+        name = profile or name or profiles.use
+        found = None if name is None else profiles.named(name, file)
+    # In this order; a file is read only if nothing before it has a key.
+    from_environment = (
+        lambda: environ.get("HOOKGW_KEY"),
+        lambda: _from_file(environ.get("HOOKGW_KEY_FILE")),
+    )
+    from_profile = () if found is None else (lambda: found.key, lambda: _from_file(found.key_file))
+    rest = (*from_profile, *from_environment) if profile is not None else (*from_environment, *from_profile)
+    own = _read_key(key) if key is not None else _from_file(key_file)
+    for read in rest:
+        own = own or read()
+    return Target(found.url if found is not None else server or url or DEFAULT_SERVER, own)
+
+
+def _from_file(file: str | Path | None) -> str | None:
+    if not file:
+        return None
+    try:
+        text = Path(file).expanduser().read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failed(f"The key cannot be read from {file}: {error}.") from error
+    if not text:
+        raise Failed(f"{file} contains no key.")
+    return text
+
+
+def _read_key(given: str) -> str:
+    if given != "-":
+        click.echo(
+            "Warning: other users of this machine can see a key on the command line. "
+            "Use HOOKGW_KEY, --key-file FILE, --key - or a profile.",
+            err=True,
+        )
+        return given
+    key = read_secret_line("Key")
+    if not key:
+        raise Failed("There is no key on standard input.")
+    return key
+
+
+def read_secret_line(prompt: str) -> str:
+    """Return a line of standard input; a terminal does not show what is typed."""
+    if sys.stdin.isatty():
+        typed: str = click.prompt(prompt, hide_input=True, err=True)
+        return typed.strip()
+    # The bytes: a text stream would read ahead, and what follows may be a command's data.
+    return sys.stdin.buffer.readline().decode(errors="surrogateescape").strip()

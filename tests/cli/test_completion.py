@@ -1,0 +1,106 @@
+"""Completion in shells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+from click.shell_completion import ShellComplete
+
+from hookgw.cli.group import COMPLETE, main
+from hookgw.testing.receiver import Receiver
+from tests.cli.conftest import Invoke, says
+
+KINDS = [{"name": "CALL"}, {"name": "CONNECTION_UPDATE"}, {"name": "MESSAGES_UPSERT"}]
+
+
+def completions(*args: str, incomplete: str = "") -> list[str]:
+    found = ShellComplete(main, {}, "hookgw", COMPLETE).get_completions(list(args), incomplete)
+    return [item.value for item in found]
+
+
+@pytest.mark.parametrize(
+    ("args", "incomplete", "found"),
+    [
+        ([], "we", ["webhook"]),
+        (["delivery"], "re", ["replay", "resend"]),
+        (["delivery", "list", "loja1"], "--wi", ["--wide"]),
+        (["delivery", "list", "loja1", "--state"], "d", ["delivered", "dead", "dropped"]),
+        (["completion"], "", ["bash", "zsh", "fish"]),
+    ],
+)
+def test_commands_options_and_choices(args: list[str], incomplete: str, found: list[str]) -> None:
+    assert completions(*args, incomplete=incomplete) == found
+
+
+def test_pressing_tab_runs_no_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "loud.py").write_text("raise SystemExit('loaded')\n")
+    monkeypatch.setenv(COMPLETE, "bash_complete")
+    assert "webhook" in completions()
+
+
+async def test_names_are_those_of_the_gateway(server: Receiver) -> None:
+    answers = {
+        "/instance/fetchInstances": [{"name": "loja2"}, {"name": "loja1"}, {"name": "bot"}, {"id": 1}, "x"],
+        "/webhook/list/loja1": {"registrations": [{"label": "default"}, {"label": "n8n"}]},
+        "/event/kinds": KINDS,
+    }
+    server.default = lambda request: says(answers[request.target])
+
+    async def ask(*args: str, incomplete: str = "") -> list[str]:
+        return await trio.to_thread.run_sync(lambda: completions(*args, incomplete=incomplete))
+
+    assert await ask("webhook", "find", incomplete="lo") == ["loja1", "loja2"]
+    assert await ask("instance", "delete", incomplete="b") == ["bot"]
+    assert await ask("webhook", "find", "loja1", "--label", incomplete="n") == ["n8n"]
+    assert await ask("delivery", "list", "loja1", "--kind", incomplete="c") == ["CALL", "CONNECTION_UPDATE"]
+    assert await ask("emit", "loja1", incomplete="MES") == ["MESSAGES_UPSERT"]
+    assert {request.header("apikey") for request in server.requests} == {"k-1"}
+
+
+async def test_without_a_gateway_nothing_is_completed_and_nothing_printed(
+    server: Receiver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.default = says({"detail": "a proxy"}, 502)
+    assert await trio.to_thread.run_sync(lambda: completions("webhook", "find")) == []
+    server.default = says({"not": "a list"})
+    assert await trio.to_thread.run_sync(lambda: completions("webhook", "find")) == []
+    assert await trio.to_thread.run_sync(lambda: completions("webhook", "find", "--label")) == []
+    await server.stop_listening()
+    assert await trio.to_thread.run_sync(lambda: completions("webhook", "find")) == []
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+async def test_the_script_of_each_shell(invoke: Invoke, shell: str) -> None:
+    script = (await invoke("completion", shell)).stdout
+    assert f"{COMPLETE}={shell}_complete" in script
+    assert "hookgw" in script
+
+
+BASH = """
+eval "$(hookgw completion bash)"
+COMP_WORDS=(hookgw delivery li) COMP_CWORD=2
+_hookgw_completion hookgw
+echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_bash_completes_a_command(tmp_path: Path) -> None:
+    program = tmp_path / "hookgw"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hookgw "$@"\n')
+    program.chmod(0o755)
+    environ = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", BASH], env=environ, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "list\n", done.stderr
+
+
+def test_a_hidden_command_is_not_completed() -> None:
+    assert "send" not in completions(incomplete="se")

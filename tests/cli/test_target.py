@@ -1,0 +1,118 @@
+"""Which gateway a command talks to, and with which key."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import click
+import pytest
+
+from hookgw.cli.failure import Failed
+from hookgw.cli.profiles import Profile, Profiles, profiles_file, save_profiles
+from hookgw.cli.target import DEFAULT_SERVER, find_target
+from hookgw.testing.receiver import Receiver
+from tests.cli.conftest import Invoke, says
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with two profiles; ``prod`` is in use."""
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    (tmp_path / "staging.key").write_text("staging-key\n")
+    profiles = {
+        "prod": Profile(url="https://prod.example", key="prod-key"),
+        "staging": Profile(url="https://staging.example", key_file=str(tmp_path / "staging.key")),
+        "bare": Profile(url="https://bare.example"),
+    }
+    save_profiles(profiles_file(environ), Profiles(use="prod", profiles=profiles))
+    return environ
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "found"),
+    [
+        ({}, {}, ("https://prod.example", "prod-key")),
+        ({"profile": "staging"}, {}, ("https://staging.example", "staging-key")),
+        ({}, {"HOOKGW_PROFILE": "staging"}, ("https://staging.example", "staging-key")),
+        ({"profile": "prod"}, {"HOOKGW_PROFILE": "staging"}, ("https://prod.example", "prod-key")),
+        # A key of a profile goes nowhere but to the profile's URL.
+        ({"server": "http://other"}, {}, ("http://other", None)),
+        ({}, {"HOOKGW_URL": "http://other"}, ("http://other", None)),
+        ({"server": "http://x"}, {"HOOKGW_URL": "http://other", "HOOKGW_KEY": "k"}, ("http://x", "k")),
+        ({}, {"HOOKGW_KEY": "k"}, ("https://prod.example", "k")),
+        # What is left of another terminal session does not redirect a profile that is named.
+        (
+            {"profile": "prod"},
+            {"HOOKGW_URL": "http://other", "HOOKGW_KEY": "k"},
+            ("https://prod.example", "prod-key"),
+        ),
+        ({"profile": "bare"}, {"HOOKGW_KEY": "k"}, ("https://bare.example", "k")),
+        ({}, {"HOOKGW_URL": "", "HOOKGW_KEY": ""}, ("https://prod.example", "prod-key")),
+    ],
+)
+def test_options_come_first_then_the_environment_then_the_profile(
+    environ: dict[str, str],
+    options: dict[str, str],
+    variables: dict[str, str],
+    found: tuple[str, str | None],
+) -> None:
+    given = {"server": None, "key": None, "key_file": None, "profile": None} | options
+    assert find_target(**given, environ=environ | variables) == found  # type: ignore[arg-type]
+
+
+def test_without_anything_it_is_this_machine(tmp_path: Path) -> None:
+    found = find_target(None, None, None, None, {"XDG_CONFIG_HOME": str(tmp_path)})
+    assert found == (DEFAULT_SERVER, None)
+
+
+def test_a_key_from_a_file(environ: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "staging.key"
+    assert find_target(None, None, file, None, environ).key == "staging-key"
+    environ["HOOKGW_KEY_FILE"] = str(file)
+    assert find_target("http://x", None, None, None, environ).key == "staging-key"
+    file.write_text("\n")
+    with pytest.raises(Failed, match="contains no key"):
+        find_target(None, None, file, None, environ)
+    with pytest.raises(Failed, match=r"The key cannot be read from .*missing"):
+        find_target(None, None, tmp_path / "missing", None, environ)
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "said"),
+    [
+        ({"key": "a", "key_file": Path("b")}, {}, "either --key or --key-file"),
+        ({"server": "http://a", "profile": "prod"}, {}, "either --server or --profile"),
+        ({}, {"HOOKGW_URL": "http://a", "HOOKGW_PROFILE": "prod"}, "both set. Unset one"),
+        ({"profile": "prd"}, {}, r"There is no profile 'prd' in .*There is: bare, prod, staging\."),
+    ],
+)
+def test_contradictions_are_refused(
+    environ: dict[str, str], options: dict[str, str], variables: dict[str, str], said: str
+) -> None:
+    given = {"server": None, "key": None, "key_file": None, "profile": None} | options
+    with pytest.raises(click.ClickException, match=said):
+        find_target(**given, environ=environ | variables)  # type: ignore[arg-type]
+
+
+async def test_the_key_comes_from_standard_input_and_a_visible_one_is_warned_of(
+    invoke: Invoke, server: Receiver
+) -> None:
+    server.default = says([])
+    assert (await invoke("lane", "list", "--key", "-", input=io.BytesIO(b"k-2\n"))).exit_code == 0
+    shown = await invoke("lane", "list", "--key", "k-3")
+    assert shown.exit_code == 0
+    assert "other users of this machine can see a key on the command line" in shown.stderr
+    assert [request.header("apikey") for request in server.requests] == ["k-2", "k-3"]
+    assert (await invoke("lane", "list", "--key", "-", input=b"")).exit_code == 1
+
+
+async def test_a_profile_before_the_command(invoke: Invoke, server: Receiver, tmp_path: Path) -> None:
+    server.default = says([])
+    profile = Profile(url=server.url, key="k-9")
+    save_profiles(
+        profiles_file({"XDG_CONFIG_HOME": str(tmp_path / "config")}), Profiles(profiles={"a": profile})
+    )
+    for args in (("--profile", "a", "lane", "list"), ("lane", "list", "--profile", "a")):
+        assert (await invoke(*args)).exit_code == 0
+    assert [request.header("apikey") for request in server.requests] == ["k-9", "k-9"]
