@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
+from quart import Blueprint
 from quart_trio import QuartTrio
 
 from hookgw.api.auth import REQUEST_QUOTA, ROUTE, install_auth
@@ -118,6 +120,8 @@ class Application(QuartTrio):
             client = self._proxies.client_of(peer, forwarded)
             if client is not None and client != peer:
                 scope["client"] = (client, 0)  # proxies do not report the client's port
+            if (b"x-forwarded-proto", b"https") in scope["headers"] and self._proxies.trusts(peer):
+                scope["scheme"] = "https"
         exchange = RequestResponse(scope, receive, send, self._limit, self._count, self._active, self._memory)
         scope[EXCHANGE] = exchange
         if self._active.is_full and path not in _HEALTH_PATHS:
@@ -157,23 +161,27 @@ class Application(QuartTrio):
         self._gateway.metrics.requested(scope.get(ROUTE) or UNMATCHED, status)
 
 
-def create_app(gateway: Gateway) -> Application:
+def create_app(gateway: Gateway, *pages: Blueprint) -> Application:
     """Return the HTTP API of a gateway, with the routes of its plugins.
 
     It holds nothing that must be closed. :func:`hookgw.api.server.serve.serve` runs it.
+
+    Args:
+        gateway: the gateway.
+        pages: further routes, which check the caller themselves: the dashboard's.
 
     Raises:
         StartError: a plugin failed.
     """
     while True:
         before = gateway.hooks.plugins()
-        app = _app_with_routes(gateway)
+        app = _app_with_routes(gateway, pages)
         # An optional plugin that failed may have added some of its routes, or a check of all requests.
         if gateway.hooks.plugins() == before:
             return app
 
 
-def _app_with_routes(gateway: Gateway) -> Application:
+def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Application:
     app = Application(gateway)
     install_error_handlers(app)
     install_auth(app, gateway)
@@ -194,8 +202,8 @@ def _app_with_routes(gateway: Gateway) -> Application:
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway),
     )
-    for resource in resources:
-        app.register_blueprint(resource.blueprint())
+    for blueprint in (*(resource.blueprint() for resource in resources), *pages):
+        app.register_blueprint(blueprint)
     app.expect_plugins()
     gateway.hooks.routes(app, gateway)
     app.use_fast_paths(FastEmit(gateway, emit), FastIngest(ingest))

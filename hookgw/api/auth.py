@@ -38,6 +38,8 @@ _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authoriz
 """By their lengths. WAHA's clients send the second."""
 OPEN_PREFIX = "/public/"
 """Plugins' routes below this path need no key."""
+DASHBOARD_PATH = "/dashboard"
+"""The dashboard's pages, at this path and below, check the session of a browser instead of a key."""
 SHARED_PATHS = frozenset({"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list"})
 SHARED_PREFIX = "/shared/"
 """Plugins' routes below this path accept any key, as hookgw's routes in :data:`SHARED_PATHS` do."""
@@ -63,13 +65,18 @@ def required_key(rule: str, variables: Collection[str]) -> RequiredKey:
         variables: the names of the variables in the path.
     """
     # In this order: an instance in the path wins over a shared prefix.
-    if rule in OPEN_PATHS or rule.startswith(OPEN_PREFIX):
+    if rule in OPEN_PATHS or rule.startswith(OPEN_PREFIX) or is_dashboard(rule):
         return RequiredKey.NONE
     if "instance" in variables:
         return RequiredKey.INSTANCE
     if rule in SHARED_PATHS or rule.startswith(SHARED_PREFIX):
         return RequiredKey.ANY
     return RequiredKey.GLOBAL
+
+
+def is_dashboard(path: str) -> bool:
+    """Return whether a path is the dashboard's."""
+    return path == DASHBOARD_PATH or path.startswith(f"{DASHBOARD_PATH}/")
 
 
 def install_auth(app: QuartTrio, gateway: Gateway) -> None:

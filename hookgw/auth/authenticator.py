@@ -53,8 +53,16 @@ class Authenticator:
                 self._on_limited("failed_attempts")
                 raise
         if holder is not None and holder.bucket is not None:
-            wait = holder.bucket.take()
-            if wait:
-                self._on_limited("key_rate")
-                raise TooManyRequests("This key makes too many requests. Retry later.", retry_after=wait)
+            self.admit(holder)
         return holder
+
+    def admit(self, holder: KeyHolder) -> None:
+        """Count a request against the rate of a key.
+
+        Raises:
+            TooManyRequests: there are too many.
+        """
+        wait = holder.bucket.take() if holder.bucket is not None else 0.0
+        if wait:
+            self._on_limited("key_rate")
+            raise TooManyRequests("This key makes too many requests. Retry later.", retry_after=wait)

@@ -124,7 +124,11 @@ class Keyring:
         """Return the holder of a key, or ``None`` if the key is unknown or expired."""
         if not key:
             return None
-        holder = self._holders.get(self.hash(key))
+        return self.holder_of(self.hash(key))
+
+    def holder_of(self, key_hash: str) -> KeyHolder | None:
+        """Return the holder of the key with a hash, or ``None`` if it was revoked or has expired."""
+        holder = self._holders.get(key_hash)
         return None if holder is None or self._is_expired(holder) else holder
 
     def is_held(self, holder: KeyHolder) -> bool:

@@ -91,7 +91,10 @@ def listen_on(settings: Settings, host: str | None, port: int | None) -> Setting
 async def run(settings: Settings, base: Path) -> None:
     """Serve until a signal arrives, then drain. If the gateway crashes, raise the exception of the crash."""
 
+    shown_keys: list[str] = []
+
     def show_key(key: str) -> None:
+        shown_keys.append(key)
         # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
         click.echo(f"Global key (shown once, store it now): {key}")
 
@@ -99,4 +102,9 @@ async def run(settings: Settings, base: Path) -> None:
         exempt_started_objects()
         for url in server.urls:
             click.echo(f"hookgw {__version__} listening on {url}")
+        # Only with a key that was shown just now: a link in the log of every start would open the gateway to
+        # everybody who reads logs in time.
+        for key in shown_keys:
+            if (link := server.login_link(key)) is not None:
+                click.echo(f"Dashboard (this link logs in once, within 5 minutes): {link}")
         await trio.sleep_forever()

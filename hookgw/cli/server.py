@@ -6,7 +6,9 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import trio
 
@@ -15,6 +17,7 @@ from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.serve import serve
 from hookgw.cli.process import StoppedEarly, cancel_on_signal
 from hookgw.config.settings import Settings
+from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.tasks import TaskFailed
@@ -32,6 +35,22 @@ class Server:
 
     gateway: Gateway
     urls: list[str]
+
+    def login_link(self, key: str) -> str | None:
+        """Return a link that logs a browser on this machine in to the dashboard, once.
+
+        Args:
+            key: the key that it logs in with.
+
+        Returns:
+            ``None`` if there is no dashboard, or hookgw does not listen where a browser on this machine finds
+            it.
+        """
+        root = next(filter(None, map(_local_url, self.urls)), None)
+        if root is None or not self.gateway.settings.dashboard.enabled:
+            return None
+        token = self.gateway.sessions.issue_link(lambda: self.gateway.keys.holder_of(key))
+        return f"{root}/dashboard/enter/{token}"
 
 
 @asynccontextmanager
@@ -75,14 +94,21 @@ async def open_server(
             await nursery.start(_reload_on_hangup, certificates)
         # Plugins add their routes before anything runs: an optional one that fails there has done nothing.
         apps: list[Application] = []
-        async with open_gateway(
-            settings, base=base, hooks=hooks, prepare=lambda gateway: apps.append(create_app(gateway))
-        ) as gateway:
+        dashboards: list[Dashboard] = []
+
+        def prepare(gateway: Gateway) -> None:
+            if settings.dashboard.enabled:
+                dashboards.append(Dashboard(gateway))
+            apps.append(create_app(gateway, *(dashboard.blueprint for dashboard in dashboards)))
+
+        async with open_gateway(settings, base=base, hooks=hooks, prepare=prepare) as gateway:
             # Inside open_gateway, so that the API has ended before the gateway drains.
             with stop:
                 async with trio.open_nursery() as serving:
                     watch = gateway.metrics.watch_connections
                     urls = await serving.start(serve, apps[0], settings.server, certificates, watch)
+                    for dashboard in dashboards:
+                        serving.start_soon(dashboard.run)
                     # The address guard must refuse deliveries to this server: they would go round in circles.
                     gateway.outbound.listens_on(urls)
                     # Last: nothing after it can fail, so the key is shown by a start that succeeds.
@@ -100,6 +126,18 @@ async def open_server(
     # A generator that ends without a yield is a RuntimeError, which looked like a crash of the gateway.
     if not is_ready:
         raise StoppedEarly
+
+
+def _local_url(url: str) -> str | None:
+    """Return a URL as a browser on this machine can open it; ``None`` if it cannot."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or parts.hostname is None:
+        return None
+    address = ip_address(parts.hostname)
+    if address.is_unspecified:
+        host = "127.0.0.1" if address.version == 4 else "[::1]"
+        return urlunsplit(parts._replace(netloc=f"{host}:{parts.port}"))
+    return url if address.is_loopback else None
 
 
 async def _reload_on_hangup(

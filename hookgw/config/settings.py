@@ -82,6 +82,13 @@ class ServerSettings(Section, frozen=True, kw_only=True):
         return (self.public_url or self.base_path).rstrip("/")
 
 
+class DashboardSettings(Section, frozen=True, kw_only=True):
+    """The pages for people, at /dashboard."""
+
+    enabled: bool = True
+    """Whether hookgw serves the dashboard."""
+
+
 class AuthSettings(Section, frozen=True, kw_only=True):
     """The global key, and the limits per key and address."""
 
@@ -283,6 +290,7 @@ class Settings(Section, frozen=True, kw_only=True):
     """All settings."""
 
     server: ServerSettings = ServerSettings()
+    dashboard: DashboardSettings = DashboardSettings()
     auth: AuthSettings = AuthSettings()
     storage: StorageSettings = StorageSettings()
     instances: InstancesSettings = InstancesSettings()

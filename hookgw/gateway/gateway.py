@@ -12,6 +12,7 @@ from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.backlog import Backlog
+from hookgw.gateway.browser_sessions import BrowserSessions
 from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.disk_space import DiskSpaceWatch
@@ -48,6 +49,7 @@ class Gateway:
         jobs: what takes longer than a request.
         media: opens links to inbound files.
         authenticator: checks the key of a request.
+        sessions: the sessions of browsers that signed in to the dashboard.
         operational: raises operational events.
         outbound: makes every outgoing connection.
         http: the client for plugins' requests; every connection passes the address guard. The gateway
@@ -70,6 +72,7 @@ class Gateway:
     jobs: Jobs
     media: MediaDownloads
     authenticator: Authenticator
+    sessions: BrowserSessions
     operational: OperationalEvents
     outbound: OutboundHttp
     http: httpx.AsyncClient

@@ -40,6 +40,10 @@ class KeyService:
         holder = self._keyring.find(key)
         return None if holder is None else holder.principal
 
+    def holder_of(self, key: str) -> KeyHolder | None:
+        """Return the holder of a key; ``None`` if the key is unknown or has expired."""
+        return self._keyring.find(key)
+
     @completes
     async def ensure_lasting_global_key(self, show_key: Callable[[str], None]) -> None:
         """Create a global key if none lasts for ever: without one, the operator is locked out one day.

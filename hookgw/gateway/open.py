@@ -25,6 +25,7 @@ from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backlog_limits import LimitedOutbox
+from hookgw.gateway.browser_sessions import BrowserSessions
 from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.configured_registrations import read_global_webhooks, read_operations
 from hookgw.gateway.connectors.inbound_media import InboundMedia, load_media_key
@@ -170,6 +171,8 @@ async def open_gateway(
 
         # The incoming side: keys, limits, and what callers can do.
         authenticator = Authenticator(keyring, settings.auth, clock.steady, metrics.limited)
+        sessions = BrowserSessions(store, keyring, clock)
+        await sessions.load()
         backlog = Backlog(settings.limits, settings.operations.backlog_threshold, operational)
         disk = DiskSpaceWatch(store, settings.storage.min_free)
         outbox = LimitedOutbox(store, backlog, settings.limits, pending.drop_oldest, disk)
@@ -246,6 +249,7 @@ async def open_gateway(
             jobs=jobs,
             media=media,
             authenticator=authenticator,
+            sessions=sessions,
             operational=operational,
             outbound=outbound,
             http=outbound.http,

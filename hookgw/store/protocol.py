@@ -32,6 +32,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.deliveries import Delivery, Page, Position, Settlement
 from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job
@@ -369,6 +370,15 @@ class Records(Protocol):
 
     async def remove_jobs(self, job_ids: Collection[str]) -> None:
         """Remove jobs, in one commit."""
+
+    async def load_sessions(self) -> dict[str, BrowserSession]:
+        """Return all sessions of browsers, by id. A damaged record raises ``StorageUnavailable``."""
+
+    async def put_session(self, session: BrowserSession) -> None:
+        """Store a session, new or changed."""
+
+    async def remove_sessions(self, session_ids: Collection[str]) -> None:
+        """Remove sessions, in one commit."""
 
     async def get_value(self, key: str) -> Any:
         """Return the JSON value of a key; ``None`` if there is none."""

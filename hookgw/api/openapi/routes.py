@@ -12,7 +12,7 @@ from quart import Blueprint, Response, render_template
 from quart_trio import QuartTrio
 
 from hookgw._version import __version__
-from hookgw.api.auth import required_key
+from hookgw.api.auth import is_dashboard, required_key
 from hookgw.api.openapi.describe import JSON, NotJson, describes, operation_of, undeclared
 from hookgw.api.openapi.document import INTRODUCTION, Names, Route, build_document
 from hookgw.api.openapi.page import groups_of, shapes_of
@@ -87,9 +87,11 @@ class OpenApiRoutes:
 
 
 def routes_of(app: QuartTrio) -> Iterator[Route]:
-    """Yield every route of an application, in the order in which they were added."""
+    """Yield every route of the HTTP API, in the order in which they were added; none of the dashboard."""
     order = {endpoint: index for index, endpoint in enumerate(app.view_functions)}
     for rule in sorted(app.url_map.iter_rules(), key=lambda rule: (order[rule.endpoint], rule.rule)):
+        if is_dashboard(rule.rule):
+            continue
         view = app.view_functions[rule.endpoint]
         key = required_key(rule.rule, rule.arguments)
         for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):

@@ -100,6 +100,7 @@ class RequestResponse:
         self._active = active
         self._memory = memory
         self._is_counted = False
+        self._is_exempt = False
         self._length = _announced_length(scope)
         self._is_large = self._length is None or self._length > SMALL
         self._received = 0
@@ -116,6 +117,20 @@ class RequestResponse:
     def call_at_end(self, function: Callable[[], None]) -> None:
         """Have a function called when the exchange ends, complete or not."""
         self._at_end = function
+
+    def stop_counting(self) -> None:
+        """Count the request no more among those in progress: its response lasts as long as the client wants.
+
+        The caller has another limit.
+        """
+        self._is_exempt = True
+        if self._is_counted:
+            self._is_counted = False
+            self._active.leave()
+        if (lease := self._lease) is not None:
+            scope: Any = self.scope
+            del scope[QUOTA_LEASE]
+            lease.leave()
 
     async def run(self, application: Callable[[], Awaitable[None]]) -> None:
         """Run an application, which responds through :meth:`receive` and :meth:`send`, or :meth:`respond`.
@@ -216,7 +231,7 @@ class RequestResponse:
 
     def _count(self) -> None:
         # Counted from the end of the body, so that slow uploads do not use up server.max_requests.
-        if not self._is_counted:
+        if not self._is_counted and not self._is_exempt:
             self._is_counted = True
             self._active.enter()
 

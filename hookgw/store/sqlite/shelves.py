@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job
@@ -122,6 +123,23 @@ class SqliteRecords:
 
         await self._commits.call(remove)
 
+    async def load_sessions(self) -> dict[str, BrowserSession]:
+        return await self._read(lambda shelves: shelves.sessions.load())
+
+    async def put_session(self, session: BrowserSession) -> None:
+        def put(transaction: Transaction) -> None:
+            self._shelves(transaction.connection).sessions[session.id] = session
+
+        await self._commits.call(put)
+
+    async def remove_sessions(self, session_ids: Collection[str]) -> None:
+        def remove(transaction: Transaction) -> None:
+            sessions = self._shelves(transaction.connection).sessions
+            for session_id in session_ids:
+                sessions.pop(session_id, None)
+
+        await self._commits.call(remove)
+
     def write_job(self, transaction: Transaction, job: Job | None) -> None:
         """Store a job, if there is one, with whatever else the transaction changes."""
         if job is not None:
@@ -165,6 +183,7 @@ class Shelves:
         instances: by name.
         registrations: by registration id.
         jobs: by job id.
+        sessions: of browsers, by session id.
         values: JSON values, such as the hash of the global key.
         states: of connectors, by instance id, each in an object.
     """
@@ -175,6 +194,9 @@ class Shelves:
             Table(connection, "registrations"), Registration, cipher
         )
         self.jobs: RecordShelf[Job] = RecordShelf(Table(connection, "jobs"), Job, cipher)
+        self.sessions: RecordShelf[BrowserSession] = RecordShelf(
+            Table(connection, "sessions"), BrowserSession, cipher
+        )
         self.values: RecordShelf[Any] = RecordShelf(Table(connection, "values"), object, cipher)
         self.states: RecordShelf[dict[str, Any]] = RecordShelf(
             Table(connection, "states"), dict[str, Any], cipher

@@ -82,6 +82,9 @@ class SqliteStore:
         self.load_jobs = records.load_jobs
         self.put_job = records.put_job
         self.remove_jobs = records.remove_jobs
+        self.load_sessions = records.load_sessions
+        self.put_session = records.put_session
+        self.remove_sessions = records.remove_sessions
         self.get_value = records.get_value
         self.put_value = records.put_value
         self.make_due = records.make_due

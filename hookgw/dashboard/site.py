@@ -1,0 +1,315 @@
+"""The frame of every page: session, form token, origin, errors, security headers, templates."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import wraps
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl, quote, urlencode
+
+from quart import Blueprint, Response, g, render_template, request
+
+from hookgw._version import __version__
+from hookgw.api.auth import REQUEST_QUOTA, check_access
+from hookgw.api.request_body import read_body
+from hookgw.api.server.errors import response_to
+from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
+from hookgw.dashboard.assets import load_assets
+from hookgw.dashboard.cookies import SESSION, Cookies
+from hookgw.dashboard.formats import install_filters
+from hookgw.dashboard.notices import NOTICES
+from hookgw.dashboard.origin import is_own_request
+from hookgw.gateway.browser_sessions import SignedIn
+from hookgw.models.api_keys import Principal
+from hookgw.models.browser_sessions import form_token, is_form_token
+from hookgw.models.errors import (
+    Forbidden,
+    HookgwError,
+    Invalid,
+    NotFound,
+    Unauthorized,
+    UnsupportedContentType,
+)
+
+if TYPE_CHECKING:
+    from quart.blueprints import BlueprintSetupState
+
+    from hookgw.auth.keyring import KeyHolder
+    from hookgw.gateway.gateway import Gateway
+
+View = Callable[..., Awaitable[Response]]
+
+PREFIX = "/dashboard"
+"""The path of the dashboard below the base path."""
+MOST_FIELDS = 1000
+"""The most fields of a form."""
+_FORM = "application/x-www-form-urlencoded"
+_HTML = "text/html; charset=utf-8"
+_SECURITY = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-frame-options": "DENY",  # for browsers that do not know frame-ancestors
+    # Not no-referrer: with that, browsers send "null" as the origin of our own forms.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+class Visitor(NamedTuple):
+    """Who looks at a page.
+
+    Attributes:
+        signed_in: the session with the holder of its key.
+        form_token: every form of the session carries it.
+    """
+
+    signed_in: SignedIn
+    form_token: str
+
+    @property
+    def holder(self) -> KeyHolder:
+        """The holder of the session's key."""
+        return self.signed_in.holder
+
+    @property
+    def principal(self) -> Principal:
+        """What the session may touch."""
+        return self.signed_in.holder.principal
+
+
+class NavEntry(NamedTuple):
+    """A link of the navigation.
+
+    Attributes:
+        title: its text.
+        path: below the dashboard, with a leading slash; empty for the overview.
+        is_global: whether only a global key sees it.
+    """
+
+    title: str
+    path: str
+    is_global: bool = False
+
+
+def visitor() -> Visitor:
+    """Return who looks at the current page."""
+    found: Visitor = g.visitor
+    return found
+
+
+class Site:
+    """The dashboard of one gateway: registers views, and renders what they return.
+
+    Args:
+        gateway: the gateway.
+
+    Attributes:
+        root: the path of the dashboard, with the base path.
+        blueprint: the routes.
+        nav: the links of the navigation; pages add theirs.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+        self.root = gateway.settings.server.base_path + PREFIX
+        self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX, template_folder="templates")
+        self.nav: list[NavEntry] = []
+        self._limit = gateway.settings.server.max_body
+        self._assets = load_assets()
+        install_filters(self.blueprint)
+        self.blueprint.record(self._remember_templates)
+        self.add("/assets/<name>", self._asset, is_open=True)
+
+    def _remember_templates(self, state: BlueprintSetupState) -> None:
+        self._templates = state.app.jinja_env
+
+    def add(self, path: str, view: View, *methods: str, is_open: bool = False) -> None:
+        """Register a view.
+
+        For a view that is not open, the session is checked first; without one, the browser is sent to the
+        login. ``<instance>`` in the path opens the page only to keys of that instance and global ones. A view
+        that changes something has a method of its own, ``POST``, and reads the form with :meth:`form`.
+
+        Args:
+            path: below the dashboard.
+            view: takes the path's variables, and returns a response. It may raise errors of
+                :mod:`hookgw.models.errors`, which become a page.
+            methods: ``GET`` by default.
+            is_open: whether it needs no session.
+        """
+
+        @wraps(view)
+        async def checked(**values: Any) -> Response:
+            try:
+                if not is_open:
+                    await self._enter(values)
+                if request.method == "POST" and not is_own_request(request.headers, self._public_url):
+                    raise Forbidden("This form was sent by another site; nothing was changed.")
+                response = await view(**values)
+            except Unauthorized:
+                response = self._to_login()
+            except HookgwError as error:
+                response = await self.error_page(error)
+            response.headers.update(_SECURITY)
+            return response
+
+        name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}".replace(".", "_")
+        self.blueprint.add_url_rule(path, name, checked, methods=list(methods) or ["GET"])
+
+    async def _enter(self, values: Mapping[str, Any]) -> None:
+        """Find the session of the current request, and count the request as one with its key."""
+        token = self.cookies.get(SESSION, request.headers.get("cookie", ""))
+        if not token:
+            raise Unauthorized("Log in first.")
+        signed_in = await self.gateway.sessions.find(token)
+        holder = signed_in.holder
+        self.gateway.authenticator.admit(holder)
+        scope: Any = request.scope
+        quota = scope.get(REQUEST_QUOTA)
+        if holder.principal.instance is not None and quota is not None:
+            scope[QUOTA_LEASE] = quota.enter(holder.principal.instance)
+        # As the API's authentication does: shared code asks there for the caller.
+        g.holder = holder
+        g.visitor = Visitor(signed_in, form_token(token))
+        if "instance" in values:
+            check_access(holder.principal, values["instance"], values.get("label"))
+
+    @property
+    def _public_url(self) -> str | None:
+        return self.gateway.settings.server.public_url
+
+    @property
+    def cookies(self) -> Cookies:
+        """The cookies' names and attributes for the current request."""
+        https = (self._public_url or "").startswith("https://") or request.scheme == "https"
+        return Cookies(self.root, https)
+
+    async def read_form(self, token: str) -> Form:
+        """Read the form of the current request.
+
+        Args:
+            token: what its form token was made from.
+
+        Raises:
+            Forbidden: the form token is missing or wrong.
+            Invalid, TooLarge, UnsupportedContentType: the body is not a form, or too large.
+        """
+        given = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
+        if given != _FORM:
+            raise UnsupportedContentType(f"The content type must be {_FORM}, not {given[:100]!r}.")
+        scope: Any = request.scope
+        body = await read_body(request.headers, request.body, self._limit, scope[EXCHANGE])
+        try:
+            pairs = parse_qsl(
+                body.decode(), keep_blank_values=True, strict_parsing=False, max_num_fields=MOST_FIELDS
+            )
+        except ValueError:
+            raise Invalid(f"The form is not valid: UTF-8, with at most {MOST_FIELDS} fields.") from None
+        form = Form(pairs)
+        if not is_form_token(form.get("form_token"), token):
+            raise Forbidden(
+                "The form has expired; nothing was changed. Go back, reload the page, and repeat."
+            )
+        return form
+
+    async def form(self) -> Form:
+        """Read the form of a view with a session; see :meth:`read_form`."""
+        return await self.read_form(self.cookies.get(SESSION, request.headers.get("cookie", "")))
+
+    async def render(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page.
+
+        Args:
+            template: its name in ``templates``; it extends ``frame.html``.
+            status: of the response.
+            values: for the template, beside ``site``, ``visitor``, ``version`` and the like.
+        """
+        who: Visitor | None = g.get("visitor")
+        text = await render_template(
+            f"dashboard/{template}",
+            site=self,
+            root=self.root,
+            asset=self._asset_url,
+            visitor=who,
+            nav=[
+                one for one in self.nav if who is not None and (not one.is_global or who.principal.is_global)
+            ],
+            here=request.path.removeprefix(PREFIX).rstrip("/"),
+            notice=NOTICES.get(request.args.get("done", "")),
+            version=__version__,
+            **values,
+        )
+        return Response(text, status, content_type=_HTML)
+
+    async def fragment(self, template: str, **values: Any) -> str:
+        """Return a part of a page, for the page itself and for its live updates."""
+        # Not Quart's render_template: live updates are rendered outside of a request.
+        found = self._templates.get_template(f"dashboard/{template}")
+        return await found.render_async(root=self.root, **values)
+
+    async def error_page(self, error: HookgwError) -> Response:
+        """Return the page of an error, with its status."""
+        status, _, headers = response_to(error, request.method, request.path)
+        response = await self.render(
+            "error.html", status, messages=error.messages, phrase=HTTPStatus(status).phrase
+        )
+        response.headers.update({name: value for name, value in headers.items() if name == "retry-after"})
+        return response
+
+    def redirect(self, path: str, **query: str) -> Response:
+        """Return a redirect (303, so that the browser reads the next page) to a page of the dashboard.
+
+        Args:
+            path: below the dashboard, escaped.
+            query: ``done`` names the notice that the page shows.
+        """
+        location = f"{self.root}{path}" + (f"?{urlencode(query)}" if query else "")
+        return Response(b"", 303, {"location": location}, content_type=_HTML)
+
+    def _to_login(self) -> Response:
+        here = request.full_path.rstrip("?") if request.method == "GET" else ""
+        here = here.removeprefix(PREFIX)
+        response = self.redirect("/login", **({"next": here} if here not in ("", "/") else {}))
+        if self.cookies.get(SESSION, request.headers.get("cookie", "")):
+            response.headers.add("set-cookie", self.cookies.remove(SESSION))
+        return response
+
+    def _asset_url(self, name: str) -> str:
+        return f"{self.root}/assets/{quote(name)}?v={self._assets[name].version}"
+
+    async def _asset(self, name: str) -> Response:
+        found = self._assets.get(name)
+        if found is None:
+            raise NotFound(f"There is no file {name[:64]!r}.")
+        # The version in the URL changes with the content, so a browser need never ask again.
+        headers = {"cache-control": "public, max-age=31536000, immutable"}
+        return Response(found.content, headers=headers, content_type=found.content_type)
+
+
+class Form:
+    """The fields of a form that was sent."""
+
+    def __init__(self, pairs: list[tuple[str, str]]) -> None:
+        self._pairs = pairs
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return the first value of a field, without spaces around it."""
+        return next((value.strip() for key, value in self._pairs if key == name), default)
+
+    def text(self, name: str) -> str:
+        """Return the first value of a field as it was typed, with the line ends of Unix."""
+        return next((value.replace("\r\n", "\n") for key, value in self._pairs if key == name), "")
+
+    def all(self, name: str) -> list[str]:
+        """Return every value of a field, for example of checkboxes."""
+        return [value for key, value in self._pairs if key == name]
+
+    def has(self, name: str) -> bool:
+        """Return whether a field was sent: of a checkbox, whether it is ticked."""
+        return any(key == name for key, _ in self._pairs)
+
+    def names(self) -> list[str]:
+        """Return the names of the fields, in their order, each once."""
+        return list(dict.fromkeys(key for key, _ in self._pairs))

@@ -1,0 +1,161 @@
+"""Live parts of pages, as server-sent events (HTML Living Standard, section 9.2).
+
+A stream sends a part of a page, rendered by the server, whenever it has changed; the module ``live.js`` puts
+it in place of the old one. The id of an event is the digest of the part, so a browser that connects again
+gets only what it does not show already.
+
+Streams that show the same share one rendering. The more rendering costs, the longer it rests, so that open
+pages take little from deliveries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import trio
+from quart import Response, request
+
+from hookgw.api.server.exchange import EXCHANGE, RequestResponse
+from hookgw.gateway.browser_sessions import BrowserSessions, SignedIn
+from hookgw.models.errors import HookgwError, TooManyRequests
+
+MOST_STREAMS = 100
+"""The most streams at a time."""
+MOST_OF_SESSION = 4
+"""The most streams of one session at a time."""
+INTERVAL = 1.0
+"""Seconds between two renderings of a part, at least."""
+LONGEST_INTERVAL = 10.0
+SHARE = 0.02
+"""The part of the time that rendering takes at most, for as long as it rests no longer than
+:data:`LONGEST_INTERVAL`."""
+HEARTBEAT = 15.0
+"""Seconds after which a stream without news sends a comment, so that proxies do not close it."""
+RETRY = 2_000
+"""Milliseconds after which a browser connects again."""
+
+Render = Callable[[], Awaitable[str]]
+
+
+class _Part:
+    """A part of a page, as it was rendered last.
+
+    Attributes:
+        text: the HTML.
+        digest: of the text.
+        due: when it may be rendered again, on Trio's clock.
+        users: how many streams show it.
+    """
+
+    def __init__(self) -> None:
+        self.lock = trio.Lock()
+        self.text = ""
+        self.digest = ""
+        self.due = 0.0
+        self.users = 0
+
+
+class Streams:
+    """The open streams of the dashboard.
+
+    Args:
+        sessions: a stream ends with its session.
+    """
+
+    def __init__(self, sessions: BrowserSessions) -> None:
+        self._sessions = sessions
+        self._closed = trio.Event()
+        self._count = 0
+        self._of_session: Counter[str] = Counter()
+        self._parts: dict[Any, _Part] = {}
+
+    def close(self) -> None:
+        """End all streams, and refuse further ones, because the server shuts down."""
+        self._closed.set()
+
+    def open(self, signed_in: SignedIn, key: Any, render: Render) -> Response:
+        """Return the response that streams a part of a page, for the current request.
+
+        Args:
+            signed_in: the session that asks.
+            key: hashable; streams with equal keys show the same. It has everything that ``render`` depends
+                on, the caller's instance included.
+            render: returns the HTML of the part. If it raises an error of :mod:`hookgw.models.errors`, the
+                part is left as it is, and rendered again later.
+
+        Raises:
+            TooManyRequests: there are too many streams, of the session or in total.
+        """
+        session = signed_in.session.id
+        if self._count >= MOST_STREAMS or self._of_session[session] >= MOST_OF_SESSION:
+            raise TooManyRequests("Too many pages with live updates are open.", retry_after=10)
+        last_seen = request.headers.get("last-event-id", "")
+        scope: Any = request.scope
+        exchange: RequestResponse = scope[EXCHANGE]
+        part = self._parts.setdefault(key, _Part())
+        self._count += 1
+        self._of_session[session] += 1
+        part.users += 1
+
+        def leave() -> None:
+            self._count -= 1
+            self._of_session[session] -= 1
+            if not self._of_session[session]:
+                del self._of_session[session]
+            part.users -= 1
+            if not part.users and self._parts.get(key) is part:
+                del self._parts[key]
+
+        exchange.call_at_end(leave)
+        # It lasts as long as the page is open, and does nothing most of the time.
+        exchange.stop_counting()
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}  # nginx would hold events back
+        response = Response(
+            self._events(signed_in, part, render, last_seen),
+            headers=headers,
+            content_type="text/event-stream; charset=utf-8",
+        )
+        response.timeout = None
+        return response
+
+    async def _events(
+        self, signed_in: SignedIn, part: _Part, render: Render, last_seen: str
+    ) -> AsyncIterator[bytes]:
+        yield f"retry: {RETRY}\n\n".encode()
+        shown, quiet = last_seen, 0.0
+        while not self._closed.is_set() and self._sessions.is_valid(signed_in):
+            await self._refresh(part, render)
+            if part.digest and part.digest != shown:
+                shown, quiet = part.digest, 0.0
+                lines = "".join(f"data: {line}\n" for line in part.text.splitlines())
+                yield f"id: {shown}\n{lines}\n".encode()
+            elif quiet >= HEARTBEAT:
+                quiet = 0.0
+                yield b": \n\n"
+            rest = min(max(INTERVAL, part.due - trio.current_time()), LONGEST_INTERVAL)
+            quiet += rest
+            with trio.move_on_after(rest):
+                await self._closed.wait()
+        if not self._closed.is_set():
+            # The page goes to the login then. At a shutdown it connects again, and shows that it cannot.
+            yield b"event: ended\ndata:\n\n"
+
+    async def _refresh(self, part: _Part, render: Render) -> None:
+        # One stream renders for all that show the part; if it is cancelled, the next one does.
+        async with part.lock:
+            if trio.current_time() < part.due:
+                return
+            started = time.perf_counter()
+            try:
+                text = await render()
+            except HookgwError:
+                text = part.text
+            taken = time.perf_counter() - started
+            part.text = text
+            part.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+            rest = max(INTERVAL, taken * len(self._parts) / SHARE)
+            part.due = trio.current_time() + min(rest, LONGEST_INTERVAL)

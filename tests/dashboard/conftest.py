@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import trio
+
+from hookgw.api.app import Application, create_app
+from hookgw.api.server.serve import serve
+from hookgw.config.settings import ServerSettings
+from hookgw.dashboard.blueprint import Dashboard
+from hookgw.gateway.gateway import Gateway
+from tests.api.conftest import KEY, gateway, server_settings, settings
+
+__all__ = ["KEY", "gateway", "server_settings", "settings"]
+
+
+@pytest.fixture
+def dashboard(gateway: Gateway) -> Dashboard:
+    return Dashboard(gateway)
+
+
+@pytest.fixture
+def app(gateway: Gateway, dashboard: Dashboard) -> Application:
+    return create_app(gateway, dashboard.blueprint)
+
+
+@dataclass
+class Browser:
+    """A client that keeps cookies, and fills in forms as a browser does.
+
+    Attributes:
+        http: sends the requests, and follows no redirect.
+    """
+
+    http: httpx.AsyncClient
+
+    async def get(self, path: str, **options: object) -> httpx.Response:
+        """Open a page of the dashboard."""
+        return await self.http.get(f"/dashboard{path}", **options)  # type: ignore[arg-type]
+
+    async def submit(self, page: str, action: str, fields: dict[str, object] | None = None) -> httpx.Response:
+        """Open a page, and send its form with these fields and the page's form token."""
+        token = form_token((await self.get(page)).text)
+        return await self.http.post(f"/dashboard{action}", data={"form_token": token, **(fields or {})})
+
+    async def log_in(self, key: str) -> httpx.Response:
+        """Log in with a key."""
+        return await self.submit("/login", "/login", {"key": key})
+
+
+def form_token(page: str) -> str:
+    """Return the form token of a page."""
+    found = re.search(r'name="form_token" value="([0-9a-f]+)"', page)
+    assert found is not None, page
+    return found[1]
+
+
+@pytest.fixture
+async def url(app: Application, nursery: trio.Nursery) -> str:
+    """The URL of a server with the dashboard."""
+    [url] = await nursery.start(serve, app, ServerSettings(bind=("127.0.0.1:0",)))
+    return str(url)
+
+
+@pytest.fixture
+async def visitor(url: str) -> AsyncIterator[Browser]:
+    """A browser without a session."""
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False) as http:
+        yield Browser(http)
+
+
+@pytest.fixture
+async def browser(visitor: Browser) -> Browser:
+    """A browser that is logged in with the global key."""
+    assert (await visitor.log_in(KEY)).status_code == 303
+    return visitor

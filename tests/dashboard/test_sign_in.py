@@ -1,0 +1,171 @@
+"""Logging in and out, over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+import msgspec
+import pytest
+
+from hookgw.config.settings import AuthSettings, Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.browser_sessions import IDLE_LIMIT
+from tests.dashboard.conftest import KEY, Browser, form_token
+
+LOGIN = "/dashboard/login"
+
+
+async def test_a_page_without_a_session_leads_to_the_login_and_back(visitor: Browser) -> None:
+    asked = await visitor.get("/instances?search=lo")
+    assert asked.status_code == 303
+    assert asked.headers["location"] == f"{LOGIN}?next=%2Finstances%3Fsearch%3Dlo"
+    page = (await visitor.http.get(asked.headers["location"])).text
+    entered = await visitor.http.post(
+        LOGIN, data={"form_token": form_token(page), "key": KEY, "next": "/instances?search=lo"}
+    )
+    assert (entered.status_code, entered.headers["location"]) == (303, "/dashboard/instances?search=lo")
+    assert (await visitor.get("/instances?search=lo")).status_code == 200
+
+
+async def test_the_cookie_is_for_this_site_and_no_script(visitor: Browser) -> None:
+    cookies = (await visitor.log_in(KEY)).headers.get_list("set-cookie")
+    [session] = [one for one in cookies if one.startswith("hookgw_session=")]
+    assert session.partition(";")[2] == " Path=/dashboard; HttpOnly; SameSite=Strict"
+
+
+@pytest.mark.parametrize("next_page", ["https://evil.example/", "//evil.example", "/\\evil", "/login", "x"])
+async def test_after_the_login_comes_no_other_site(visitor: Browser, next_page: str) -> None:
+    entered = await visitor.submit("/login", "/login", {"key": KEY, "next": next_page})
+    assert entered.headers["location"] == "/dashboard/"
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "text"),
+    [("", 400, "Enter a key."), ("wrong", 401, "This key is not valid."), ("ключ\x00", 401, "not valid")],
+)
+async def test_a_wrong_key_is_refused_in_an_alert(visitor: Browser, key: str, status: int, text: str) -> None:
+    refused = await visitor.log_in(key)
+    assert refused.status_code == status
+    assert 'role="alert"' in refused.text
+    assert text in refused.text
+    assert (await visitor.get("/")).status_code == 303
+
+
+class TestWrongKeys:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(settings, auth=AuthSettings(global_key=KEY, failed_attempts=2))
+
+    async def test_wrong_keys_count_with_those_of_the_api(self, visitor: Browser) -> None:
+        assert (await visitor.log_in("wrong-1")).status_code == 401
+        api = await visitor.http.get("/instance/fetchInstances", headers={"apikey": "wrong-2"})
+        assert api.status_code == 401
+        refused = await visitor.log_in("wrong-3")
+        assert refused.status_code == 429
+        assert 'role="alert"' in refused.text
+
+
+async def test_a_form_of_another_site_is_refused(browser: Browser) -> None:
+    token = form_token((await browser.get("/")).text)
+    for headers in (
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+    ):
+        refused = await browser.http.post("/dashboard/logout", data={"form_token": token}, headers=headers)
+        assert refused.status_code == 403, headers
+    own = {"origin": str(browser.http.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
+    assert (await browser.http.post("/dashboard/logout", data={"form_token": token}, headers=own)).is_redirect
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64, "ä"])
+async def test_a_form_without_its_token_changes_nothing(browser: Browser, token: str) -> None:
+    refused = await browser.http.post("/dashboard/logout", data={"form_token": token})
+    assert refused.status_code == 403
+    assert "nothing was changed" in refused.text
+    assert (await browser.get("/")).status_code == 200
+
+
+async def test_the_token_of_another_session_is_refused(browser: Browser, url: str) -> None:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False) as http:
+        other = Browser(http)
+        await other.log_in(KEY)
+        foreign = form_token((await other.get("/")).text)
+    refused = await browser.http.post("/dashboard/logout", data={"form_token": foreign})
+    assert refused.status_code == 403
+
+
+async def test_a_login_form_needs_its_cookie(visitor: Browser) -> None:
+    token = form_token((await visitor.get("/login")).text)
+    visitor.http.cookies.clear()
+    refused = await visitor.http.post(LOGIN, data={"form_token": token, "key": KEY})
+    assert refused.status_code == 403
+
+
+async def test_logout_ends_the_session(browser: Browser, gateway: Gateway) -> None:
+    cookie = browser.http.cookies["hookgw_session"]
+    left = await browser.submit("/", "/logout")
+    assert left.headers["location"] == f"{LOGIN}?done=logged_out"
+    assert "You are logged out." in (await browser.http.get(left.headers["location"])).text
+    assert "hookgw_session" not in browser.http.cookies
+    again = await browser.get("/", headers={"cookie": f"hookgw_session={cookie}"})
+    assert again.status_code == 303
+
+
+async def test_a_revoked_key_ends_its_sessions_at_once(visitor: Browser, gateway: Gateway) -> None:
+    holder = gateway.keys.holder_of(KEY)
+    assert holder is not None
+    _, key = await gateway.keys.create(None, "people", expires_at=None, maker=holder)
+    await visitor.log_in(key)
+    assert (await visitor.get("/")).status_code == 200
+    await gateway.keys.revoke(None, "people", by=holder)
+    gone = await visitor.get("/")
+    assert gone.status_code == 303
+    assert "Max-Age=0" in gone.headers["set-cookie"]
+
+
+async def test_a_session_ends_after_twelve_hours_without_use(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = gateway.clock.wall()
+    for hours, status in ((6, 200), (17.9, 200), (29.9, 303)):
+        monkeypatch.setattr(gateway.clock, "wall", lambda now=start + hours * 3600: now)
+        assert (await browser.get("/")).status_code == status, hours
+    assert IDLE_LIMIT == 12 * 3600
+
+
+async def test_a_tenant_sees_no_other_instance(visitor: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("mine", token="key-of-mine")
+    await gateway.instances.create("theirs", token="key-of-theirs")
+    await visitor.log_in("key-of-mine")
+    listed = (await visitor.get("/instances")).text
+    assert "mine" in listed
+    assert "theirs" not in listed
+
+
+async def test_a_link_logs_in_once(visitor: Browser, gateway: Gateway) -> None:
+    token = gateway.sessions.issue_link(lambda: gateway.keys.holder_of(KEY))
+    entered = await visitor.get(f"/enter/{token}")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/dashboard/")
+    assert (await visitor.get("/")).status_code == 200
+    again = await visitor.get(f"/enter/{token}")
+    assert again.status_code == 401
+    assert "has been used or has expired" in again.text
+
+
+async def test_pages_load_and_send_nothing_elsewhere(browser: Browser) -> None:
+    page = await browser.get("/")
+    policy = page.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert page.headers["x-frame-options"] == "DENY"
+    assert page.headers["cache-control"] == "no-store"
+
+
+async def test_assets_are_kept_by_browsers(visitor: Browser) -> None:
+    page = (await visitor.get("/login")).text
+    address = page.split('rel="stylesheet" href="')[1].split('"')[0]
+    sheet = await visitor.http.get(address)
+    assert sheet.headers["content-type"] == "text/css; charset=utf-8"
+    assert "immutable" in sheet.headers["cache-control"]
+    assert (await visitor.get("/assets/site.py")).status_code == 404

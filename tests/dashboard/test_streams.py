@@ -1,0 +1,148 @@
+"""Live parts of pages, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import h11
+import httpx
+import pytest
+import trio
+
+from hookgw.api.app import Application
+from hookgw.api.server.exchange import ActiveRequests
+from hookgw.auth.request_quota import RequestQuota
+from hookgw.dashboard import streams
+from hookgw.dashboard.blueprint import Dashboard
+from hookgw.gateway.gateway import Gateway
+from tests.dashboard.conftest import KEY, Browser
+
+LIVE = "/dashboard/instances/live"
+
+
+class Events:
+    """The events of a stream.
+
+    Args:
+        stream: has sent the request.
+        connection: the state of the connection. httpx would leave its generators to the garbage collector.
+    """
+
+    def __init__(self, stream: trio.SocketStream, connection: h11.Connection) -> None:
+        self._stream = stream
+        self._connection = connection
+        self._text = ""
+
+    async def head(self) -> h11.Response:
+        """Return the head of the response."""
+        head = await self._event()
+        assert isinstance(head, h11.Response)
+        return head
+
+    async def next(self) -> dict[str, str]:
+        """Return the fields of the next event. Raise ``EOFError`` at the end of the stream."""
+        with trio.fail_after(20):
+            while True:
+                text, end, rest = self._text.partition("\n\n")
+                if end:
+                    self._text = rest
+                    fields: dict[str, str] = {}
+                    for line in text.splitlines():
+                        name, _, value = line.partition(":")
+                        fields[name] = f"{fields[name]}\n{value.strip()}" if name in fields else value.strip()
+                    if fields.keys() - {"retry", ""}:
+                        return fields
+                    continue
+                event = await self._event()
+                match event:
+                    case h11.Data():
+                        self._text += bytes(event.data).decode()
+                    case _:
+                        raise EOFError
+
+    async def _event(self) -> object:
+        while (event := self._connection.next_event()) is h11.NEED_DATA:
+            self._connection.receive_data(await self._stream.receive_some())
+        return event
+
+
+@asynccontextmanager
+async def watching(browser: Browser, **headers: str) -> AsyncIterator[Events]:
+    url = browser.http.base_url
+    assert url.port is not None
+    cookie = f"hookgw_session={browser.http.cookies['hookgw_session']}"
+    async with await trio.open_tcp_stream(url.host, url.port) as stream:
+        connection = h11.Connection(h11.CLIENT)
+        given = [("host", "localhost"), ("cookie", cookie), *headers.items()]
+        await stream.send_all(connection.send(h11.Request(method="GET", target=LIVE, headers=given)) or b"")
+        await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
+        events = Events(stream, connection)
+        head = await events.head()
+        assert head.status_code == 200
+        assert (b"content-type", b"text/event-stream; charset=utf-8") in head.headers
+        yield events
+
+
+async def test_a_change_arrives(browser: Browser, gateway: Gateway) -> None:
+    async with watching(browser) as events:
+        assert "There are no instances yet." in (await events.next())["data"]
+        await gateway.instances.create("loja1")
+        assert ">loja1</a>" in (await events.next())["data"]
+
+
+async def test_a_browser_that_comes_back_gets_only_what_is_new(browser: Browser, gateway: Gateway) -> None:
+    async with watching(browser) as events:
+        seen = (await events.next())["id"]
+    async with watching(browser, **{"last-event-id": seen}) as events:
+        await gateway.instances.create("loja1")
+        assert ">loja1</a>" in (await events.next())["data"]
+
+
+async def test_streams_end_with_their_session(browser: Browser, gateway: Gateway) -> None:
+    async with watching(browser) as events:
+        await events.next()
+        await browser.submit("/", "/logout")
+        with trio.fail_after(20):
+            while "event" not in (last := await events.next()):
+                pass
+        assert last["event"] == "ended"
+
+
+async def test_streams_end_when_the_server_stops(browser: Browser, dashboard: Dashboard) -> None:
+    async with watching(browser) as events:
+        await events.next()
+        dashboard.streams.close()
+        with pytest.raises(EOFError):
+            await events.next()
+
+
+async def test_a_session_has_four_streams(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watching(browser), watching(browser), watching(browser), watching(browser):
+        assert (await browser.http.get(LIVE)).status_code == 429
+    async with watching(browser) as events:
+        await events.next()
+
+
+async def test_the_number_of_streams_is_limited(
+    browser: Browser, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MOST_STREAMS", 2)
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False) as http:
+        other = Browser(http)
+        await other.log_in(KEY)
+        async with watching(browser), watching(other):
+            assert (await other.http.get(LIVE)).status_code == 429
+
+
+async def test_streams_are_no_requests_in_progress(
+    visitor: Browser, app: Application, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await gateway.instances.create("mine", token="key-of-mine")
+    await visitor.log_in("key-of-mine")
+    monkeypatch.setattr(app, "_active", ActiveRequests(1))
+    monkeypatch.setattr(app, "_quota", RequestQuota(1, 2**20, lambda _: None))
+    async with watching(visitor) as events, watching(visitor):
+        await events.next()
+        assert (await visitor.get("/")).status_code == 200
+    assert (await visitor.get("/")).status_code == 200

@@ -1,0 +1,99 @@
+"""Sessions of browsers, through a running gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock
+
+from hookgw.auth.keyring import KeyHolder
+from hookgw.config.settings import AuthSettings, Settings, StorageSettings
+from hookgw.gateway import browser_sessions
+from hookgw.gateway.browser_sessions import LINK_LIFETIME, MOST_LINKS
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.models.errors import Unauthorized
+from hookgw.models.units import Size
+from hookgw.testing import GatewayKit
+
+
+def holder(gateway: Gateway, key: str = GatewayKit.key) -> KeyHolder:
+    found = gateway.keys.holder_of(key)
+    assert found is not None
+    return found
+
+
+async def test_a_session_survives_a_restart(tmp_path: Path) -> None:
+    settings = Settings(
+        storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+        auth=AuthSettings(global_key="the-global-key"),
+    )
+    async with open_gateway(settings, base=tmp_path) as gateway:
+        kept = await gateway.sessions.begin(holder(gateway, "the-global-key"))
+        ended = await gateway.sessions.begin(holder(gateway, "the-global-key"))
+        await gateway.sessions.end((await gateway.sessions.find(ended)).session)
+    # The token is nowhere in the file.
+    assert kept.encode() not in (tmp_path / "hookgw.db").read_bytes()
+    async with open_gateway(settings, base=tmp_path) as gateway:
+        found = await gateway.sessions.find(kept)
+        assert found.holder.principal.is_global
+        with pytest.raises(Unauthorized):
+            await gateway.sessions.find(ended)
+    other = Settings(storage=settings.storage, auth=AuthSettings(global_key="another-global-key"))
+    async with open_gateway(other, base=tmp_path) as gateway:
+        with pytest.raises(Unauthorized):
+            await gateway.sessions.find(kept)
+        assert await gateway.store.load_sessions() == {}
+
+
+async def test_a_key_has_a_limited_number_of_sessions(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_sessions, "MOST_SESSIONS", 2)
+    gateway = hookgw_gateway.gateway
+    tokens = []
+    for _ in range(3):
+        tokens.append(await gateway.sessions.begin(holder(gateway)))
+        await hookgw_gateway.advance(1)
+    with pytest.raises(Unauthorized):
+        await gateway.sessions.find(tokens[0])
+    for token in tokens[1:]:
+        await gateway.sessions.find(token)
+    assert len(await gateway.store.load_sessions()) == 2
+
+
+async def test_a_session_ends_with_its_instance(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    gateway = hookgw_gateway.gateway
+    await gateway.instances.create("loja1", token="key-of-loja1")
+    token = await gateway.sessions.begin(holder(gateway, "key-of-loja1"))
+    signed_in = await gateway.sessions.find(token)
+    assert gateway.sessions.is_valid(signed_in)
+    await gateway.instances.delete("loja1")
+    assert not gateway.sessions.is_valid(signed_in)
+    with pytest.raises(Unauthorized):
+        await gateway.sessions.find(token)
+
+
+async def test_a_link_expires(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    gateway = hookgw_gateway.gateway
+    link = gateway.sessions.issue_link(lambda: holder(gateway))
+    await hookgw_gateway.advance(LINK_LIFETIME)
+    with pytest.raises(Unauthorized):
+        gateway.sessions.use_link(link)
+
+
+async def test_old_links_make_room_for_new_ones(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    gateway = hookgw_gateway.gateway
+    links = [gateway.sessions.issue_link(lambda: holder(gateway)) for _ in range(MOST_LINKS + 1)]
+    with pytest.raises(Unauthorized):
+        gateway.sessions.use_link(links[0])
+    assert gateway.sessions.use_link(links[-1]).principal.is_global
+
+
+async def test_a_link_of_a_revoked_key_opens_nothing(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    link = hookgw_gateway.gateway.sessions.issue_link(lambda: None)
+    with pytest.raises(Unauthorized):
+        hookgw_gateway.gateway.sessions.use_link(link)
