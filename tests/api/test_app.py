@@ -99,7 +99,7 @@ async def test_unknown_paths(path: str, client: httpx.AsyncClient) -> None:
 async def test_other_methods(client: httpx.AsyncClient) -> None:
     response = await client.get("/webhook/set/loja1")
     assert response.status_code == 405
-    assert response.headers["allow"] == "OPTIONS, POST"
+    assert response.headers["allow"] == "OPTIONS, PATCH, POST"
     assert shape_of(response) == ["/webhook/set/loja1 accepts OPTIONS, POST, not GET."]
 
 
