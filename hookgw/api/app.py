@@ -16,6 +16,7 @@ from hookgw.api.fast_ingest import FastIngest
 from hookgw.api.openapi.routes import OpenApiRoutes
 from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.routes.accounts import AccountRoutes
+from hookgw.api.routes.audit import AuditRoutes
 from hookgw.api.routes.chats import ChatRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
 from hookgw.api.routes.emit import EmitEndpoint
@@ -199,6 +200,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         IngestRoutes(ingest),
         DeliveryRoutes(gateway),
         JobRoutes(gateway),
+        AuditRoutes(gateway),
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway),
     )

@@ -16,6 +16,7 @@ from quart_trio import QuartTrio
 from hookgw.api.server.exchange import QUOTA_LEASE
 from hookgw.auth.keyring import KeyHolder
 from hookgw.auth.media_links import MEDIA_PATH
+from hookgw.gateway.audit import act_as, holder_as_actor
 from hookgw.gateway.connectors.ingest_url import INGEST_PATH
 from hookgw.models.api_keys import Principal
 from hookgw.models.errors import Forbidden, Unauthorized
@@ -97,6 +98,8 @@ def install_auth(app: QuartTrio, gateway: Gateway) -> None:
         if required is RequiredKey.NONE:
             return
         holder = g.holder = authenticate(gateway, scope)
+        client = scope["client"]
+        act_as(holder_as_actor(holder, client[0] if client else None))
         # The names that the route matched, not the raw path: another spelling of it must not open anything.
         if required is RequiredKey.INSTANCE:
             variables = request.view_args or {}

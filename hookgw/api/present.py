@@ -10,6 +10,7 @@ from msgspec import UNSET
 from hookgw.api import responses
 from hookgw.gateway.chats import Chat, Contact
 from hookgw.models.api_keys import Key
+from hookgw.models.audit import ActorKind, AuditEntry
 from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
@@ -304,6 +305,35 @@ def present_lane(lane: LaneStatistics, registration: Registration | None, now: f
         waits_for=lane.waits_for,
         last_outcome=lane.last_outcome,
         last_error=lane.last_error,
+    )
+
+
+def present_audit_entry(entry: AuditEntry, *, is_global: bool) -> responses.AuditEntry:
+    """Return an entry of the audit.
+
+    Args:
+        entry: the entry.
+        is_global: whether a global key asks. Others do not learn where operators are.
+    """
+    actor = entry.actor
+    is_operator = actor.kind is ActorKind.KEY and actor.instance is None
+    return responses.AuditEntry(
+        at=rfc3339(entry.at),
+        action=entry.action,
+        instance=entry.instance,
+        subject=entry.subject,
+        actor=responses.Actor(
+            kind=actor.kind,
+            name=actor.name or None,
+            instance=actor.instance,
+            address=actor.address if is_global or not is_operator else None,
+            via=actor.via or None,
+        ),
+        changes=[
+            responses.FieldChange(field=change.field, before=change.before, after=change.after)
+            for change in entry.changes
+        ],
+        details=entry.details,
     )
 
 

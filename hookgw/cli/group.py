@@ -28,6 +28,7 @@ COMMANDS = {
     "key": "hookgw.cli.key:key",
     "delivery": "hookgw.cli.delivery:delivery",
     "job": "hookgw.cli.job:job",
+    "audit": "hookgw.cli.audit:audit",
     "tail": "hookgw.cli.tail:tail",
     "lane": "hookgw.cli.lane:lane",
     "plugins": "hookgw.cli.plugins:plugins",

@@ -246,6 +246,7 @@ _RULES: dict[str, Rule] = {
     "storage.history_limit": _rule(
         lambda value: value >= 2**20, "must be at least 1MiB, not {value}; storage.retention: 0 keeps none."
     ),
+    "storage.audit": _any_time,
     "storage.min_free": _rule(lambda value: value <= 2**60, "must be at most 1073741824GiB, not {value}."),
     "storage.master_key": lambda value: None if value == CLEAR else _old_master_key(value),
     "storage.old_master_keys": _old_master_key,

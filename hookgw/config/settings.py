@@ -115,6 +115,8 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """How long finished deliveries are kept; 0 keeps none."""
     history_limit: Size = Size(2**30)
     """Approximate disk space for finished deliveries; the oldest are deleted first."""
+    audit: Duration = Duration(90 * DAY)
+    """How long the entries of the audit are kept; 0 keeps them for a minute."""
     min_free: Size = Size(512 * 2**20)
     """With less free disk space than this, events are refused with 503; 0 disables the check."""
     master_key: str | None = None

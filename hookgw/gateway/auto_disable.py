@@ -10,9 +10,11 @@ import structlog
 
 from hookgw.config.settings import DeliverySettings
 from hookgw.dispatch.retry_policy import policy_of
+from hookgw.gateway.audit import acting_as
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
+from hookgw.models.audit import HOOKGW
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Outcome
 from hookgw.models.errors import StorageUnavailable
@@ -143,7 +145,9 @@ class AutoDisable:
                 updated_at=self._clock.wall(),
             )
             try:
-                await self._pending.replace(current, disabled)
+                # The lane's task may have been started by a request, whose actor it has.
+                with acting_as(HOOKGW):
+                    await self._pending.replace(current, disabled)
             except StorageUnavailable as error:
                 logger.warning("registration not disabled", **ids, reason=str(error))
                 return

@@ -11,6 +11,7 @@ from hookgw.config.settings import Settings
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
+from hookgw.gateway.audit import Audit
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.browser_sessions import BrowserSessions
 from hookgw.gateway.chats import ChatSearch
@@ -57,6 +58,7 @@ class Gateway:
         dispatcher: owns the lanes.
         backlog: counts what is pending.
         disk: watches the free disk space.
+        audit: lists who changed what.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -83,6 +85,7 @@ class Gateway:
     catalog: Catalog
     hooks: Hooks
     store: Store
+    audit: Audit
     clock: Clock
     metrics: Metrics
 

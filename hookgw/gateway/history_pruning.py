@@ -1,4 +1,4 @@
-"""Keeps the history, and the ids of events that are older, within their bounds of age and size."""
+"""Keeps the history, the ids of events that are older, and the audit within their bounds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import structlog
 import trio
 
 from hookgw.config.settings import EventsSettings, StorageSettings
+from hookgw.gateway.audit import MOST_OF_INSTANCE
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
 from hookgw.store import Store
@@ -19,7 +20,8 @@ PRUNE_EVERY = 60.0
 async def prune_history(store: Store, clock: Clock, storage: StorageSettings, events: EventsSettings) -> None:
     """Keep the history within ``storage.retention`` and ``storage.history_limit``, until cancelled.
 
-    Ids of events are kept for ``events.dedupe``, within ``events.dedupe_limit``.
+    Ids of events are kept for ``events.dedupe``, within ``events.dedupe_limit``, and entries of the audit for
+    ``storage.audit``.
     """
     while True:
         # Not at once: a start has better things to do with the disk.
@@ -32,5 +34,6 @@ async def prune_history(store: Store, clock: Clock, storage: StorageSettings, ev
                 ids_before=now - events.dedupe,
                 ids_limit=events.dedupe_limit,
             )
+            await store.prune_audit(before=now - storage.audit, most=MOST_OF_INSTANCE)
         except StorageUnavailable as error:
             logger.warning("pruning failed; it is repeated later", reason=str(error))

@@ -10,6 +10,8 @@ import structlog
 from hookgw.auth.keyring import CONFIGURED_KEY, Keyring, new_key
 from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
+from hookgw.gateway.audit import Audit
+from hookgw.gateway.audited_changes import keys_changed
 from hookgw.models.api_keys import WEAK, Key
 from hookgw.models.clock import Clock
 from hookgw.models.errors import StorageUnavailable
@@ -30,14 +32,16 @@ class GlobalKeys:
         configured: ``auth.global_key`` of the configuration, if it is set.
     """
 
-    def __init__(self, store: Store, stored: tuple[Key, ...], configured: Key | None) -> None:
+    def __init__(self, store: Store, stored: tuple[Key, ...], configured: Key | None, audit: Audit) -> None:
         self._store = store
+        self._audit = audit
         self.stored = stored
         self.configured = configured
 
     async def put(self, keys: tuple[Key, ...]) -> None:
         """Store these keys; they replace the stored ones."""
-        await self._store.put_value(_GLOBAL_KEYS, msgspec.to_builtins(keys))
+        audit = keys_changed(self._audit, self.stored, keys)
+        await self._store.put_value(_GLOBAL_KEYS, msgspec.to_builtins(keys), audit=audit)
         self.stored = keys
 
     def includes_lasting(self) -> bool:
@@ -50,6 +54,7 @@ async def open_keyring(
     settings: AuthSettings,
     instances: Iterable[Instance],
     clock: Clock,
+    audit: Audit,
 ) -> tuple[Keyring, GlobalKeys]:
     """Load the keyring.
 
@@ -58,6 +63,7 @@ async def open_keyring(
         settings: may set a global key, which is valid beside those.
         instances: have the hashes of their keys.
         clock: keys expire by it.
+        audit: hears of changes of the global keys.
 
     Raises:
         StorageUnavailable: the disk refuses, or the stored global keys are damaged.
@@ -83,7 +89,7 @@ async def open_keyring(
         raise StorageUnavailable(
             f"The data file is damaged: {_GLOBAL_KEYS!r} does not contain keys ({error})."
         ) from error
-    found = GlobalKeys(store, stored, configured)
+    found = GlobalKeys(store, stored, configured, audit)
     for key in (*found.stored, *([configured] if configured else ())):
         keyring.add_global(key)
     return keyring, found

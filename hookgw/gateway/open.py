@@ -22,6 +22,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.gateway.accept import EventIntake
+from hookgw.gateway.audit import Audit, acting_as
 from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backlog_limits import LimitedOutbox
@@ -53,6 +54,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.gateway.replay import Replays
 from hookgw.gateway.start_plugins import start_plugins
 from hookgw.gateway.watchdog import LoopWatchdog
+from hookgw.models.audit import Actor, ActorKind
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import PluginFailed
@@ -134,10 +136,11 @@ async def open_gateway(
         # Records: what exists.
         global_webhooks = await read_global_webhooks(webhooks, store)
         operations = await read_operations(settings.operations, store)
-        registry = Registry(store)
+        audit = Audit(store, clock)
+        registry = Registry(store, audit)
         await registry.load(global_webhooks, operations)
         media_key = await load_media_key(store)
-        keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), clock)
+        keyring, global_keys = await open_keyring(store, settings.auth, registry.instances(), clock, audit)
 
         # The outgoing side: lanes and what they send with.
         files = divide_open_files(settings.server.max_connections)
@@ -214,7 +217,7 @@ async def open_gateway(
         )
         keys = KeyService(keyring, registry, global_keys, clock)
         history = DeliveryHistory(store, metrics.limited)
-        replays = Replays(registry, store, history, jobs, outbox)
+        replays = Replays(registry, store, history, jobs, outbox, audit)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())
@@ -260,6 +263,7 @@ async def open_gateway(
             catalog=catalog,
             hooks=hooks,
             store=store,
+            audit=audit,
             clock=clock,
             metrics=metrics,
         )
@@ -315,9 +319,13 @@ async def open_gateway(
                 restarts.failed(failure, wait)
 
             for plugin, run in hooks.background():
-                nursery.start_soon(
-                    restart_on_failure, partial(run, gateway), note_failure, name=f"hookgw_run of {plugin}"
-                )
+                with acting_as(Actor(kind=ActorKind.PLUGIN, name=plugin)):
+                    nursery.start_soon(
+                        restart_on_failure,
+                        partial(run, gateway),
+                        note_failure,
+                        name=f"hookgw_run of {plugin}",
+                    )
             try:
                 yield gateway
             finally:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from hookgw.gateway.audit import Audit
+from hookgw.gateway.audited_changes import instance_changed, registration_changed
 from hookgw.models.errors import NotFound
 from hookgw.models.instances import Instance, retired_name
 from hookgw.models.jobs import Job
@@ -18,11 +20,12 @@ class Registry:
     """All instances and registrations.
 
     A change takes effect in memory once it is on disk, so that nobody sees what a crash would undo. If the
-    caller is cancelled meanwhile, both happen or neither.
+    caller is cancelled meanwhile, both happen or neither. Every change goes to the audit, in the same commit.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, audit: Audit) -> None:
         self._store = store
+        self._audit = audit
         self._instances: dict[str, Instance] = {}
         self._registrations: dict[str, Registration] = {}
         self._of_instance: dict[str, dict[str, Registration]] = {}
@@ -65,7 +68,10 @@ class Registry:
 
     async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
         """Store an instance, and with it its first registration, if one is given."""
-        await _complete(self._store.put_instance(instance, first))
+        audit = instance_changed(self._audit, self._instances.get(instance.name), instance)
+        if first is not None:
+            audit += registration_changed(self._audit, None, first, instance)
+        await _complete(self._store.put_instance(instance, first, audit=audit))
         self._instances[instance.name] = instance
         if first is not None:
             self._remember(first)
@@ -84,9 +90,14 @@ class Registry:
         del self._instances[instance.name]
         try:
             ids = [registration.id for registration in registrations]
-            retired_as = retired_name(instance)
             await _complete(
-                self._store.remove_instance(instance.name, retired_as=retired_as, registrations=ids, job=job)
+                self._store.remove_instance(
+                    instance.name,
+                    retired_as=retired_name(instance),
+                    registrations=ids,
+                    job=job,
+                    audit=[self._audit.entry("instance.delete", instance)],
+                )
             )
         except BaseException:  # the disk refused: the instance still exists
             self._instances[instance.name] = instance
@@ -158,12 +169,17 @@ class Registry:
             due, job: see :meth:`hookgw.store.protocol.Records.put_registration`. A job of a registration of
                 the configuration is not stored: the next start begins with the configuration.
         """
+        instance = self._instances.get(registration.instance)
+        old = self._registrations.get(registration.id)
+        audit = registration_changed(self._audit, old, registration, instance)
         if registration.instance == GLOBAL_INSTANCE:
+            if audit:
+                await _complete(self._audit.record(*audit))
             # Its record is the configuration: what hookgw changes (a 410) lasts until the next start.
             others = (r for r in self._everywhere if r.id != registration.id)
             self._everywhere = (*others, registration)
         else:
-            await _complete(self._store.put_registration(registration, due=due, job=job))
+            await _complete(self._store.put_registration(registration, due=due, job=job, audit=audit))
             self._remember(registration)
         self._registrations[registration.id] = registration
 
@@ -173,7 +189,10 @@ class Registry:
 
     async def remove(self, registration: Registration, job: Job | None = None) -> None:
         """Remove an instance's registration; ``job``, stored in the same commit, is to park the rest."""
-        await _complete(self._store.remove_registration(registration.id, job=job))
+        audit = registration_changed(
+            self._audit, registration, None, self._instances.get(registration.instance)
+        )
+        await _complete(self._store.remove_registration(registration.id, job=job, audit=audit))
         self._forget(registration)
 
     def _forget(self, registration: Registration) -> None:

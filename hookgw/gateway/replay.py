@@ -13,12 +13,16 @@ import structlog
 import trio
 
 from hookgw.dispatch.store_retry import FIRST_WAIT, LAST_WAIT
+from hookgw.gateway.audit import Audit
 from hookgw.gateway.backlog import Need
 from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.registry import Registry
+from hookgw.models.audit import AuditEntry
+from hookgw.models.clock import rfc3339
 from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
+from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job, JobKind, ReplayScope
 from hookgw.models.lanes import LaneRule, lane_rule
 from hookgw.models.registrations import is_global
@@ -35,8 +39,15 @@ class Replays:
     """Makes finished deliveries pending again, on behalf of the gateway."""
 
     def __init__(
-        self, registry: Registry, store: Store, history: DeliveryHistory, jobs: Jobs, outbox: LimitedOutbox
+        self,
+        registry: Registry,
+        store: Store,
+        history: DeliveryHistory,
+        jobs: Jobs,
+        outbox: LimitedOutbox,
+        audit: Audit,
     ) -> None:
+        self._audit = audit
         self._outbox = outbox
         self._jobs = jobs
         self._registry = registry
@@ -62,7 +73,7 @@ class Replays:
                 many reads of the instance are in progress.
             Unavailable: the disk refused, or there is no room for anybody.
         """
-        self._registry.instance(instance)
+        present = self._registry.instance(instance)
         report = await self._history.find(instance, name, without_global=without_global)
         found = report.summary
         registration = self._registry.registration(found.registration)
@@ -73,8 +84,11 @@ class Replays:
         # No checkpoint between the look at the registration and this call: a change of the registration is
         # either seen above, or written after this, and then moves or parks this delivery, too.
         need: Need = {(registration.id, instance): (1, len(report.event.data_json))}
+        audit = [
+            self._audit.entry("delivery.resend", present, found.id, details={"label": registration.label})
+        ]
         with self._outbox.holding(need):
-            if await self._store.resend(instance, found.seq, lane_rule(registration)) is None:
+            if await self._store.resend(instance, found.seq, lane_rule(registration), audit=audit) is None:
                 raise Conflict("The delivery is still pending; hookgw will send it anyway.")
         return (await self._history.find(instance, found.id, without_global=without_global)).summary
 
@@ -139,11 +153,13 @@ class Replays:
                         raise NotFound("The instance was deleted.")
                     rules = self._rules(instance, scope.label, scope.without_global)
                     job, step = running.job, None
+                    # With the first step that changes anything, or stores the job.
+                    audit = [] if running.is_stored else [self._entry(job, found)]
                     with self._outbox.holding_for_replay(instance, rules) as (count, size):
                         if count or job.cursor is None:
                             # Without room, the first step only stores the job, and what takes part.
                             step = await self._store.replay_step(
-                                query, rules, job.cursor, count=count, size=size, job=job
+                                query, rules, job.cursor, count=count, size=size, job=job, audit=audit
                             )
             except StorageUnavailable as error:
                 if not running.is_stored:  # nothing is replayed: the caller may ask again
@@ -160,6 +176,18 @@ class Replays:
             if step.cursor is None:
                 return
             running.is_stored = True
+
+    def _entry(self, job: Job, instance: Instance) -> AuditEntry:
+        scope = job.replay or ReplayScope()
+        details = {
+            "job": job.id,
+            "state": scope.state,
+            "since": None if scope.since is None else rfc3339(scope.since),
+            "until": None if scope.until is None else rfc3339(scope.until),
+            "kinds": ", ".join(scope.kinds) or None,
+            "label": scope.label,
+        }
+        return self._audit.entry("delivery.replay", instance, details=details)
 
     def _rules(self, instance: str, label: str | None, without_global: bool) -> dict[str, LaneRule]:
         """Return the lane rules of the registrations that take part, by id."""

@@ -1,8 +1,10 @@
 """Everything that lasts. The rest of hookgw uses the Protocols and records only; no other code knows SQL."""
 
-from hookgw.store.protocol import History, Outbox, PendingChanges, Records, Store, StoreListener
+from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records, Store, StoreListener
 from hookgw.store.records import (
     Append,
+    AuditPage,
+    AuditQuery,
     ConnectorState,
     DeliveryPage,
     DeliveryQuery,
@@ -23,6 +25,9 @@ from hookgw.store.sqlite.store import open_store
 
 __all__ = [
     "Append",
+    "Audit",
+    "AuditPage",
+    "AuditQuery",
     "ConnectorState",
     "DeliveryPage",
     "DeliveryQuery",

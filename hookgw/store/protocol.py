@@ -1,4 +1,4 @@
-"""The store as the rest of hookgw sees it: four narrow Protocols. A second engine is written from this file.
+"""The store as the rest of hookgw sees it: five narrow Protocols. A second engine is written from this file.
 
 One conformance suite (``tests/store/conformance``) runs against every engine.
 
@@ -32,6 +32,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from hookgw.models.audit import AuditEntry
 from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.deliveries import Delivery, Page, Position, Settlement
 from hookgw.models.instances import Instance
@@ -40,6 +41,8 @@ from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Registration
 from hookgw.store.records import (
     Append,
+    AuditPage,
+    AuditQuery,
     ConnectorState,
     DeliveryPage,
     DeliveryQuery,
@@ -190,7 +193,9 @@ class PendingChanges(Protocol):
             How many there were. In a lane that instances share, the search is bounded, too.
         """
 
-    async def resend(self, instance: str, seq: int, rule: LaneRule) -> str | None:
+    async def resend(
+        self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()
+    ) -> str | None:
         """Make a finished delivery pending again, at the end of its lane.
 
         The delivery keeps its number, attempts and stored body; its failures and age start anew.
@@ -199,6 +204,7 @@ class PendingChanges(Protocol):
             instance: the instance's name.
             seq: the delivery's sequence number.
             rule: of the delivery's registration.
+            audit: stored in the same commit, unless nothing changes.
 
         Returns:
             The lane's key; ``None`` if the instance has no such delivery, or it is pending.
@@ -213,6 +219,7 @@ class PendingChanges(Protocol):
         count: int = NO_LIMIT,
         size: int = NO_LIMIT,
         job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> ReplayStep:
         """Make the next finished deliveries of a replay pending again, in their original order.
 
@@ -226,6 +233,7 @@ class PendingChanges(Protocol):
                 delivery.
             job: the job that this is a step of. It is stored in the same commit, advanced by the step, or
                 ended by the last one; but not by a first step that is also the last.
+            audit: stored in the same commit, unless the step writes nothing.
 
         Returns:
             How many deliveries are pending again, and the cursor of the next step; no cursor after the last.
@@ -306,12 +314,17 @@ class History(Protocol):
 
 
 class Records(Protocol):
-    """Instances, registrations, jobs, values and states of connectors, encrypted if a master key is set."""
+    """Instances, registrations, jobs, values and states of connectors, encrypted if a master key is set.
+
+    The argument ``audit`` of a method has entries that are stored in the same commit.
+    """
 
     async def load_instances(self) -> dict[str, Instance]:
         """Return all instances, by name. A damaged record raises ``StorageUnavailable``."""
 
-    async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
+    async def put_instance(
+        self, instance: Instance, first: Registration | None = None, *, audit: Sequence[AuditEntry] = ()
+    ) -> None:
         """Store an instance, and with it its first registration, if any, in one commit."""
 
     async def remove_instance(
@@ -321,6 +334,7 @@ class Records(Protocol):
         retired_as: str | None = None,
         registrations: Collection[str] = (),
         job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         """Remove an instance with the state of its connector, and registrations, in one commit.
 
@@ -343,7 +357,12 @@ class Records(Protocol):
         """Return all registrations, by id. A damaged record raises ``StorageUnavailable``."""
 
     async def put_registration(
-        self, registration: Registration, *, due: bool = False, job: Job | None = None
+        self,
+        registration: Registration,
+        *,
+        due: bool = False,
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         """Store a registration.
 
@@ -354,7 +373,9 @@ class Records(Protocol):
             job: is to park its pending deliveries; stored in the same commit.
         """
 
-    async def remove_registration(self, registration_id: str, *, job: Job | None = None) -> None:
+    async def remove_registration(
+        self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> None:
         """Remove a registration. Its deliveries stay; park them.
 
         Args:
@@ -383,7 +404,7 @@ class Records(Protocol):
     async def get_value(self, key: str) -> Any:
         """Return the JSON value of a key; ``None`` if there is none."""
 
-    async def put_value(self, key: str, value: Any) -> None:
+    async def put_value(self, key: str, value: Any, *, audit: Sequence[AuditEntry] = ()) -> None:
         """Store a JSON value.
 
         Raises:
@@ -394,7 +415,31 @@ class Records(Protocol):
         """Make the waiting deliveries of a registration due at once, like ``put_registration(due=True)``."""
 
 
-class Store(Outbox, PendingChanges, History, Records, Protocol):
+class Audit(Protocol):
+    """Who changed what: entries that are written with the changes, and kept for a while."""
+
+    async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
+        """Store entries of what no other method stores, in one commit."""
+
+    async def list_audit(self, query: AuditQuery) -> AuditPage:
+        """Return entries, the newest first, and the cursor for the older ones.
+
+        A search that takes long ends early, as in :meth:`History.list_deliveries`.
+        """
+
+    async def prune_audit(self, *, before: float, most: int) -> int:
+        """Remove old entries, and the oldest ones of an instance with too many, in small commits.
+
+        Args:
+            before: entries of before this time go; in seconds since the epoch.
+            most: how many entries of one instance stay, the newest. What concerns no instance has no limit.
+
+        Returns:
+            How many were removed.
+        """
+
+
+class Store(Outbox, PendingChanges, History, Records, Audit, Protocol):
     """Everything that lasts."""
 
     async def check(self) -> None:

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from hookgw.models.audit import AuditEntry
 from hookgw.models.deliveries import Attempt, DeliveryState
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.events import Event
@@ -177,6 +178,40 @@ class EventPage(msgspec.Struct, frozen=True):
     """
 
     events: list[Event]
+    cursor: str | None = None
+
+
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries of the audit to list. What is ``None`` does not filter.
+
+    Attributes:
+        instance: the name of the instance that they concern, present or former.
+        instance_id: the id of that instance, beside its name.
+        action: entries of that action, or of a whole resource: ``key`` finds ``key.create``.
+        since: entries of that time or later, in seconds since the epoch.
+        until: entries of before that time.
+        cursor: from the page before; ``None`` for the first page.
+        limit: at most so many, 1 and up.
+    """
+
+    instance: str | None = None
+    instance_id: str | None = None
+    action: str | None = None
+    since: float | None = None
+    until: float | None = None
+    cursor: str | None = None
+    limit: int = 100
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """A page of the audit.
+
+    Attributes:
+        entries: the newest first.
+        cursor: what the next page begins with; ``None`` after the last one.
+    """
+
+    entries: list[AuditEntry]
     cursor: str | None = None
 
 

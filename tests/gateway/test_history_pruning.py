@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from hookgw.config.settings import EventsSettings, StorageSettings
+from hookgw.gateway.audit import MOST_OF_INSTANCE
 from hookgw.gateway.history_pruning import prune_history
 from hookgw.models.clock import virtual_clock
 from hookgw.models.errors import StorageUnavailable
@@ -17,7 +18,7 @@ from hookgw.models.units import Duration, Size
 from hookgw.store import Store
 from hookgw.testing import Receiver, open_kit
 
-STORAGE = StorageSettings(retention=Duration(3600.0), history_limit=Size(2**20))
+STORAGE = StorageSettings(retention=Duration(3600.0), history_limit=Size(2**20), audit=Duration(1800.0))
 EVENTS = EventsSettings(dedupe=Duration(7200.0), dedupe_limit=Size(2**21))
 
 
@@ -28,6 +29,7 @@ class FakeStore:
         self.refuses = refuses
         self.calls: list[tuple[float, float, int]] = []
         self.ids: list[tuple[float, int]] = []
+        self.audits: list[tuple[float, int]] = []
 
     async def enforce_retention(self, *, before: float, limit: int, ids_before: float, ids_limit: int) -> int:
         await trio.lowlevel.checkpoint()
@@ -36,6 +38,10 @@ class FakeStore:
         if self.refuses:
             self.refuses = False
             raise StorageUnavailable("disk full")
+        return 0
+
+    async def prune_audit(self, *, before: float, most: int) -> int:
+        self.audits.append((before, most))
         return 0
 
 
@@ -58,6 +64,9 @@ async def test_the_bounds_are_those_of_the_settings_every_minute(autojump_clock:
     ]
     assert [(round(before - start), limit) for before, limit in store.ids] == [
         (minute - 7200, 2**21) for minute in (60, 120, 180)
+    ]
+    assert [(round(before - start), most) for before, most in store.audits] == [
+        (minute - 1800, MOST_OF_INSTANCE) for minute in (60, 120, 180)
     ]
 
 

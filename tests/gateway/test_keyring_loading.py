@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from hookgw.auth.keyring import CONFIGURED_KEY, Keyring
 from hookgw.auth.rate_limit import RateLimits
 from hookgw.config.settings import AuthSettings
+from hookgw.gateway.audit import Audit
 from hookgw.gateway.keyring_loading import GlobalKeys, open_keyring
 from hookgw.models.api_keys import Key, Principal
 from hookgw.models.clock import Clock
@@ -25,7 +26,8 @@ OLD_HASH = Keyring(SALT.encode(), float, RateLimits(0, 0, float)).hash(OLD_KEY)
 
 async def opened(path: Path, *instances: Instance, key: str | None = None) -> tuple[Keyring, GlobalKeys]:
     async with open_store(path / "hookgw.db", clock=Clock()) as store:
-        return await open_keyring(store, AuthSettings(global_key=key), instances, Clock())
+        audit = Audit(store, Clock())
+        return await open_keyring(store, AuthSettings(global_key=key), instances, Clock(), audit)
 
 
 async def put(path: Path, **values: Any) -> None:

@@ -12,6 +12,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from hookgw.gateway.audit import Audit
 from hookgw.gateway.registry import Registry
 from hookgw.models.clock import Clock
 from hookgw.models.errors import NotFound, StorageUnavailable
@@ -29,7 +30,7 @@ def registration(name: str = "reg_1", *, instance: str = "shop", **more: Any) ->
 @asynccontextmanager
 async def opened(folder: Path, *everywhere: Registration) -> AsyncIterator[tuple[Registry, Store]]:
     async with open_store(folder / "hookgw.db", clock=Clock()) as store:
-        registry = Registry(store)
+        registry = Registry(store, Audit(store, Clock()))
         await registry.load(everywhere, None)
         yield registry, store
 
@@ -139,7 +140,7 @@ class RefusingStore:
 
 async def test_what_the_disk_refuses_does_not_happen() -> None:
     store: Any = RefusingStore()
-    registry = Registry(store)
+    registry = Registry(store, Audit(store, Clock()))
     await registry.load((), None)
     with pytest.raises(StorageUnavailable):
         await registry.put_instance(Instance(name="bar", id="id-2"))

@@ -12,4 +12,4 @@ from hookgw.gateway.registry import Registry
 def inbound_media(max_data: int = 2**20) -> InboundMedia:
     """Return what a session needs; no registration wants files inside events."""
     unused: Any = None
-    return InboundMedia(MediaLinks(bytes(KEY_BYTES), 60, "", float), Registry(unused), max_data)
+    return InboundMedia(MediaLinks(bytes(KEY_BYTES), 60, "", float), Registry(unused, unused), max_data)

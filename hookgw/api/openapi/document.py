@@ -41,7 +41,9 @@ _PATH_PARAMETERS = {
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
 _GET_CHATS = ("GET", "/chat/findChats/<instance>")
-_ALSO_PER_INSTANCE = frozenset({"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list"})
+_ALSO_PER_INSTANCE = frozenset(
+    {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
+)
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}

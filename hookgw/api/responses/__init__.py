@@ -13,6 +13,7 @@ from hookgw.api.responses.accounts import (
     Presence,
     Settings,
 )
+from hookgw.api.responses.audit import Actor, AuditEntry, AuditPage, FieldChange
 from hookgw.api.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
 from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
@@ -37,7 +38,10 @@ from hookgw.api.responses.registrations import (
 )
 
 __all__ = [
+    "Actor",
     "Attempt",
+    "AuditEntry",
+    "AuditPage",
     "Backlog",
     "Capabilities",
     "ChangedSettings",
@@ -53,6 +57,7 @@ __all__ = [
     "Emitted",
     "Error",
     "Event",
+    "FieldChange",
     "Health",
     "IngestUrl",
     "Instance",

@@ -12,8 +12,8 @@ from hookgw.api import responses
 from hookgw.api.auth import current_principal
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import present_delivery, present_lane, present_report
+from hookgw.api.query import read_limit, read_times
 from hookgw.api.request_body import json_response, read_parsed
-from hookgw.models.clock import parse_rfc3339
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid
 from hookgw.models.registrations import Registration
@@ -81,24 +81,10 @@ class DeliveryRoutes:
 
     def _read_query(self, instance: str) -> DeliveryQuery:
         given = {name: value for name, value in request.args.items() if value}  # empty means left out
-        state, limit = given.get("state"), given.get("limit", str(DEFAULT_LIMIT))
+        state = given.get("state")
         if state is not None and state not in [*DeliveryState]:
             raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {state[:64]!r}.")
-        # Six digits are enough, and int() raises an error of its own beyond 4,300.
-        number = int(limit) if limit.isascii() and limit.isdecimal() and len(limit) <= 6 else 0
-        if not 1 <= number <= MAX_LIMIT:
-            raise Invalid(f"limit must be a whole number from 1 to {MAX_LIMIT}.")
-        times: dict[str, float] = {}
-        for name in ("since", "until"):
-            if name in given:
-                try:
-                    # In a query, a plus sign that is not escaped arrives as a space.
-                    times[name] = parse_rfc3339(given[name].replace(" ", "+"))
-                except (ValueError, OverflowError):
-                    raise Invalid(
-                        f"{name} must be an RFC 3339 time such as 2026-11-20T12:00:00Z, "
-                        f"not {given[name][:64]!r}."
-                    ) from None
+        number, times = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), read_times(given)
         kind = given.get("kind")
         return DeliveryQuery(
             instance=instance,

@@ -15,12 +15,14 @@ import httpx
 import structlog
 import trio
 
+from hookgw.gateway.audit import act_as
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
 from hookgw.gateway.connectors.session import Accept, ConnectorSession, LoadState
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
+from hookgw.models.audit import Actor, ActorKind
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import (
@@ -298,6 +300,8 @@ class Connectors:
     async def _keep_running(
         self, session: ConnectorSession, logged_out: Callable[[str], Awaitable[None]]
     ) -> None:
+        # Not the one who connected the instance: this task ends when the network wants it to.
+        act_as(Actor(kind=ActorKind.PLUGIN, name=session.connector.plugin))
         try:
             with session.scope:
                 await restart_on_failure(partial(_run, session), partial(self._failed, session))

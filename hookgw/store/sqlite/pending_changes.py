@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
+from hookgw.models.audit import AuditEntry
 from hookgw.models.clock import Clock
 from hookgw.models.errors import Invalid
 from hookgw.models.jobs import Job
@@ -12,6 +13,7 @@ from hookgw.models.lanes import LaneRule
 from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import ParkStep, PendingChange, ReplayQuery, ReplayStep
 from hookgw.store.sqlite import dead_letters
+from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import SequenceNumbers
@@ -115,12 +117,19 @@ class SqlitePendingChanges:
 
         return await self._commits.call(drop)
 
-    async def resend(self, instance: str, seq: int, rule: LaneRule) -> str | None:
+    async def resend(
+        self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()
+    ) -> str | None:
         # Before the checkpoint: an append that is requested later is behind it in the lane.
         position, now = self._numbers.next_positions(1), self._clock.steady()
-        return await self._commits.call(
-            partial(resend, instance=instance, seq=seq, rule=rule, position=position, at=now)
-        )
+
+        def make_pending(transaction: Transaction) -> str | None:
+            lane = resend(transaction, instance, seq, rule, position, now)
+            if lane is not None:
+                write_audit(transaction, audit)
+            return lane
+
+        return await self._commits.call(make_pending)
 
     async def replay_step(
         self,
@@ -131,6 +140,7 @@ class SqlitePendingChanges:
         count: int = NO_LIMIT,
         size: int = NO_LIMIT,
         job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> ReplayStep:
         if cursor is None:
             after, newest = 0, self._numbers.newest
@@ -165,6 +175,7 @@ class SqlitePendingChanges:
 
         def replay(transaction: Transaction) -> int:
             count = requeue(transaction, found, position, at)
+            write_audit(transaction, audit)
             if job is not None:
                 advanced = job.advanced(count, next_cursor)
                 self._records.write_job(transaction, advanced if next_cursor else advanced.ended(at))

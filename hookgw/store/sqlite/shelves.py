@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import shelve
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
+from hookgw.models.audit import AuditEntry
 from hookgw.models.browser_sessions import BrowserSession
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
@@ -21,6 +22,7 @@ from hookgw.models.jobs import Job
 from hookgw.models.registrations import Registration
 from hookgw.store.encryption import DecryptionFailed, RecordCipher
 from hookgw.store.records import ConnectorState
+from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
@@ -52,12 +54,15 @@ class SqliteRecords:
     async def load_instances(self) -> dict[str, Instance]:
         return await self._read(lambda shelves: shelves.instances.load())
 
-    async def put_instance(self, instance: Instance, first: Registration | None = None) -> None:
+    async def put_instance(
+        self, instance: Instance, first: Registration | None = None, *, audit: Sequence[AuditEntry] = ()
+    ) -> None:
         def put(transaction: Transaction) -> None:
             shelves = self._shelves(transaction.connection)
             shelves.instances[instance.name] = instance
             if first is not None:
                 shelves.registrations[first.id] = first
+            write_audit(transaction, audit)
 
         await self._commits.call(put)
 
@@ -68,6 +73,7 @@ class SqliteRecords:
         retired_as: str | None = None,
         registrations: Collection[str] = (),
         job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         def remove(transaction: Transaction) -> None:
             shelves = self._shelves(transaction.connection)
@@ -77,6 +83,7 @@ class SqliteRecords:
             for registration_id in registrations:
                 shelves.registrations.pop(registration_id, None)
             self.write_job(transaction, job)
+            write_audit(transaction, audit)
             if retired_as is not None:
                 # One row, however many deliveries: they refer to the instance by its number.
                 transaction.names.rename(of_instance(name), of_instance(retired_as))
@@ -87,11 +94,17 @@ class SqliteRecords:
         return await self._read(lambda shelves: shelves.registrations.load())
 
     async def put_registration(
-        self, registration: Registration, *, due: bool = False, job: Job | None = None
+        self,
+        registration: Registration,
+        *,
+        due: bool = False,
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
     ) -> None:
         def put(transaction: Transaction) -> None:
             self._shelves(transaction.connection).registrations[registration.id] = registration
             self.write_job(transaction, job)
+            write_audit(transaction, audit)
             if due:
                 transaction.count_rows(make_due(transaction.connection, registration.id))
 
@@ -102,10 +115,13 @@ class SqliteRecords:
             lambda transaction: transaction.count_rows(make_due(transaction.connection, registration_id))
         )
 
-    async def remove_registration(self, registration_id: str, *, job: Job | None = None) -> None:
+    async def remove_registration(
+        self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> None:
         def remove(transaction: Transaction) -> None:
             self._shelves(transaction.connection).registrations.pop(registration_id, None)
             self.write_job(transaction, job)
+            write_audit(transaction, audit)
 
         await self._commits.call(remove)
 
@@ -159,9 +175,10 @@ class SqliteRecords:
     async def get_value(self, key: str) -> Any:
         return await self._read(lambda shelves: shelves.values.get(key))
 
-    async def put_value(self, key: str, value: Any) -> None:
+    async def put_value(self, key: str, value: Any, *, audit: Sequence[AuditEntry] = ()) -> None:
         def put(transaction: Transaction) -> None:
             self._shelves(transaction.connection).values[key] = value
+            write_audit(transaction, audit)
 
         await self._commits.call(put)
 

@@ -14,8 +14,9 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.tasks import run_essential
 from hookgw.store.encryption import RecordCipher
-from hookgw.store.protocol import History, Outbox, PendingChanges, Records, Store
+from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
+from hookgw.store.sqlite.audit import SqliteAudit
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
 from hookgw.store.sqlite.group_commit import GroupCommit
@@ -28,7 +29,7 @@ from hookgw.store.sqlite.writer import Writer, touch
 
 
 class SqliteStore:
-    """The four parts behind one interface, :class:`hookgw.store.protocol.Store`.
+    """The five parts behind one interface, :class:`hookgw.store.protocol.Store`.
 
     The methods are those of the parts themselves, not wrappers: ``settle_nowait`` and ``read_lane`` are on
     the path of every delivery.
@@ -41,6 +42,7 @@ class SqliteStore:
         changes: PendingChanges,
         history: History,
         records: Records,
+        audit: Audit,
         background: Reader,
         path: Path,
     ) -> None:
@@ -88,6 +90,10 @@ class SqliteStore:
         self.get_value = records.get_value
         self.put_value = records.put_value
         self.make_due = records.make_due
+
+        self.record_audit = audit.record_audit
+        self.list_audit = audit.list_audit
+        self.prune_audit = audit.prune_audit
 
     async def check(self) -> None:
         await self._commits.call(touch)
@@ -150,6 +156,7 @@ async def open_store(
             SqlitePendingChanges(commits, background, clock, opened.numbers, records),
             SqliteHistory(commits, lists, background, clock),
             records,
+            SqliteAudit(commits, lists, background),
             background,
             path,
         )

@@ -17,7 +17,7 @@ import pytest
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, open_store
-from hookgw.store.sqlite import history, pending_changes, repartition
+from hookgw.store.sqlite import audit, history, pending_changes, repartition
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import PAGE_BYTES
 
@@ -88,6 +88,7 @@ class SqliteEngine:
         self._monkeypatch.setattr(pending_changes, "REPLAY_STEP", size)
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
         self._monkeypatch.setattr(history, "FORGET_STEP", size)
+        self._monkeypatch.setattr(audit, "STEP", size)
         if payload is not None:
             self._monkeypatch.setattr(repartition, "MOST_READ", payload)
 
@@ -95,6 +96,8 @@ class SqliteEngine:
         self._monkeypatch.setattr(history, "FIRST_ROWS", rows)
         self._monkeypatch.setattr(pending_changes, "SEARCH_ROWS", rows)
         self._monkeypatch.setattr(history, "LIST_SECONDS", 0)
+        self._monkeypatch.setattr(audit, "ROWS", rows)
+        self._monkeypatch.setattr(audit, "LIST_SECONDS", 0)
 
 
 def _commits(store: Store) -> GroupCommit:

@@ -13,8 +13,8 @@ import pytest
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
-from hookgw.store import DeliveryQuery, ReplayQuery
-from hookgw.store.sqlite import dead_letters, event_ids, history, name_pruning, outbox
+from hookgw.store import AuditQuery, DeliveryQuery, ReplayQuery
+from hookgw.store.sqlite import audit, dead_letters, event_ids, history, name_pruning, outbox
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, resend
@@ -24,7 +24,7 @@ from hookgw.store.sqlite.transaction import Transaction
 from tests.store.support import AT, delivered
 
 RULE = LaneRule("reg", 1, Ordering.URL, 1)
-TABLES = {"events", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
+TABLES = {"audit", "events", "deliveries", "attempts", "bodies", "names", *"deaibkrlnm", "new"}
 
 
 class Explaining:
@@ -91,6 +91,10 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "replay": lambda c: find_finished(
         c, ReplayQuery(instance="shop"), {"reg": RULE}, after=0, newest=9, limit=10, size=100, rows=9
     ),
+    "audit": lambda c: audit.search_audit(c, AuditQuery(since=0.0, until=AT, action="key"), (9, 9), 9),
+    "audit of an instance": lambda c: audit.search_audit(c, AuditQuery(instance="shop"), (9, 9), 9),
+    "old entries of the audit": lambda c: audit._prune(transaction(c), audit._OLD, (9, 9)),
+    "oldest entries of an instance": lambda c: audit._prune(transaction(c), audit._OLDEST_OF, ("shop", 9)),
     "count and bytes": lambda c: weight(c, [1]),
 }
 
@@ -105,6 +109,18 @@ def test_no_table_is_scanned(connection: Explaining, name: str) -> None:
         allowed = {"SCAN events USING COVERING INDEX remembered"}
     whole = ("all lanes", "count", "count by instance", "bytes of ids")
     assert set(scans) <= (allowed if name in whole else set())
+
+
+@pytest.mark.parametrize(
+    "name", ["audit", "audit of an instance", "old entries of the audit", "oldest entries of an instance"]
+)
+def test_entries_of_the_audit_come_in_the_order_of_an_index(connection: Explaining, name: str) -> None:
+    STATEMENTS[name](connection)
+    index = "audited_instances" if "instance" in name else "audited"
+    assert any(
+        f"SEARCH audit USING COVERING INDEX {index} " in line or f"SEARCH audit USING INDEX {index} " in line
+        for line in connection.plan
+    )
 
 
 @pytest.mark.parametrize("name", ["forget ids", "names of ids"])

@@ -1,0 +1,68 @@
+"""``hookgw audit``: who changed what, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hookgw.cli.client import Client, server_options
+from hookgw.cli.fields import read_time
+from hookgw.cli.output import json_option, show_json, show_table
+
+COLUMNS = ("at", "who", "from", "action", "subject", "what")
+
+
+@click.group()
+def audit() -> None:
+    """Show who changed what, and when."""
+
+
+@audit.command("list")
+@click.argument("instance", required=False)
+@click.option("--action", help="Only this action, for example key.create, or all of a resource: key.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=read_time,
+    help="Only changes since a time, or since 10m, 2h, 3d ago.",
+)
+@click.option("--until", metavar="TIME", callback=read_time, help="Only changes until then.")
+@click.option("--limit", type=click.IntRange(1), help="Changes per page.")
+@click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
+@server_options
+@json_option
+def list_(client: Client, instance: str | None, as_json: bool, **query: str | int | None) -> None:
+    """List changes, newest first.
+
+    With INSTANCE, the changes of that instance, of its registrations and of its keys. Without it, a global
+    key is needed.
+    """
+    page = client.call("GET", "audit", "list", instance, query=query)
+    if as_json:
+        show_json(page)
+        return
+    show_table(COLUMNS, map(_row, page["entries"]))
+    if page["cursor"]:
+        # To standard error, so that a pipe gets only the table.
+        click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
+
+
+def _row(entry: dict[str, Any]) -> tuple[object, ...]:
+    actor = entry["actor"]
+    who = f"{actor['kind']} {actor['name']}" if actor["name"] else actor["kind"]
+    if actor["kind"] == "key" and actor["instance"] is None:
+        who = f"global {who}"
+    if actor["via"]:
+        who = f"{who}, {actor['via']}"
+    subject = "/".join(part for part in (entry["instance"], entry["subject"]) if part)
+    what = [_change(change) for change in entry["changes"]]
+    what += [f"{name}: {value}" for name, value in entry["details"].items()]
+    return entry["at"].partition(".")[0], who, actor["address"], entry["action"], subject, what
+
+
+def _change(change: dict[str, Any]) -> str:
+    before, after = change["before"], change["after"]
+    if before is None and after is None:
+        return str(change["field"])
+    return f"{change['field']}: {before or '–'} → {after or '–'}"

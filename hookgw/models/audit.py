@@ -1,0 +1,77 @@
+"""The audit: who changed what, and when, as plain records. No I/O."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class ActorKind(StrEnum):
+    """What kind of actor made a change."""
+
+    KEY = "key"
+    HOOKGW = "hookgw"
+    PLUGIN = "plugin"
+    CONFIGURATION = "configuration"
+
+
+class Actor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who made a change.
+
+    Attributes:
+        kind: ``key`` for the holder of an API key.
+        name: of the key, or of the plugin; empty for hookgw and the configuration.
+        instance: the instance that the key belongs to; ``None`` for a global key and for all others.
+        address: the IP address of the client; ``None`` over a Unix socket, and without a client.
+        via: what the client used, for example ``dashboard``; empty for the HTTP API.
+    """
+
+    kind: ActorKind
+    name: str = ""
+    instance: str | None = None
+    address: str | None = None
+    via: str = ""
+
+
+HOOKGW = Actor(kind=ActorKind.HOOKGW)
+CONFIGURATION = Actor(kind=ActorKind.CONFIGURATION)
+
+
+class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A field that a change concerned.
+
+    Attributes:
+        field: its name in the HTTP API, with dots, for example ``headers.authorization``.
+        before, after: its values as text. Both are ``None`` for a value that is not kept, as most are: they
+            may be secrets. One is ``None`` for a value that was not there, or that was removed.
+    """
+
+    field: str
+    before: str | None = None
+    after: str | None = None
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One change.
+
+    Attributes:
+        at: when it was made, in seconds since the epoch.
+        action: what was done, for example ``registration.change``.
+        actor: who did it.
+        instance: the name of the instance that it concerns; ``None`` for none.
+        instance_id: the id of that instance, because a later one may have the same name.
+        subject: what was changed: the label of a registration, the name of a key or of a file, the id of a
+            delivery; ``None`` for the instance itself.
+        changes: the fields that changed.
+        details: further facts, for example the reason.
+    """
+
+    at: float
+    action: str
+    actor: Actor
+    instance: str | None = None
+    instance_id: str | None = None
+    subject: str | None = None
+    changes: tuple[FieldChange, ...] = ()
+    details: dict[str, str] = {}

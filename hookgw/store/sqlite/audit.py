@@ -1,0 +1,215 @@
+"""The audit: entries written with the changes they describe, listed, and removed when they are old."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from hookgw.models.audit import Actor, AuditEntry, FieldChange
+from hookgw.models.errors import Invalid
+from hookgw.store.records import AuditPage, AuditQuery, micros, seconds
+from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.group_commit import GroupCommit
+from hookgw.store.sqlite.transaction import Transaction
+
+# So many entries are looked at in one turn, and removed in one commit; and the rest between two commits.
+ROWS = 5_000
+STEP = 500
+REST = 0.01
+# A list with a filter may have to look at all entries. After this many seconds it returns what it has found.
+LIST_SECONDS = 1.0
+
+_ADD = "INSERT INTO audit (at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?)"
+_OLD = "SELECT json_group_array(seq) FROM (SELECT seq FROM audit WHERE at < ? ORDER BY at, seq LIMIT ?)"
+# The condition is that of the index.
+_OLDEST_OF = """SELECT json_group_array(seq) FROM (
+    SELECT seq FROM audit WHERE instance IS NOT NULL AND instance = ? ORDER BY at, seq LIMIT ?)"""
+_TOO_MANY = """SELECT instance, count(*) - ? FROM audit INDEXED BY audited_instances
+    WHERE instance IS NOT NULL GROUP BY instance HAVING count(*) > ?"""
+_REMOVE = "DELETE FROM audit WHERE seq IN (SELECT value FROM json_each(?))"
+
+
+class _Stored(msgspec.Struct, omit_defaults=True):
+    """The column ``entry``: what is neither searched nor sorted by."""
+
+    actor: Actor
+    subject: str | None = None
+    changes: tuple[FieldChange, ...] = ()
+    details: dict[str, str] = {}
+
+
+class _Row(msgspec.Struct, array_like=True):
+    at: int
+    seq: int
+    instance: str | None
+    instance_id: str | None
+    action: str
+    entry: _Stored
+
+
+_rows_of = msgspec.json.Decoder(list[_Row]).decode
+
+
+class _Part(NamedTuple):
+    """A part of a search: what matches, how many entries were looked at, and the place of the last one."""
+
+    found: list[_Row]
+    rows: int
+    last: tuple[int, int]
+
+
+class SqliteAudit:
+    """The audit; see :class:`hookgw.store.protocol.Audit`.
+
+    Args:
+        commits: writes.
+        lists: reads what clients ask for.
+        background: counts.
+    """
+
+    def __init__(self, commits: GroupCommit, lists: Reader, background: Reader) -> None:
+        self._commits = commits
+        self._lists = lists
+        self._background = background
+
+    async def record_audit(self, entries: Sequence[AuditEntry]) -> None:
+        await self._commits.call(partial(write_audit, entries=entries))
+
+    async def list_audit(self, query: AuditQuery) -> AuditPage:
+        before = None if query.cursor is None else _read_cursor(query.cursor)
+        deadline = trio.current_time() + LIST_SECONDS
+        found: list[_Row] = []
+        while True:
+            part = await self._lists.run(partial(search_audit, query=query, before=before, rows=ROWS))
+            found += part.found
+            if len(found) > query.limit:
+                page = found[: query.limit]
+                return AuditPage([_entry(row) for row in page], _cursor(page[-1].at, page[-1].seq))
+            if part.rows < ROWS:
+                return AuditPage([_entry(row) for row in found])
+            before = part.last
+            if trio.current_time() >= deadline:
+                return AuditPage([_entry(row) for row in found], _cursor(*before))
+
+    async def prune_audit(self, *, before: float, most: int) -> int:
+        removed = 0
+        while count := await self._commits.call(
+            partial(_prune, statement=_OLD, given=(micros(before), STEP))
+        ):
+            removed += count
+            await trio.sleep(REST)
+        too_many = await self._background.run(
+            lambda connection: connection.execute(_TOO_MANY, (most, most)).fetchall()
+        )
+        for instance, extra in too_many:
+            while extra > 0 and (
+                count := await self._commits.call(
+                    partial(_prune, statement=_OLDEST_OF, given=(instance, min(extra, STEP)))
+                )
+            ):
+                extra -= count
+                removed += count
+                await trio.sleep(REST)
+        return removed
+
+
+def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
+    """Write entries, with whatever else the transaction changes."""
+    for entry in entries:
+        stored = _Stored(entry.actor, entry.subject, entry.changes, entry.details)
+        transaction.connection.execute(
+            _ADD,
+            (
+                micros(entry.at),
+                entry.instance,
+                entry.instance_id,
+                entry.action,
+                msgspec.json.encode(stored).decode(),
+            ),
+        )
+    transaction.count_rows(len(entries))
+
+
+def search_audit(
+    connection: sqlite3.Connection, query: AuditQuery, before: tuple[int, int] | None, rows: int
+) -> _Part:
+    """Search the newest entries for those that match a query, up to one more than its limit.
+
+    Args:
+        connection: a reading one.
+        query: which ones. Its cursor has no effect.
+        before: only entries before this time and number; ``None`` for all.
+        rows: the most entries to look at, whether they match or not.
+    """
+    # These conditions limit a range of an index. The others are checked row by row.
+    places, matches = ["1"], ["1"]
+    given: dict[str, Any] = {"rows": rows, "wanted": query.limit + 1}
+    if query.instance is not None:
+        places += ["instance IS NOT NULL", "instance = :instance"]
+        given["instance"] = query.instance
+    if query.instance_id is not None:
+        matches.append("instance_id = :instance_id")
+        given["instance_id"] = query.instance_id
+    if query.since is not None:
+        places.append("at >= :since")
+        given["since"] = micros(query.since)
+    if query.until is not None:
+        places.append("at < :until")
+        given["until"] = micros(query.until)
+    if before is not None:
+        places.append("(at, seq) < (:before, :seq)")
+        given["before"], given["seq"] = before
+    if query.action is not None:
+        # Of a whole resource, too: "key" finds "key.create".
+        matches.append("(action = :action OR substr(action, 1, length(:action) + 1) = :action || '.')")
+        given["action"] = query.action
+    statement = f"""
+        WITH looked_at AS MATERIALIZED (
+            SELECT at, seq, {" AND ".join(matches)} AS matches FROM audit
+            WHERE {" AND ".join(places)} ORDER BY at DESC, seq DESC LIMIT :rows
+        ),
+        chosen AS (SELECT seq FROM looked_at WHERE matches ORDER BY at DESC, seq DESC LIMIT :wanted)
+        SELECT count(*), min(at), (SELECT seq FROM looked_at ORDER BY at, seq LIMIT 1), (
+            SELECT json_group_array(json(line)) FROM (
+                SELECT json_array(a.at, a.seq, a.instance, a.instance_id, a.action, json(a.entry)) AS line
+                FROM chosen c CROSS JOIN audit a ON a.seq = c.seq ORDER BY a.at DESC, a.seq DESC))
+        FROM looked_at"""  # noqa: S608 - only the texts above are in it
+    count, at, seq, lines = connection.execute(statement, given).fetchone()
+    return _Part(_rows_of(lines), count, (at, seq))
+
+
+def _entry(row: _Row) -> AuditEntry:
+    return AuditEntry(
+        at=seconds(row.at),
+        action=row.action,
+        actor=row.entry.actor,
+        instance=row.instance,
+        instance_id=row.instance_id,
+        subject=row.entry.subject,
+        changes=row.entry.changes,
+        details=row.entry.details,
+    )
+
+
+def _prune(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> int:
+    found = transaction.connection.execute(statement, given).fetchone()[0]
+    removed = transaction.connection.execute(_REMOVE, (found,)).rowcount
+    transaction.count_rows(removed)
+    return removed
+
+
+def _cursor(at: int, seq: int) -> str:
+    return f"{at}-{seq}"
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    at, _, seq = cursor.partition("-")
+    # 18 digits always fit SQLite's 64-bit integers. A time of before 1970 is no time of an entry.
+    if not all(text.isascii() and text.isdigit() and len(text) <= 18 for text in (at, seq)):
+        raise Invalid("cursor must be the cursor of the page before.")
+    return int(at), int(seq)
