@@ -217,6 +217,7 @@ def present_attempt(attempt: Attempt) -> responses.Attempt:
         status=attempt.status,
         error=attempt.error,
         answer=attempt.answer,
+        url=attempt.url,
     )
 
 

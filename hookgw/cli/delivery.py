@@ -143,17 +143,22 @@ def show(client: Client, instance: str, delivery_id: str, wide: bool, as_json: b
     )
     if found["attempts"]:
         click.echo()
-        columns = ("number", "at", "duration", "outcome", "status")
+        fields: tuple[str, ...] = ("number", "at", "duration", "outcome", "status")
+        columns = [
+            Column("attempt", least=None, right=True),
+            Column("at", least=None, is_time=True),
+            Column("ms", least=None, right=True, drop=1),
+            Column("outcome", least=None),
+            Column("status", least=None, drop=2),
+            Column("response", least=20, wraps=True),
+        ]
+        # Nearly always it is the URL above.
+        if any(one.get("url") not in (None, found["url"]) for one in found["attempts"]):
+            fields = (*fields, "url")
+            columns.insert(-1, Column("URL", least=20, wraps=True))
         show_table(
-            (
-                Column("attempt", least=None, right=True),
-                Column("at", least=None, is_time=True),
-                Column("ms", least=None, right=True, drop=1),
-                Column("outcome", least=None),
-                Column("status", least=None, drop=2),
-                Column("response", least=20, wraps=True),
-            ),
-            ([one[name] for name in columns] + [one["error"] or one["answer"]] for one in found["attempts"]),
+            columns,
+            ([one[name] for name in fields] + [one["error"] or one["answer"]] for one in found["attempts"]),
             wide=wide,
         )
 

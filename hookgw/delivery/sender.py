@@ -25,7 +25,7 @@ from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event, path_segment
 from hookgw.models.inline_media import without_file
-from hookgw.models.masking import repr_without
+from hookgw.models.masking import repr_without, with_masked_user
 from hookgw.models.registrations import Registration, Secret
 from hookgw.models.signing_keys import SigningKey, signing_key
 from hookgw.models.target_url import Target, parse_target
@@ -67,7 +67,8 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             ``NTLM`` and ``Negotiate``, which may authenticate the connection in place of the request
             (RFC 4559, section 6).
         headers: the headers of every request, names in lower case.
-        heads: rendered heads with their targets, by kind for ``byEvents``, otherwise under ``""``.
+        heads: rendered heads with their targets and masked URLs, by kind for ``byEvents``, otherwise under
+            ``""``.
         signing: the secrets with the keys made from them, the newest first.
         sent_secrets: what must be masked in responses, which may repeat the request; ``None`` until the first
             response.
@@ -79,7 +80,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     origin: Origin
     shares_connections: bool
     headers: dict[str, str]
-    heads: dict[str, tuple[Target, RequestHead]] = {}
+    heads: dict[str, tuple[Target, RequestHead, str]] = {}
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
     sent_secrets: tuple[bytes, ...] | None = None
 
@@ -89,13 +90,17 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
         return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
-    def head(self, kind: str) -> tuple[Target, RequestHead]:
-        """Return the target and the head for events of a kind."""
+    def head(self, kind: str) -> tuple[Target, RequestHead, str]:
+        """Return the target, the head, and the URL with user and password masked, for events of a kind."""
         key = kind if self.registration.by_events else ""
         found = self.heads.get(key)
         if found is None:
             target = self.target.for_kind(path_segment(kind)) if key else self.target
-            found = self.heads[key] = (target, RequestHead(target, self.headers))
+            found = self.heads[key] = (
+                target,
+                RequestHead(target, self.headers),
+                with_masked_user(target.url),
+            )
         return found
 
 
@@ -237,9 +242,9 @@ class DeliverySender:
         """
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
-        prepared = headers
+        prepared, url = headers, None
         try:
-            target, rendered = template.head(event.kind)
+            target, rendered, url = template.head(event.kind)
             if headers is None:
                 headers = _event_headers(event, number)
             else:
@@ -247,7 +252,9 @@ class DeliverySender:
                 rendered, headers = RequestHead(target, headers), {}
         except ValueError as refusal:
             # A header that was allowed when the registration was stored.
-            return AttemptResult(_attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal)))
+            return AttemptResult(
+                _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
+            )
         # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
         # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
         # replay.
@@ -263,7 +270,7 @@ class DeliverySender:
             raise
         except DeliveryError as failure:
             outcome = Outcome.BLOCKED if isinstance(failure, Blocked) else Outcome.UNREACHABLE
-            return AttemptResult(_attempt(number, wall, started_at, outcome, error=str(failure)))
+            return AttemptResult(_attempt(number, wall, started_at, outcome, error=str(failure), url=url))
         if not template.shares_connections:
             transport.close_nowait()
         outcome = outcome_of_status(response.status)
@@ -288,6 +295,7 @@ class DeliverySender:
             status=response.status,
             error=error,
             answer=answer[: self._kept_answer].decode("utf-8", "replace"),
+            url=url,
         )
         if outcome is Outcome.DELIVERED:
             return AttemptResult(attempt)
@@ -327,6 +335,7 @@ def _attempt(
     status: int | None = None,
     error: str | None = None,
     answer: str = "",
+    url: str | None = None,
 ) -> Attempt:
     return Attempt(
         number=number,
@@ -336,4 +345,5 @@ def _attempt(
         status=status,
         error=error,
         answer=answer,
+        url=url,
     )

@@ -51,6 +51,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         status: the response status; ``None`` without a response.
         error: a sentence that says why the attempt did not deliver; ``None`` if it did.
         answer: the start of the response body, decoded leniently, at most 4 KiB.
+        url: what it was sent to, with user and password masked; ``None`` if nothing was to be sent, because a
+            plugin failed or the host was known to be unreachable.
     """
 
     number: int
@@ -60,6 +62,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     status: int | None = None
     error: str | None = None
     answer: str = ""
+    url: str | None = None
 
 
 Position: TypeAlias = int

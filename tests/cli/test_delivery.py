@@ -97,6 +97,16 @@ async def test_show_prints_every_attempt(invoke: Invoke, server: Receiver) -> No
     assert second[-3:] == ["delivered", "404", "fine"]
 
 
+async def test_show_prints_urls_if_one_is_another(invoke: Invoke, server: Receiver) -> None:
+    sent = [ATTEMPT | {"url": "https://old/hook"}, ATTEMPT | {"url": "https://x/hook", "number": 2}]
+    server.default = says(REPORT | {"attempts": sent})
+    result = await invoke("delivery", "show", "loja1", "msg_1")
+    assert "https://old/hook" in result.stdout
+    server.default = says(REPORT | {"attempts": sent[1:]})
+    result = await invoke("delivery", "show", "loja1", "msg_1")
+    assert result.stdout.count("https://x/hook") == 1
+
+
 async def test_show_without_attempts_has_no_second_table(invoke: Invoke, server: Receiver) -> None:
     server.default = says(REPORT | {"attempts": []})
     assert "outcome" not in (await invoke("delivery", "show", "loja1", "dlv_7")).stdout

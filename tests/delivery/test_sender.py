@@ -18,6 +18,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.models.errors import PluginFailed
 from hookgw.models.events import Event
+from hookgw.models.masking import MASK
 from hookgw.models.registrations import Registration, Secret, new_secret
 from hookgw.testing import Receiver, answer, hang, redirect
 
@@ -133,8 +134,19 @@ async def test_by_events_adds_the_kind_to_the_path(hookgw_receiver: Receiver) ->
     template = template_for(registration)
     assert template.head("SEND_MESSAGE")[0].path == "/hook/send-message?a=1"
     assert template.head("SEND_MESSAGE") is template.head("SEND_MESSAGE")
-    await send(registration)
+    sent = await send(registration)
     assert hookgw_receiver.requests[0].target == "/hook/messages-upsert?a=1"
+    assert sent.attempt.url == f"{hookgw_receiver.url}hook/messages-upsert?a=1"
+
+
+async def test_the_url_of_an_attempt_hides_user_and_password(hookgw_receiver: Receiver) -> None:
+    hookgw_receiver.will(answer(302))
+    url = hookgw_receiver.url.replace("://", "://ana:secret@")
+    sent = await send(registration_for(url))
+    assert sent.attempt.url == hookgw_receiver.url.replace("://", f"://{MASK}@")
+    unreachable = await send(registration_for("http://ana:secret@127.0.0.1:1/hook"))
+    assert unreachable.attempt.outcome is Outcome.UNREACHABLE
+    assert unreachable.attempt.url == f"http://{MASK}@127.0.0.1:1/hook"
 
 
 async def test_the_start_of_the_response_is_kept(hookgw_receiver: Receiver) -> None:

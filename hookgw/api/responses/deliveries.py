@@ -21,6 +21,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
         status: the status of the receiver's response; ``null`` without a response.
         error: why the attempt failed.
         answer: the start of the response's body, at most 4 KiB.
+        url: what it was sent to, with user and password masked; ``null`` if nothing was to be sent, because a
+            plugin failed or the host was known to be unreachable, and for attempts of earlier versions.
     """
 
     number: int
@@ -30,6 +32,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     status: int | None
     error: str | None
     answer: str
+    url: str | None
 
 
 class Summary(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -40,7 +40,7 @@ from hookgw.store.sqlite.transaction import Transaction
 # Python's lock. The names of instances have a prefix; see name_ids.py.
 _SUMMARY = """json_array(d.seq, e.id, k.name, substr(i.name, 2), e.time, r.name, l.name, d.state, d.reason,
     d.accepted_at, d.attempts, d.failures, d.next_at, d.finished_at, a.number, a.at, a.duration,
-    a.outcome, a.status, a.error, a.answer)"""
+    a.outcome, a.status, a.error, a.answer, (SELECT substr(name, 2) FROM names WHERE number = a.url))"""
 _JOINS = """
     CROSS JOIN events e ON e.seq = d.event
     CROSS JOIN names k ON k.number = d.kind
@@ -59,7 +59,8 @@ _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
     SELECT max(n.seq) FROM deliveries n JOIN events m ON m.seq = n.event
     WHERE m.id = :id AND m.instance = (SELECT number FROM names WHERE name = :instance) AND {_IS_LISTED})"""  # noqa: S608
 # In the order of the primary key: no sort. A delivery that was resent for days has any number of them.
-_ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer
+_ATTEMPTS = """SELECT number, at, duration, outcome, status, error, answer,
+        (SELECT substr(name, 2) FROM names WHERE names.number = url)
     FROM attempts WHERE delivery = ? ORDER BY number DESC LIMIT ?"""
 
 _OLD = """SELECT json_group_array(seq), json_group_array(DISTINCT event), count(*), max(finished_at) FROM (
@@ -145,6 +146,7 @@ class _Row(msgspec.Struct, array_like=True):
     status: int | None
     error: str | None
     answer: str | None
+    url: str | None
 
 
 _row_of = msgspec.json.Decoder(_Row).decode
@@ -395,7 +397,7 @@ def _summary(row: _Row) -> DeliverySummary:
     if row.number is not None:
         assert row.at is not None and row.duration is not None and row.outcome is not None  # noqa: S101, PT018
         last = _attempt(
-            row.number, row.at, row.duration, row.outcome, row.status, row.error, row.answer or ""
+            row.number, row.at, row.duration, row.outcome, row.status, row.error, row.answer or "", row.url
         )
     reason = row.reason
     if reason is None and row.state is DeliveryState.DEAD and last is not None:
@@ -420,7 +422,14 @@ def _summary(row: _Row) -> DeliverySummary:
 
 
 def _attempt(
-    number: int, at: int, duration: int, outcome: str, status: int | None, error: str | None, answer: str
+    number: int,
+    at: int,
+    duration: int,
+    outcome: str,
+    status: int | None,
+    error: str | None,
+    answer: str,
+    url: str | None,
 ) -> Attempt:
     return Attempt(
         number=number,
@@ -430,6 +439,7 @@ def _attempt(
         status=status,
         error=error,
         answer=answer,
+        url=url,
     )
 
 

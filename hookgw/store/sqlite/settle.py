@@ -11,6 +11,7 @@ from hookgw.models.deliveries import DeliveryState, Settlement
 from hookgw.store.records import PendingChange, micros, storable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.event_ids import keep_ids
+from hookgw.store.sqlite.name_ids import NameIds, of_url
 
 # One JSON array for any number of rows: the statement stays prepared, and SQLite's limit on parameters does
 # not matter. NOT INDEXED holds every version of SQLite to the search by number: with ``state = 'pending'``
@@ -26,8 +27,9 @@ _SETTLE = Bulk(
 )
 # An attempt that is recorded already stays as it was first written.
 _ADD_ATTEMPTS = Bulk(
-    "INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer) SELECT * FROM",
-    8,
+    """INSERT INTO attempts (delivery, number, at, duration, outcome, status, error, answer, url)
+    SELECT * FROM""",
+    9,
     "WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
 )
 _STORE_BODIES = Bulk("REPLACE INTO bodies (seq, body) SELECT * FROM", 2, "WHERE column1 IS NOT NULL")
@@ -56,12 +58,17 @@ _weights_of = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 
 
 def settle(
-    connection: sqlite3.Connection, settlements: Sequence[Settlement], *, keep_history: bool = True
+    connection: sqlite3.Connection,
+    names: NameIds,
+    settlements: Sequence[Settlement],
+    *,
+    keep_history: bool = True,
 ) -> PendingChange:
     """Write outcomes of deliveries, in order; a settlement of a delivery that is not pending is ignored.
 
     Args:
         connection: in a transaction.
+        names: the numbers of names.
         settlements: the outcomes; a delivery may have several.
         keep_history: whether to keep attempts and finished deliveries.
 
@@ -109,6 +116,10 @@ def settle(
     bodies = {s.seq: s.body for s in applied if s.body is not None}
     _STORE_BODIES.run(connection, list(bodies.items()))
     if keep_history:
+        # Few in a commit: a lane sends to one URL, or with ``byEvents`` to one for each kind.
+        urls = {url: of_url(url) for s in applied if s.attempt and (url := s.attempt.url)}
+        ids = names.ids(urls.values()) if urls else {}
+        numbered: dict[str | None, int] = {url: ids[name] for url, name in urls.items()}
         _ADD_ATTEMPTS.run(
             connection,
             [
@@ -122,6 +133,7 @@ def settle(
                     # Texts of receivers and of the system may have lone surrogates, which UTF-8 lacks.
                     storable(s.attempt.error),
                     storable(s.attempt.answer),
+                    numbered.get(s.attempt.url),
                 )
                 for s in applied
                 if s.attempt

@@ -91,7 +91,7 @@ class Writer:
                 touch(transaction)
             for group in groups:
                 append_jobs(transaction, group.appends)
-                settled = settle(connection, group.settlements, keep_history=self._keep_history)
+                settled = settle(connection, self._names, group.settlements, keep_history=self._keep_history)
                 transaction.count_finished(settled)
                 transaction.count_rows(len(group.settlements))
                 for job in group.functions:

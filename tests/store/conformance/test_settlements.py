@@ -43,6 +43,16 @@ async def test_a_delivered_one_leaves_the_outbox(store: Store, seq: int) -> None
     assert found.summary.last_attempt == attempt()
 
 
+async def test_each_attempt_has_the_url_that_it_was_sent_to(store: Store, seq: int) -> None:
+    urls = ["https://old.example/a", None, "https://********@new.example/ü"]
+    made = [attempt(number, Outcome.FAILED, url=url) for number, url in enumerate(urls, 1)]
+    await settle(store, *(Settlement(seq=seq, state=DeliveryState.PENDING, at=AT, attempt=a) for a in made))
+    found = await report(store)
+    assert [one.url for one in found.attempts] == urls
+    assert found.summary.last_attempt is not None
+    assert found.summary.last_attempt.url == urls[-1]
+
+
 async def test_a_failed_one_stays_with_its_counters_and_body(store: Store, seq: int) -> None:
     await settle(store, failed(seq, next_at=AT + 5.5))
     await settle(store, failed(seq, number=2, body=None, next_at=AT + 20))

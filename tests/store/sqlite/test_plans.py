@@ -64,15 +64,15 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "count": outbox.count_pending,
     "count by instance": outbox.pending_counts,
     "count of a lane": lambda c: outbox.count_pending(c, "reg:0"),
-    "settle": lambda c: settle(c, [delivered(1)]),
-    "settle without history": lambda c: settle(c, [delivered(1)], keep_history=False),
+    "settle": lambda c: settle(c, NameIds(c), [delivered(1)]),
+    "settle without history": lambda c: settle(c, NameIds(c), [delivered(1)], keep_history=False),
     "list": lambda c: history.search_deliveries(c, DeliveryQuery(instance="shop"), None, 9, 9),
     "list with all filters": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT, without_global=True), 9, 9, 9
     ),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
-    "prune": lambda c: (settle(c, [delivered(1)]), history._prune(transaction(c), AT + 1)),
+    "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history._prune(transaction(c), AT + 1)),
     "forget ids": lambda c: event_ids.forget_ids(transaction(c), AT, 9),
     "bytes of ids": event_ids.remembered_bytes,
     "names of attempts": lambda c: name_pruning._walk_attempts(c, (1, 1)),
