@@ -28,6 +28,7 @@ from hookgw.api.routes.jobs import JobRoutes
 from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.media import MediaRoutes
 from hookgw.api.routes.messages import MessageRoutes
+from hookgw.api.routes.root import RootRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.body_memory import COPIES, BodyMemory
 from hookgw.api.server.errors import error_body, install_error_handlers
@@ -46,8 +47,8 @@ logger = structlog.get_logger("hookgw.api")
 UNMATCHED = "none"
 """The route that metrics show for requests that match no route."""
 
-_UNROUTABLE = " "
-"""A path that matches no route."""
+_UNROUTABLE = "/ "
+"""A path that matches no route. It begins with a slash: Quart would strip a space alone, and find ``/``."""
 
 _HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that respond even beyond ``server.max_requests``: an orchestrator must not restart a busy process."""
@@ -201,6 +202,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         DeliveryRoutes(gateway),
         JobRoutes(gateway),
         AuditRoutes(gateway),
+        RootRoutes(gateway),
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway),
     )

@@ -34,7 +34,7 @@ REQUEST_QUOTA = "hookgw.request_quota"
 INGEST_RULE = f"{INGEST_PATH}<instance>/<token>"
 MEDIA_RULE = f"{MEDIA_PATH}<instance>/<token>"
 """Networks call the first, and readers of events the second. The token in the path is the key."""
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE, MEDIA_RULE})
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE, MEDIA_RULE})
 _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
 """By their lengths. WAHA's clients send the second."""
 OPEN_PREFIX = "/public/"

@@ -21,7 +21,7 @@ from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
-OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
+OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
 TOKEN_IN_PATH = {"/ingest/<instance>/<token>", "/media/<instance>/<token>"}
 """Networks and readers of events call these: no key is needed, and none helps."""
 ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}

@@ -47,7 +47,13 @@ _ALSO_PER_INSTANCE = frozenset(
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
-_MEANINGS: Mapping[int, str] = {200: "OK.", 201: "Created.", 202: "Accepted.", 204: "OK, without a body."}
+_MEANINGS: Mapping[int, str] = {
+    200: "OK.",
+    201: "Created.",
+    202: "Accepted.",
+    204: "OK, without a body.",
+    302: "The page is at `Location`.",
+}
 
 
 class Route(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from hookgw.api.responses.accounts import (
 )
 from hookgw.api.responses.audit import Actor, AuditEntry, AuditPage, FieldChange
 from hookgw.api.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
-from hookgw.api.responses.common import Backlog, Done, DoneMessage, Error, Health, Messages, Started
+from hookgw.api.responses.common import About, Backlog, Done, DoneMessage, Error, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
 from hookgw.api.responses.instances import (
@@ -38,6 +38,7 @@ from hookgw.api.responses.registrations import (
 )
 
 __all__ = [
+    "About",
     "Actor",
     "Attempt",
     "AuditEntry",

@@ -92,6 +92,28 @@ class Started(Struct, frozen=True):
     job: str
 
 
+class About(Struct, frozen=True):
+    """What answers at this address.
+
+    Attributes:
+        status: 200, as clients of Evolution API expect it here.
+        message: a sentence.
+        name: `hookgw`.
+        version: of hookgw.
+        documentation: the manual of the HTTP API; a path, unless `server.public_url` is set.
+        openapi: the OpenAPI document.
+        health: answers 200 if events are accepted and delivered.
+    """
+
+    status: Literal[200]
+    message: str
+    name: Literal["hookgw"]
+    version: str
+    documentation: str
+    openapi: str
+    health: str
+
+
 class Health(Struct, frozen=True):
     """The health of the process.
 

@@ -1,0 +1,61 @@
+"""``GET /``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from hookgw._version import __version__
+from hookgw.api.app import Application
+from hookgw.config.settings import ServerSettings, Settings
+from tests.api.conftest import open_client
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+
+
+@pytest.fixture
+async def stranger(app: Application, nursery: trio.Nursery) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a key."""
+    async with open_client(app, nursery) as client:
+        yield client
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "application/json, text/html;q=0.5", ""])
+async def test_a_program_learns_what_this_is(stranger: httpx.AsyncClient, accept: str) -> None:
+    response = await stranger.get("/", headers={"accept": accept})
+    assert response.status_code == 200
+    assert response.headers["vary"] == "accept"
+    body = response.json()
+    assert (body["name"], body["version"], body["status"]) == ("hookgw", __version__, 200)
+    assert (await stranger.get(body["documentation"])).status_code == 200
+    assert (await stranger.get(body["openapi"])).status_code == 200
+    assert (await stranger.get(body["health"])).status_code == 200
+
+
+async def test_a_browser_is_sent_to_a_page(stranger: httpx.AsyncClient) -> None:
+    response = await stranger.get("/", headers={"accept": BROWSER}, follow_redirects=False)
+    assert response.status_code == 302
+    page = await stranger.get(str(response.url.join(response.headers["location"])))
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+
+
+class TestBelowABasePath:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        server = ServerSettings(base_path="/hooks", public_url="https://gw.example/hooks")
+        return msgspec.structs.replace(settings, server=server)
+
+    async def test_the_addresses_are_those_from_outside(self, stranger: httpx.AsyncClient) -> None:
+        assert (await stranger.get("/")).status_code == 404  # that is not hookgw's
+        body = (await stranger.get("/hooks/")).json()
+        assert body["documentation"] == "https://gw.example/hooks/docs"
+        response = await stranger.get("/hooks/", headers={"accept": BROWSER}, follow_redirects=False)
+        # Relative: whatever prefix a proxy adds stays.
+        assert httpx.URL("https://gw.example/x/hooks/").join(response.headers["location"]) == (
+            "https://gw.example/x/hooks/docs"
+        )
