@@ -42,7 +42,7 @@ OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
     *("tests/store", "tests/cli", "tests/test_secrets.py"),
 )
-SLOW = ("tests/e2e", "tests/crash", "tests/networks", "tests/soak", "tests/bench")
+SLOW = ("tests/e2e", "tests/crash", "tests/networks", "tests/soak", "tests/bench", "tests/binary")
 
 
 def show_every_python() -> None:
@@ -188,6 +188,18 @@ def measure_coverage(session: nox.Session, *options: str, core: str) -> None:
     run_tests(session, "coverage", "run", *options, "-m", "pytest", env=env | FEW_EXAMPLES)
     session.run("coverage", "combine", "--quiet", env=env)
     session.run("coverage", "report", env=env)
+
+
+@nox.session(python=PYTHONS[-1], default=False)
+def binary(session: nox.Session) -> None:
+    """Build ``dist/hookgw``, one file, and test it without Python on the path: two minutes."""
+    # Not editable: the wheel has what users get, such as the first-party plugins.
+    session.install("--quiet", ".", *nox.project.dependency_groups(PROJECT, "binary"))
+    folder = Path(session.create_tmp()).resolve()
+    options = ("--noconfirm", "--log-level", "WARN", "--workpath", str(folder), "--distpath", "dist")
+    session.run("pyinstaller", *options, "deploy/binary/hookgw.spec", silent=True)
+    program = Path("dist", "hookgw").resolve()
+    session.run("pytest", "-s", "tests/binary", *session.posargs, env={"HOOKGW_BINARY": str(program)})
 
 
 @nox.session(default=False)

@@ -31,6 +31,7 @@ COMMANDS = {
     "audit": "hookgw.cli.audit:audit",
     "tail": "hookgw.cli.tail:tail",
     "lane": "hookgw.cli.lane:lane",
+    "health": "hookgw.cli.health:health",
     "plugins": "hookgw.cli.plugins:plugins",
     "check-config": "hookgw.cli.check_config:check_config",
     "master-key": "hookgw.cli.master_key:master_key",

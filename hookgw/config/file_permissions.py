@@ -11,6 +11,7 @@ import os
 import pwd
 import shlex
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -120,7 +121,9 @@ def everything_in(folder: Path) -> Iterator[Path]:
 def trusted_users() -> frozenset[int]:
     """Return the ids of root, of this process's user, and of the user who installed hookgw."""
     # The owner of this very file could change the code that is running: refusing that user protects nothing.
-    return frozenset((0, os.geteuid(), Path(__file__).stat().st_uid))
+    # In the single binary, modules are no files.
+    code = Path(sys.executable if getattr(sys, "frozen", False) else __file__)
+    return frozenset((0, os.geteuid(), code.stat().st_uid))
 
 
 @cache

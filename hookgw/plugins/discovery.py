@@ -88,7 +88,7 @@ def first_party_folder() -> Path | None:
 
 def is_in_checkout(folder: Path) -> bool:
     """Return whether a folder is ``plugins`` of a checkout of hookgw."""
-    return (folder.resolve().parent / "hookgw" / "plugins" / Path(__file__).name).is_file()
+    return (folder.resolve().parent / "hookgw" / "plugins" / "discovery.py").is_file()
 
 
 def find_in_folder(folder: Path) -> list[Candidate]:
@@ -169,15 +169,13 @@ def location_of(error: BaseException, plugin: Path | None) -> str:
     # Not a class of the plugin's: it may raise when its attributes are read.
     if type(error).__module__ == "builtins" and isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: "
+    # Not of __file__: in the single binary, code has relative file names.
+    here = Path(location_of.__code__.co_filename).parent
     frames = []
     for frame in traceback.extract_tb(_traceback_of(error)):
         path = Path(frame.filename)
         # Frames of the import system and of this package mean nothing to a plugin's author.
-        if not (
-            frame.filename.startswith("<")
-            or path.parent.name == "importlib"
-            or path.parent == Path(__file__).parent
-        ):
+        if not (frame.filename.startswith("<") or path.parent.name == "importlib" or path.parent == here):
             frames.append(frame)
     in_plugin = [
         frame for frame in frames if plugin and Path(frame.filename).resolve().is_relative_to(plugin)

@@ -1,0 +1,54 @@
+"""The unit of systemd, as systemd's own tool sees it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hookgw.config.load import load_settings
+
+UNIT = Path(__file__).parents[2] / "deploy" / "systemd" / "hookgw.service"
+PROGRAM = "/usr/local/bin/hookgw"
+HIGHEST_EXPOSURE = 2.0
+ANALYZE = shutil.which("systemd-analyze")
+
+needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is missing")
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit with a program that exists on every machine."""
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text("utf-8").replace(PROGRAM, "/bin/sh"), encoding="utf-8")
+    return copy
+
+
+def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    assert ANALYZE is not None
+    return subprocess.run([ANALYZE, *arguments], capture_output=True, text=True, check=False)
+
+
+@needs_systemd
+def test_systemd_accepts_the_unit(unit: Path) -> None:
+    done = analyze("verify", unit)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_systemd
+def test_the_service_is_hardened(unit: Path) -> None:
+    done = analyze("security", "--offline=true", "--no-pager", unit)
+    exposure = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
+    assert exposure is not None, done.stdout + done.stderr
+    assert float(exposure[1]) < HIGHEST_EXPOSURE
+
+
+def test_its_settings_are_hookgws() -> None:
+    text = UNIT.read_text("utf-8").replace("%S", "/var/lib").replace("%d", "/run/credentials/hookgw")
+    given = dict(re.findall(r"^#?Environment=(HOOKGW_[A-Z_]+)=(.+)$", text, re.MULTILINE))
+    settings = load_settings(None, given)
+    assert settings.storage.path == "/var/lib/hookgw/hookgw.db"
+    assert settings.storage.master_key_file == "/run/credentials/hookgw/master_key"
