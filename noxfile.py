@@ -97,6 +97,13 @@ def types(session: nox.Session) -> None:
     session.run("mypy")
 
 
+@nox.session
+def reference(session: nox.Session) -> None:
+    """Write docs/reference/ from the docstrings. A test fails while it differs from the code."""
+    install(session, "test")
+    session.run("python", "-m", "tests.support.reference")
+
+
 def run_tests(session: nox.Session, *command: str, env: dict[str, str] | None = None) -> None:
     """Run all tests but the slow ones: on all cores, or as the session's arguments for pytest say."""
     ignored = [f"--ignore={folder}" for folder in SLOW]

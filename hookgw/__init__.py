@@ -20,17 +20,20 @@ if TYPE_CHECKING:
         IngestResponse,
         MediaSink,
         NewEvent,
+        OptionalCalls,
         QRCode,
         Session,
     )
     from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
     from hookgw.models.errors import (
+        Conflict,
         HookgwError,
         Invalid,
         NetworkRefused,
         NotFound,
         NotSupported,
         ProofRefused,
+        TooLarge,
         Unavailable,
     )
     from hookgw.models.events import Event, EventKind, event_id_of
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
         TextMessage,
     )
     from hookgw.models.registrations import Registration
+    from hookgw.plugins.gateway_protocol import PluginGateway
     from hookgw.plugins.hookspecs import hookimpl
 
 # Names are loaded on first use, so that `hookgw --version` does not import everything.
@@ -60,17 +64,20 @@ _HOMES = {
         "IngestResponse",
         "MediaSink",
         "NewEvent",
+        "OptionalCalls",
         "QRCode",
         "Session",
     ),
     "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
     "hookgw.models.errors": (
+        "Conflict",
         "HookgwError",
         "Invalid",
         "NetworkRefused",
         "NotFound",
         "NotSupported",
         "ProofRefused",
+        "TooLarge",
         "Unavailable",
     ),
     "hookgw.models.events": ("Event", "EventKind", "event_id_of"),
@@ -88,6 +95,7 @@ _HOMES = {
         "TemplateMessage",
         "TextMessage",
     ),
+    "hookgw.plugins.gateway_protocol": ("PluginGateway",),
     "hookgw.plugins.hookspecs": ("hookimpl",),
     "hookgw.models.registrations": ("Registration",),
 }
@@ -95,6 +103,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Attempt",
+    "Conflict",
     "ConnectionState",
     "Connector",
     "Contact",
@@ -120,8 +129,10 @@ __all__ = [
     "NewEvent",
     "NotFound",
     "NotSupported",
+    "OptionalCalls",
     "Outcome",
     "Outgoing",
+    "PluginGateway",
     "ProofRefused",
     "QRCode",
     "ReactionMessage",
@@ -129,6 +140,7 @@ __all__ = [
     "Session",
     "TemplateMessage",
     "TextMessage",
+    "TooLarge",
     "Unavailable",
     "__version__",
     "describes",

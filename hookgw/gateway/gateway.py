@@ -39,6 +39,9 @@ from hookgw.store import Store
 class Gateway:
     """A running gateway; :func:`hookgw.gateway.open.open_gateway` makes one.
 
+    Plugins use the part that :class:`~hookgw.plugins.gateway_protocol.PluginGateway` describes. Only that
+    part is stable.
+
     Attributes:
         events: accepts events.
         instances, registrations, keys: create, change and delete them.

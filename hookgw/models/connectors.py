@@ -20,7 +20,13 @@ MAX_STATE = 2**20
 
 
 class ConnectionState(StrEnum):
-    """The state of an instance's connection, in the words of the HTTP API."""
+    """The state of an instance's connection, in the words of the HTTP API.
+
+    Attributes:
+        OPEN: messages can be sent.
+        CONNECTING: the connector connects, or waits for a code to be scanned.
+        CLOSE: there is no connection.
+    """
 
     OPEN = "open"
     CONNECTING = "connecting"
@@ -186,7 +192,7 @@ class Session(Protocol):
         """Return a link to an inbound file, to put into an event. It is signed and expires.
 
         Args:
-            reference: what :meth:`Connector.open_media` needs to find the file; it is in the link, where
+            reference: what :meth:`OptionalCalls.open_media` needs to find the file; it is in the link, where
                 receivers can read it.
             mimetype, file_name: for the headers of the response.
         """

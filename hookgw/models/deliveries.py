@@ -12,7 +12,14 @@ from hookgw.models.masking import repr_without
 
 
 class DeliveryState(StrEnum):
-    """The state of a delivery. Every state but ``pending`` is final until the delivery is replayed."""
+    """The state of a delivery. Every state but ``pending`` is final until the delivery is replayed.
+
+    Attributes:
+        PENDING: it waits for an attempt, or is in one.
+        DELIVERED: the receiver took it.
+        DEAD: it was given up; it can be sent again.
+        DROPPED: a filter or a plugin dropped it.
+    """
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -21,7 +28,16 @@ class DeliveryState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The result of one attempt; docs/guarantees.md says which answer leads to which outcome."""
+    """The result of one attempt; docs/guarantees.md says which answer leads to which outcome.
+
+    Attributes:
+        DELIVERED: a 2xx.
+        REJECTED: the receiver will never accept this body: a dead letter at once.
+        FAILED: another answer, or a failure of a plugin: retried on the schedule.
+        UNREACHABLE: no complete answer, or one that says that the receiver is busy: the lane waits.
+        GONE: 410: the registration is disabled.
+        BLOCKED: hookgw may not call this address: a dead letter at once.
+    """
 
     DELIVERED = "delivered"
     REJECTED = "rejected"
@@ -32,7 +48,14 @@ class Outcome(StrEnum):
 
 
 class LaneState(StrEnum):
-    """The state of a lane."""
+    """The state of a lane.
+
+    Attributes:
+        IDLE: it has nothing to deliver.
+        DELIVERING: it makes an attempt, or is about to.
+        WAITING: it waits for the next attempt of the delivery at its head.
+        PAUSED: it waits until its registration may deliver again.
+    """
 
     IDLE = "idle"
     DELIVERING = "delivering"
@@ -76,6 +99,8 @@ FIRST: Position = 0
 # gc=False: deliveries form no cycles, and a batch makes tens of thousands, which the collector would walk.
 class Delivery(msgspec.Struct, kw_only=True, gc=False):
     """One event on its way to one registration.
+
+    The steady clock counts seconds since the epoch, and never goes back.
 
     Attributes:
         seq: the permanent number of the delivery; numbers grow in the order of appending.

@@ -25,7 +25,15 @@ class MessageKey(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MediaKind(StrEnum):
-    """What a file is sent as, in the words of the HTTP API."""
+    """What a file is sent as, in the words of the HTTP API.
+
+    Attributes:
+        IMAGE: a picture.
+        VIDEO: a video.
+        AUDIO: a recording, or a voice message.
+        DOCUMENT: a file of any type.
+        STICKER: a sticker.
+    """
 
     IMAGE = "image"
     VIDEO = "video"

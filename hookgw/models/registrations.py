@@ -26,7 +26,14 @@ GLOBAL_INSTANCE = "*"
 
 
 class Ordering(StrEnum):
-    """How much order a registration wants."""
+    """How much order a registration wants.
+
+    Attributes:
+        URL: all of its deliveries in one order.
+        INSTANCE: in order for each instance; for registrations that hear many.
+        CHAT: in order for each chat of each instance.
+        NONE: no order.
+    """
 
     URL = "url"
     INSTANCE = "instance"
@@ -74,7 +81,13 @@ def in_grace(secrets: Sequence[Secret], now: float, grace: float) -> list[Secret
 
 
 class RetryOptions(msgspec.Struct, frozen=True):
-    """The retry rules of a registration, in seconds; ``None`` means the gateway's setting."""
+    """The retry rules of a registration; ``None`` means the gateway's setting.
+
+    Attributes:
+        schedule: the waits after *failed* attempts, in seconds.
+        max_age: how long an unreachable receiver is waited for, in seconds.
+        disable_after: after how many seconds of failures the registration is disabled.
+    """
 
     schedule: tuple[float, ...] | None = None
     max_age: float | None = None
@@ -86,7 +99,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: ``reg_`` and random characters; it never changes.
-        instance: the instance's name, or :data:`GLOBAL_INSTANCE`.
+        instance: the instance's name; ``*`` for one of ``global_webhooks``.
         label: the name within the instance.
         url: absolute ``http`` or ``https``; any string while ``enabled`` is false.
         events: names of kinds; empty for every kind, including kinds added later.

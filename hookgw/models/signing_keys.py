@@ -28,7 +28,12 @@ SEED_BYTES = 32
 
 
 class Signature(StrEnum):
-    """The signature scheme of a registration."""
+    """The signature scheme of a registration.
+
+    Attributes:
+        V1: HMAC-SHA256 with a secret that both sides have.
+        V1A: ed25519; the receiver has the public key alone.
+    """
 
     V1 = "v1"
     V1A = "v1a"

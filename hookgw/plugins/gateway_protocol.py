@@ -57,7 +57,7 @@ class Registrations(Protocol):
 class PluginGateway(Protocol):
     """The running gateway as ``hookgw_run`` and ``hookgw_routes`` receive it.
 
-    Stable within a major version, as ``docs/plugins.md`` describes it.
+    It is stable within a major version.
     """
 
     @property

@@ -31,8 +31,8 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def hookgw_event_kinds() -> list[EventKind]:  # type: ignore[empty-body]
     """Return the event kinds that the plugin adds to the catalog.
 
-    Called once at start. A kind that breaks a rule (see ``docs/plugins.md``), or whose name exists already,
-    stops the start; the error names the plugin.
+    Called once at start. A kind that breaks a rule, or whose name exists already, stops the start; the error
+    names the plugin.
     """
 
 

@@ -153,7 +153,7 @@ class GatewayKit:
     """A running gateway, with methods for tests; :func:`open_kit` creates it.
 
     Attributes:
-        gateway: the gateway. The part that ``docs/plugins.md`` describes is stable.
+        gateway: the gateway. The part that :class:`~hookgw.PluginGateway` describes is stable.
         clock: Trio's clock, on which the gateway runs.
         plugin_failures: the failures of plugins since the start, in order.
     """
@@ -175,7 +175,7 @@ class GatewayKit:
             url: for example a receiver's.
             instance: the instance's name.
             label: the registration's label; a second call with the same one changes the registration.
-            fields: more fields of :class:`~hookgw.models.registrations.RegistrationChange`.
+            fields: more fields, named as in :class:`~hookgw.models.registrations.Registration`.
 
         Returns:
             The stored registration, with its secrets.

@@ -115,7 +115,7 @@ class Receiver:
         self.default: Choice = answer()
         self.greeting: tuple[Step, ...] = ()
         self.faults: list[str] = []
-        self.max_body = math.inf
+        self.max_body: float = math.inf
         self.on_fault: Callable[[str], None] = self.faults.append
         self.connections = 0
         self._queued: deque[Choice] = deque()

@@ -25,8 +25,8 @@ class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that a connector raised.
 
     Attributes:
-        kind, data, event_id, time: see :class:`~hookgw.models.connectors.NewEvent`. The data has passed
-            through JSON.
+        kind, event_id, time: see :class:`~hookgw.models.connectors.NewEvent`.
+        data: the payload, after it has passed through JSON.
         at: Trio's clock when it was stored.
     """
 
@@ -88,7 +88,7 @@ class FakeSession:
         self.stored: Any = None if state is None else _as_stored(state)
         self.media: dict[str, tuple[str, str, str]] = {}
         self._http = http
-        self.base64_limit = largest_file(EventsSettings().max_data)
+        self.base64_limit: int = largest_file(EventsSettings().max_data)
         self._wants_base64 = wants_base64
         self._ids: set[str] = set()
         self._is_over = False
@@ -220,7 +220,8 @@ class FakeMediaSink:
         limit: the bytes that it takes, as ``media.limit``.
 
     Attributes:
-        mimetype, size, file_name: what :meth:`begin` was called with; ``mimetype`` is ``None`` before.
+        mimetype: as passed to :meth:`begin`; ``None`` before.
+        size, file_name: as passed to :meth:`begin`.
         content: what was written.
     """
 

@@ -1,0 +1,85 @@
+"""The reference for plugin authors has every public name, and says what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hookgw
+import hookgw.testing
+from hookgw.plugins.hook_implementation import HOOKS
+from tests.support import reference
+
+PAGES = reference.pages()
+
+
+@pytest.mark.parametrize("file", PAGES)
+def test_the_page_is_that_of_the_code(file: str) -> None:
+    written = (reference.FOLDER / file).read_text(encoding="utf-8")
+    assert written == PAGES[file], "run nox -s reference, and commit docs/reference"
+
+
+def test_there_are_no_other_pages() -> None:
+    assert {file.name for file in reference.FOLDER.iterdir()} == set(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("hookgw.md", hookgw.__all__),
+        ("hooks.md", HOOKS),
+        ("testing.md", hookgw.testing.__all__),
+    ],
+)
+def test_every_public_name_has_a_heading(file: str, names: list[str]) -> None:
+    headings = re.findall(r"^### (\w+)$", PAGES[file], re.MULTILINE)
+    assert set(names) <= set(headings)
+    assert len(headings) == len(set(headings))
+
+
+def test_a_public_name_without_a_place_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hookgw, "__all__", [*hookgw.__all__, "Newcomer"])
+    with pytest.raises(LookupError, match="Newcomer"):
+        reference.pages()
+
+
+def test_a_field_without_a_description_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hookgw.QRCode, "__doc__", "A code.\n\nAttributes:\n    code: the text.\n")
+    with pytest.raises(LookupError, match=r"QRCode\.base64"):
+        reference.pages()
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page, as GitHub makes them."""
+    found: dict[str, int] = {}
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE):
+        slug = re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
+        found[slug] = found.get(slug, -1) + 1
+        if found[slug]:
+            found[f"{slug}-{found[slug]}"] = 0
+    return {f"#{slug}" for slug in found}
+
+
+@pytest.mark.parametrize("file", PAGES)
+def test_links_lead_somewhere(file: str) -> None:
+    links = re.findall(r"\]\((?!https:)([^)#]*)(#[^)]*)?\)", PAGES[file])
+    assert len(links) > 30
+    for path, anchor in links:
+        page = (reference.FOLDER / path) if path else reference.FOLDER / file
+        text = page.read_text(encoding="utf-8")
+        assert not anchor or anchor in anchors(text), path + anchor
+
+
+@pytest.mark.parametrize("file", PAGES)
+def test_no_markup_of_docstrings_is_left(file: str) -> None:
+    prose = re.sub(r"^```.*?^```$", "", PAGES[file], flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r":\w+:`|``|<class |0x[0-9a-f]{6}", prose) == []
+
+
+def test_it_is_written_by_nox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference, "FOLDER", tmp_path / "reference")
+    reference.write()
+    assert {file.name: file.read_text("utf-8") for file in (tmp_path / "reference").iterdir()} == PAGES
