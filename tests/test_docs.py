@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -121,9 +122,16 @@ def test_links_between_pages_lead_to_a_file(name: str) -> None:
     assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
 
 
-def anchor(heading: str) -> str:
-    """Return the anchor of a heading, by GitHub's rule."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, by GitHub's rule."""
+    counts: Counter[str] = Counter()
+    found = set()
+    prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE):
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found.add(f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor)
+        counts[anchor] += 1
+    return found
 
 
 @pytest.mark.parametrize("name", [*PAGES, "plugins/README.md"])
@@ -132,8 +140,7 @@ def test_links_into_pages_lead_to_a_heading(name: str) -> None:
     lost = []
     for file, wanted in re.findall(r"\]\(([^):\s#]*\.md)?#([^)\s]+)\)", page.read_text("utf-8")):
         text = ((page.parent / file) if file else page).read_text("utf-8")
-        headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
-        lost += [wanted] if wanted not in map(anchor, headings) else []
+        lost += [wanted] if wanted not in anchors(text) else []
     assert lost == []
 
 

@@ -51,28 +51,6 @@ def test_a_field_without_a_description_is_an_error(monkeypatch: pytest.MonkeyPat
         reference.pages()
 
 
-def anchors(text: str) -> set[str]:
-    """Return the anchors of a page, as GitHub makes them."""
-    found: dict[str, int] = {}
-    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE):
-        slug = re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-")
-        found[slug] = found.get(slug, -1) + 1
-        if found[slug]:
-            found[f"{slug}-{found[slug]}"] = 0
-    return {f"#{slug}" for slug in found}
-
-
-@pytest.mark.parametrize("file", PAGES)
-def test_links_lead_somewhere(file: str) -> None:
-    links = re.findall(r"\]\((?!https:)([^)#]*)(#[^)]*)?\)", PAGES[file])
-    assert len(links) > 30
-    for path, anchor in links:
-        page = (reference.FOLDER / path) if path else reference.FOLDER / file
-        text = page.read_text(encoding="utf-8")
-        assert not anchor or anchor in anchors(text), path + anchor
-
-
 @pytest.mark.parametrize("file", PAGES)
 def test_no_markup_of_docstrings_is_left(file: str) -> None:
     prose = re.sub(r"^```.*?^```$", "", PAGES[file], flags=re.MULTILINE | re.DOTALL)
