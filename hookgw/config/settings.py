@@ -134,6 +134,8 @@ class InstancesSettings(Section, frozen=True, kw_only=True):
 
     auto_create: bool = True
     """Whether setting a registration with the global key creates a missing instance."""
+    integrations: dict[str, str] = {}
+    """Connectors for the integrations that clients of Evolution API name, such as WHATSAPP-BAILEYS."""
 
 
 class EventsSettings(Section, frozen=True, kw_only=True):

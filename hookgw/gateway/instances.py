@@ -15,7 +15,7 @@ from hookgw.gateway.connectors.calls import calls_of
 from hookgw.gateway.connectors.ingest_url import new_ingest_token, takes_requests
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
-from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.connectors.states import Account, Closing, ConnectionStates
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
@@ -104,12 +104,26 @@ class InstanceService:
             return "It has not been connected since hookgw started." if self.get(name).integration else None
         return reason
 
+    def account(self, name: str) -> Account:
+        """Return what is known of the account that an instance is connected as."""
+        return self._states.account(name)
+
+    def closing(self, name: str) -> Closing | None:
+        """Return the last end of an instance's connection since hookgw started; ``None`` for none."""
+        return self._states.closing(name)
+
+    def codes_shown(self, name: str) -> int:
+        """Return how many codes an instance's connector has shown since it began to connect."""
+        session = self._states.sessions.get(name)
+        return 0 if session is None else session.codes
+
     @completes
     async def create(
         self,
         name: str,
         *,
         integration: str = "",
+        requested_integration: str = "",
         token: str | None = None,
         options: dict[str, Any] | None = None,
         settings: InstanceSettings | None = None,
@@ -123,6 +137,9 @@ class InstanceService:
         Args:
             name: of the instance.
             integration: the connector's name; empty if events come only over HTTP.
+            requested_integration: the name by which a client of Evolution API asked for the connector. Such
+                clients send what Evolution API needs: options that the connector does not describe are left
+                out.
             token: the key; ``None`` to generate one.
             options: for the connector.
             settings: how the account behaves.
@@ -142,6 +159,8 @@ class InstanceService:
         check_name(name)
         self._connectors.check_integration(integration)
         rules = self._connectors.option_rules(integration)
+        if requested_integration:
+            options = rules.described(options or {})
         kept_options = rules.changed({}, options or {})
         rules.check(kept_options)
         if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
@@ -161,10 +180,12 @@ class InstanceService:
                     name=name,
                     id=str(uuid.uuid4()),
                     integration=integration,
+                    requested_integration=requested_integration,
                     keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),
                     options=kept_options,
                     settings=settings or InstanceSettings(),
                     created_at=now,
+                    updated_at=now,
                 )
                 instance = self._with_token(instance)
                 await self._registry.put_instance(instance, first)
@@ -285,7 +306,7 @@ class InstanceService:
                     f"The connector {instance.integration!r} takes no requests of its network."
                 )
             instance = msgspec.structs.replace(instance, ingest_token=new_ingest_token())
-            await self._registry.put_instance(instance)
+            await self._put(instance)
             self._connectors.changed(instance)
         url = self._connectors.ingest_url(instance)
         assert url is not None  # noqa: S101 -- the connector was checked above
@@ -330,7 +351,7 @@ class InstanceService:
             rules.check(options)
             if options != instance.options:
                 instance = msgspec.structs.replace(instance, options=options)
-                await self._registry.put_instance(instance)
+                await self._put(instance)
                 if self._connectors.is_running(name):
                     await self._connectors.restart(instance)
         return instance
@@ -372,7 +393,7 @@ class InstanceService:
             settings = msgspec.structs.replace(instance.settings, **change)
             if settings != instance.settings:
                 instance = msgspec.structs.replace(instance, settings=settings)
-                await self._registry.put_instance(instance)
+                await self._put(instance)
                 self._connectors.changed(instance)
         return settings
 
@@ -412,15 +433,18 @@ class InstanceService:
         """Store that an instance is connected, with the token of its ``ingestUrl``."""
         connected = msgspec.structs.replace(self._with_token(instance), connected=True)
         if connected != instance:
-            await self._registry.put_instance(connected)
+            await self._put(connected)
             self._connectors.changed(connected)
         return connected
 
     async def _set_connected(self, instance: Instance, connected: bool) -> Instance:
         if instance.connected != connected:
             instance = msgspec.structs.replace(instance, connected=connected)
-            await self._registry.put_instance(instance)
+            await self._put(instance)
         return instance
+
+    async def _put(self, instance: Instance) -> None:
+        await self._registry.put_instance(msgspec.structs.replace(instance, updated_at=self._clock.wall()))
 
     async def logged_out(self, name: str) -> None:
         """Note that a connector ended by itself, so that it is not started again with the gateway."""

@@ -45,23 +45,28 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         name: 1 to 128 letters, digits, ``.``, ``_`` or ``-``.
         id: a UUID, for clients that need one.
         integration: the connector's name; empty if all events arrive over HTTP.
+        requested_integration: what a client of Evolution API named instead, such as ``WHATSAPP-BAILEYS``;
+            clients read it again. Empty if the creator named the connector, or none.
         keys: the stored keys, expired ones included.
         options: the connector's options.
         settings: how the account behaves.
         ingest_token: the last part of the path at which the network calls hookgw; empty if it has none.
         connected: whether the connector should be running; after a restart it is started again.
         created_at: seconds since the epoch.
+        updated_at: when the record last changed, its keys aside; seconds since the epoch.
     """
 
     name: str
     id: str
     integration: str = ""
+    requested_integration: str = ""
     keys: tuple[Key, ...] = ()
     options: dict[str, Any] = {}
     settings: InstanceSettings = InstanceSettings()
     ingest_token: str = ""
     connected: bool = False
     created_at: float = 0.0
+    updated_at: float = 0.0
 
     # Connector options hold the network's tokens and passwords.
     __repr__ = repr_without("options", "ingest_token")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,16 +18,14 @@ from hookgw.models.registrations import RegistrationChange
 from hookgw.parsing.fields import Fields, as_bool, as_object, as_text, one_of
 from hookgw.parsing.registrations import READ_ONLY, read_change
 
-# The integrations of Evolution API, which its clients send by default. They are accepted with a warning, so
-# that those clients work unchanged.
+# The integrations of Evolution API, which its clients send by default. They are accepted, so that those
+# clients work unchanged. The setting instances.integrations can name a connector for each.
 FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
 MAX_SETTING = 4096
 # What create reads itself, so that no option of a connector can have this name.
-_OWN_FIELDS = ("instanceName", "token", "integration", "webhook", *BESIDE)
-# Clients of Evolution API send it with every create.
-_MEANINGLESS = "qrcode"
+_OWN_FIELDS = ("instanceName", "token", "integration", "webhook", "qrcode", *BESIDE)
 ACCOUNT_PRESENCES = ("available", "unavailable")
 
 
@@ -39,7 +39,7 @@ SETTINGS: dict[str, tuple[tuple[str, str], type]] = {
 }
 
 CREATE_FIELDS = frozenset(
-    {*_OWN_FIELDS, _MEANINGLESS, *(spelling for spellings, _ in SETTINGS.values() for spelling in spellings)}
+    {*_OWN_FIELDS, *(spelling for spellings, _ in SETTINGS.values() for spelling in spellings)}
 )
 """The names that options of connectors cannot have."""
 
@@ -51,6 +51,8 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
         name: the instance's name.
         token: the instance key that the client chose; ``None`` to have hookgw create one.
         integration: the connector's name; empty if all events arrive over HTTP.
+        requested_integration: the one of Evolution API that the client named; empty for none.
+        connect: whether to connect the instance at once.
         options: all other fields, for the connector.
         settings: how the account behaves.
         webhook: the registration to set with the instance.
@@ -64,16 +66,25 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     settings: InstanceSettings
     webhook: RegistrationChange | None
     warnings: list[str]
+    requested_integration: str = ""
+    connect: bool = False
 
     # Connector options hold the network's tokens and passwords.
     __repr__ = repr_without("token", "options", "settings")
 
 
-def parse_creation(body: Any, catalog: Catalog) -> Creation:
+def parse_creation(
+    body: Any, catalog: Catalog, integrations: Mapping[str, str] = MappingProxyType({})
+) -> Creation:
     """Read the body of an instance's ``create``.
 
     The webhook is an object as in ``set``, or a URL with ``events``, ``webhook_by_events`` and the like
     beside it.
+
+    Args:
+        body: the decoded JSON.
+        catalog: the known event kinds.
+        integrations: the connectors for the integrations of Evolution API.
 
     Raises:
         Invalid: with every mistake.
@@ -83,11 +94,22 @@ def parse_creation(body: Any, catalog: Catalog) -> Creation:
     name = fields.need(as_text, "", "instanceName")
     token = fields.pick(as_text, "token")
     integration = fields.read(as_text, "", "integration")
+    requested = integration if integration in FOREIGN else ""
+    if requested:
+        integration = integrations.get(requested, "")
+    # Clients of Evolution API send it with every create. Without a connector there is no code.
+    if integration:
+        fields.ignore("qrcode")
+    connect = body.get("qrcode") is True and bool(integration)
     webhook, warnings = None, []
     # n8n and others send an empty webhook for "none".
     given = fields.pick(
         lambda value, at: value if isinstance(value, str) else as_object(value, at), "webhook"
     )
+    if isinstance(given, dict) and given.get("url") == "" and given.get("enabled") is not False:
+        # So do n8n's nodes, if only the events are filled in. Evolution API keeps it and sends nothing.
+        given = None
+        warnings.append("webhook.url is empty: no registration was set.")
     if given:
         fields.ignore(*BESIDE)
         inner = {"url": given} if isinstance(given, str) else given
@@ -97,24 +119,25 @@ def parse_creation(body: Any, catalog: Catalog) -> Creation:
         # The outer fields report these mistakes together with their own.
         fields.problems += layers.problems
         layers.problems.clear()
-        warnings = layers.finish()
+        warnings += layers.finish()
     settings = _read_settings(fields)
     # Without a connector nobody reads options: unknown fields are then reported as such.
-    unread = [name for name in fields.unknown() if name != _MEANINGLESS and body[name] is not None]
-    options = {name: body[name] for name in unread} if integration and integration not in FOREIGN else {}
+    unread = [name for name in fields.unknown() if body[name] is not None]
+    options = {name: body[name] for name in unread} if integration else {}
     fields.ignore(*options)
     warnings += fields.finish()
     if token is not None and 0 < len(token) < WEAK:
         warnings.append(
             f"token: fewer than {WEAK} characters can be guessed; omit it to have hookgw create one."
         )
-    if integration in FOREIGN:
-        warnings.append(f"integration: no connector is named {integration}; events arrive over HTTP only.")
-        integration = ""
+    if requested and not integration:
+        warnings.append(f"integration: no connector is named {requested}; events arrive over HTTP only.")
     return Creation(
         name=name,
         token=token,
         integration=integration,
+        requested_integration=requested,
+        connect=connect,
         options=options,
         settings=InstanceSettings(**settings),
         webhook=webhook,

@@ -71,6 +71,12 @@ class ConnectorOptions:
             return []
         return cut_short([self._unknown(name) for name in options if name not in self._properties])
 
+    def described(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that the schema describes; without a schema all of them."""
+        if self.schema is None:
+            return dict(options)
+        return {name: value for name, value in options.items() if name in self._properties}
+
     def changed(self, stored: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
         """Return options after a change: given ones replace the stored ones, and ``None`` removes one.
 

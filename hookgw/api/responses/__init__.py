@@ -19,7 +19,9 @@ from hookgw.api.responses.common import About, Backlog, Done, DoneMessage, Error
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
 from hookgw.api.responses.instances import (
+    Code,
     Connection,
+    Counts,
     CreatedInstance,
     IngestUrl,
     Instance,
@@ -47,8 +49,10 @@ __all__ = [
     "Capabilities",
     "ChangedSettings",
     "Chat",
+    "Code",
     "Connection",
     "Contact",
+    "Counts",
     "CreatedInstance",
     "CreatedKey",
     "Delivery",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, field
 
+from hookgw.api.responses.accounts import Settings
 from hookgw.api.responses.common import Backlog, Time
 from hookgw.api.responses.registrations import Registration
 from hookgw.models.connectors import ConnectionState
@@ -17,8 +18,10 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
     Attributes:
         instance_name: its name.
         instance_id: a UUID.
-        integration: the connector's name; ``null`` if events come only over HTTP.
-        status: the state of its connection.
+        integration: as it was requested: the connector's name, or the integration of a client of Evolution
+            API; ``null`` for none.
+        connector: the connector's name; ``null`` if events come only over HTTP.
+        status: the state of its connection. In the response to `create`, `open` is called `connected`.
         created_at: when it was created.
         options: those of its connector, secrets masked; missing without a connector.
     """
@@ -26,18 +29,51 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
     instance_name: str
     instance_id: str
     integration: str | None
-    status: ConnectionState
+    connector: str | None
+    status: Literal["open", "connecting", "close", "connected"]
     created_at: Time
     options: dict[str, Any] | UnsetType = UNSET
+
+
+class Counts(Struct, frozen=True, kw_only=True, rename="pascal"):
+    """What hookgw has stored of an account: it keeps events, and no such records, so all are 0.
+
+    Attributes:
+        message: messages.
+        contact: contacts.
+        chat: chats.
+    """
+
+    message: int = 0
+    contact: int = 0
+    chat: int = 0
 
 
 class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     """An instance in a list: older clients read ``instance``, newer ones the rest.
 
+    What nothing has reported since hookgw started is `null`.
+
     Attributes:
         id: a UUID.
         name: its name.
         connection_status: the state of its connection.
+        owner_jid: the account.
+        profile_name: the account's name.
+        profile_pic_url: the account's picture.
+        integration: what the client that created it requested, if it is an integration of Evolution API.
+        connector: the connector's name; `null` if events come only over HTTP.
+        number: the option `number` of its connector, if it has one that is no secret.
+        business_id: the option `businessId` likewise.
+        token: its key, masked.
+        client_name: always `hookgw`.
+        disconnection_reason_code: the `statusReason` of the last closed connection.
+        disconnection_object: always `null`; `disconnectionReason` is a sentence.
+        disconnection_at: when that connection was closed.
+        created_at: when it was created.
+        updated_at: when its options, settings or connection were changed.
+        setting: how its account behaves; secrets are masked.
+        count: what is stored of the account.
         disconnection_reason: why the state is `close`.
         backlog: what is pending of its events.
         instance: the same instance, for older clients.
@@ -47,10 +83,42 @@ class ListedInstance(Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     name: str
     connection_status: ConnectionState
+    owner_jid: str | None
+    profile_name: str | None
+    profile_pic_url: str | None
+    integration: Literal["WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"] | None
+    connector: str | None
+    number: str | None
+    business_id: str | None
+    token: str
+    client_name: str
+    disconnection_reason_code: int | None
+    disconnection_object: None
+    disconnection_at: Time | None
+    created_at: Time
+    updated_at: Time
+    setting: Settings = field(name="Setting")
+    count: Counts = field(name="_count")
     backlog: Backlog
     instance: Instance
     disconnection_reason: str | UnsetType = UNSET
     ingest_url: str | UnsetType = UNSET
+
+
+class Code(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A code to scan with the account's phone.
+
+    Attributes:
+        pairing_code: a code to type instead of scanning.
+        code: the text in the QR code.
+        base64: the image, as a ``data:image/png;base64,…`` URL.
+        count: how many codes were shown since the instance began to connect.
+    """
+
+    pairing_code: str | None
+    code: str
+    base64: str
+    count: int
 
 
 class CreatedInstance(Struct, kw_only=True, rename="camel"):
@@ -61,6 +129,7 @@ class CreatedInstance(Struct, kw_only=True, rename="camel"):
         hash: its key, which is shown only here.
         ingest_url: where the network may call hookgw, if its connector takes calls.
         webhook: its registration, if the request had one.
+        qrcode: a code to scan, if the request asked for it and the connector showed one.
         warnings: fields of the request that were ignored, if there is no `webhook` that lists them.
     """
 
@@ -68,6 +137,7 @@ class CreatedInstance(Struct, kw_only=True, rename="camel"):
     hash: str
     ingest_url: str | UnsetType = UNSET
     webhook: Registration | UnsetType = UNSET
+    qrcode: Code | UnsetType = UNSET
     warnings: list[str] | UnsetType = UNSET
 
 
@@ -93,6 +163,7 @@ class Connection(Struct, frozen=True, kw_only=True, rename="camel"):
         code: the text in the QR code.
         base64: the image, as a ``data:image/png;base64,…`` URL.
         pairing_code: a code to type instead of scanning.
+        count: how many codes were shown since the instance began to connect.
         ingest_url: where the network may call hookgw, if its connector takes calls.
     """
 
@@ -100,6 +171,7 @@ class Connection(Struct, frozen=True, kw_only=True, rename="camel"):
     code: str | UnsetType = UNSET
     base64: str | UnsetType = UNSET
     pairing_code: str | UnsetType | None = UNSET
+    count: int | UnsetType = UNSET
     ingest_url: str | UnsetType = UNSET
 
 

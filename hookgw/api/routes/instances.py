@@ -11,6 +11,7 @@ from hookgw.api import responses
 from hookgw.api.auth import current_principal
 from hookgw.api.openapi.describe import Parameter, describes, json_body
 from hookgw.api.present import (
+    present_code,
     present_connection,
     present_done,
     present_instance,
@@ -21,7 +22,9 @@ from hookgw.api.present import (
 from hookgw.api.request_body import json_response, read_json
 from hookgw.api.unmask import unmask_change
 from hookgw.models.connectors import QRCode
+from hookgw.models.errors import HookgwError
 from hookgw.parsing import parse_creation
+from hookgw.parsing.fields import cut_short, show_name, unknown_field
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -37,6 +40,7 @@ _CREATE_BODY = json_body(
     },
     older={"instanceName": "loja1", "webhook": "https://crm.example/hook", "webhook_by_events": False},
 )
+_ID_QUERY = Parameter("instanceId", "Only the instance with this id.", {"type": "string"})
 _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})
 
 
@@ -64,28 +68,39 @@ class InstanceRoutes:
     async def create(self) -> Response:
         """Create an instance, optionally with a registration.
 
-        The instance's key is shown only in this response. A refused registration creates no instance.
+        The instance's key is shown only in this response. A refused registration creates no instance. With
+        `"qrcode": true` and a connector, the instance is connected at once.
         """
         # No 404 here: the instance is what the call makes.
-        asked = parse_creation(await read_json(self._limit), self._gateway.catalog)
+        integrations = self._gateway.settings.instances.integrations
+        asked = parse_creation(await read_json(self._limit), self._gateway.catalog, integrations)
         webhook = asked.webhook
         if webhook is not None:
             webhook = unmask_change(webhook, None, self._gateway.hooks.secret_options)
         instance, key, registration = await self._instances.create(
             asked.name,
             integration=asked.integration,
+            requested_integration=asked.requested_integration,
             token=asked.token,
             options=asked.options,
             settings=asked.settings,
             webhook=webhook,
         )
+        unread = [unknown_field(show_name(name)) for name in asked.options if name not in instance.options]
+        warned = [*asked.warnings, *cut_short(unread), *self._instances.option_warnings(instance)]
+        code = None
+        if asked.connect:
+            try:
+                code = await self._instances.connect(instance.name)  # waits a moment for a code
+            except HookgwError as error:  # the instance exists all the same
+                warned.append(f"qrcode: the instance is not connected: {error}")
         state = self._instances.connection_state(instance.name)
         created = responses.CreatedInstance(
-            instance=present_instance(instance, state, self._instances.masked_options(instance)),
+            instance=present_instance(instance, state, self._instances.masked_options(instance), is_new=True),
             hash=key,
             ingest_url=self._instances.ingest_url(instance) or UNSET,
+            qrcode=UNSET if code is None else present_code(code, self._instances.codes_shown(instance.name)),
         )
-        warned = [*asked.warnings, *self._instances.option_warnings(instance)]
         if registration is not None:
             # Looks the host up, at most 2 s, after everything is stored.
             warnings = [*warned, *await self._gateway.registrations.warnings(registration)]
@@ -96,10 +111,11 @@ class InstanceRoutes:
             created.warnings = warned
         return json_response(created, 201)
 
-    @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY,))
+    @describes(_TAG, {200: list[responses.ListedInstance]}, query=(_NAME_QUERY, _ID_QUERY))
     async def fetch_instances(self) -> Response:
         """List the instances that the key may access."""
-        principal, name = current_principal(), request.args.get("instanceName")
+        principal = current_principal()
+        name, instance_id = request.args.get("instanceName"), request.args.get("instanceId") or None
         listed = [
             present_listed_instance(
                 instance,
@@ -108,10 +124,14 @@ class InstanceRoutes:
                 self._instances.close_reason(instance.name),
                 self._gateway.backlog.of_instance(instance.name),
                 self._instances.ingest_url(instance),
+                self._instances.account(instance.name),
+                self._instances.closing(instance.name),
             )
             for instance in self._instances.all()
             # Filtered, not refused: clients call this with an instance key to find their own instance.
-            if principal.may(instance.name) and name in (None, instance.name)
+            if principal.may(instance.name)
+            and name in (None, instance.name)
+            and instance_id in (None, instance.id)
         ]
         return json_response(listed)
 
@@ -131,7 +151,8 @@ class InstanceRoutes:
         self, instance: str, code: QRCode | None = None, ingest_url: str | None = None
     ) -> responses.Connection:
         state = self._instances.connection_state(instance)
-        return present_connection(instance, state, self._instances.close_reason(instance), code, ingest_url)
+        reason, count = self._instances.close_reason(instance), self._instances.codes_shown(instance)
+        return present_connection(instance, state, reason, code, ingest_url, count)
 
     @describes(_TAG, {200: responses.IngestUrl}, errors=(409, 501))
     async def rotate_ingest(self, instance: str) -> Response:

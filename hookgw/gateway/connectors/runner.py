@@ -213,26 +213,28 @@ class Connectors:
 
     async def stop(self, name: str) -> None:
         """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection."""
-        if await self._end(name, _LOGGED_OUT):
-            self._states.closed(name, "The instance was logged out of its connector.")
+        ended = await self._end(name, _LOGGED_OUT)
+        if ended is not None:
+            self._states.closed(ended, "The instance was logged out of its connector.")
 
     async def restart(self, instance: Instance) -> ConnectorSession:
         """End an instance's connector, if it runs, and start it with this record of the instance."""
-        if await self._end(instance.name, _RESTART):
-            self._states.closed(instance.name, "The connector restarts.")
+        ended = await self._end(instance.name, _RESTART)
+        if ended is not None:
+            self._states.closed(ended, "The connector restarts.")
         return self.start(instance)
 
-    async def _end(self, name: str, reason: int) -> bool:
+    async def _end(self, name: str, reason: int) -> ConnectorSession | None:
         session = self._sessions.pop(name, None)
         if session is None:
-            return False
+            return None
         session.scope.cancel()
         # A connector that ignores cancellation must not block the instance for ever.
         with trio.move_on_after(_STOP_TIMEOUT):
             await session.ended.wait()
         self._restarts.ended(name)
         await self._close(session, reason)
-        return True
+        return session
 
     async def prepare_restart(self, instance: Instance) -> None:
         """Let an instance's connector prepare a restart, if it runs and can; a failure is only logged."""
@@ -313,7 +315,7 @@ class Connectors:
             del self._sessions[session.instance]
             self._restarts.ended(session.instance)
             await self._close(session)
-            self._states.closed(session.instance, "The network logged the account out.")
+            self._states.closed(session, "The network logged the account out.")
             await logged_out(session.instance)
 
     async def _failed(self, session: ConnectorSession, failure: PluginFailed, wait: float) -> None:

@@ -50,7 +50,9 @@ class ConnectorSession:
 
     Attributes:
         connector: runs the session.
-        state, qr_code, sender: what the connector reported last.
+        state, qr_code, sender, profile_name, profile_picture_url: what the connector reported last.
+        codes: how many codes it has shown since the connection was open.
+        closed: when the connection was closed last, with the ``statusReason``.
         close_reason: why the state is ``close``: a sentence.
         has_reported: whether this run of the connector has reported an open or a closed connection.
         is_running, has_begun: whether the connector runs, and has reported any state in this run.
@@ -78,7 +80,11 @@ class ConnectorSession:
         self.is_running = False
         self.has_begun = False
         self.qr_code: QRCode | None = None
+        self.codes = 0
         self.sender: str | None = None
+        self.profile_name: str | None = None
+        self.profile_picture_url: str | None = None
+        self.closed: tuple[float, int] | None = None
         self.scope = trio.CancelScope()
         self.changed = trio.Event()
         self.ended = trio.Event()
@@ -216,6 +222,7 @@ class ConnectorSession:
         # The API shows what is kept here. A wrong type must fail in the connector that brought it.
         qr_code = msgspec.convert(msgspec.to_builtins(qr_code), QRCode)
         self.qr_code = qr_code
+        self.codes += 1
         self.announce()
         shown = {"instance": self.instance, "code": qr_code.code, "base64": qr_code.base64}
         if qr_code.pairing_code is not None:
@@ -232,11 +239,18 @@ class ConnectorSession:
         wuid = more.get("wuid")
         if isinstance(wuid, str):
             self.sender = str.__str__(wuid)
+        name, picture = more.get("profileName"), more.get("profilePictureUrl")
+        if isinstance(name, str):
+            self.profile_name = str.__str__(name)
+        if isinstance(picture, str):
+            self.profile_picture_url = str.__str__(picture)
         if state is not ConnectionState.CONNECTING:  # a code is of no use once the connection is open
-            self.qr_code = None
+            self.qr_code, self.codes = None, 0
         if state is self.state:
             return
         former, self.state = self.state, state
+        if state is ConnectionState.CLOSE:
+            self.closed = self._clock.wall(), reason
         self.announce()
         data = {"instance": self.instance, "state": state.value, "statusReason": reason, **more}
         try:

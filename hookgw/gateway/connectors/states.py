@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.events import Event
 
 # Other gateways report "refused" for a connection that the network rejected.
 _STATES = {**{state.value: state for state in ConnectionState}, "refused": ConnectionState.CLOSE}
+
+
+_LONGEST = 2048
+"""Characters of a text about an account; longer ones are not kept."""
+
+
+class Account(NamedTuple):
+    """The account that an instance is connected as; ``None`` for what nothing has reported.
+
+    Attributes:
+        jid: its JID.
+        profile_name: its name.
+        profile_picture_url: of its picture.
+    """
+
+    jid: str | None = None
+    profile_name: str | None = None
+    profile_picture_url: str | None = None
+
+
+class Closing(NamedTuple):
+    """The end of a connection.
+
+    Attributes:
+        at: when, in seconds since the epoch.
+        reason: the ``statusReason``; ``None`` if it is unknown.
+    """
+
+    at: float
+    reason: int | None
 
 
 class ConnectionStates:
@@ -22,11 +54,17 @@ class ConnectionStates:
         self.sessions: dict[str, ConnectorSession] = {}
         self._reported: dict[str, ConnectionState] = {}
         self._close_reasons: dict[str, str] = {}
+        self._accounts: dict[str, Account] = {}
+        self._closings: dict[str, Closing] = {}
 
     def state(self, instance: str) -> ConnectionState:
         """Return the state of an instance's connection: its connector's, or what its events reported."""
         session = self.sessions.get(instance)
-        return session.state if session else self._reported.get(instance, ConnectionState.CLOSE)
+        if session is None:
+            return self._reported.get(instance, ConnectionState.CLOSE)
+        # Whatever its connector says, an instance that shows a code connects until somebody scans it: clients
+        # ask for the state again and again meanwhile, and give up when it is closed.
+        return ConnectionState.CONNECTING if session.qr_code is not None else session.state
 
     def close_reason(self, instance: str) -> str | None:
         """Return why an instance's connection is closed: a sentence, or ``None`` if nothing said so."""
@@ -37,9 +75,25 @@ class ConnectionStates:
             return session.close_reason
         return self._close_reasons.get(instance)
 
-    def closed(self, instance: str, reason: str) -> None:
-        """Keep why an instance's connector ended."""
-        self._close_reasons[instance] = reason
+    def closed(self, session: ConnectorSession, reason: str) -> None:
+        """Keep why an instance's connector ended, and when."""
+        self._close_reasons[session.instance] = reason
+        if session.closed is not None:
+            self._closings[session.instance] = Closing(*session.closed)
+
+    def account(self, instance: str) -> Account:
+        """Return what is known of the account that an instance is connected as."""
+        session = self.sessions.get(instance)
+        if session is None:
+            return self._accounts.get(instance, Account())
+        return Account(session.sender, session.profile_name, session.profile_picture_url)
+
+    def closing(self, instance: str) -> Closing | None:
+        """Return the last end of an instance's connection since hookgw started; ``None`` for none."""
+        session = self.sessions.get(instance)
+        if session is not None and session.closed is not None:
+            return Closing(*session.closed)
+        return self._closings.get(instance)
 
     def sender(self, instance: str) -> str | None:
         """Return the account that an instance is connected as, if it is known."""
@@ -53,8 +107,22 @@ class ConnectionStates:
         if state is not None and event.instance not in self.sessions:
             self._reported[event.instance] = state
             self._close_reasons[event.instance] = "An event reported that it is closed."
+            if state is ConnectionState.CLOSE:
+                reason = event.data.get("statusReason")
+                self._closings[event.instance] = Closing(event.time, reason if type(reason) is int else None)
+            elif state is ConnectionState.OPEN:
+                names = ("wuid", "profileName", "profilePictureUrl")
+                self._accounts[event.instance] = Account(*(_text(event.data, name) for name in names))
 
     def forget(self, instance: str) -> None:
         """Forget an instance that was deleted."""
         self._reported.pop(instance, None)
         self._close_reasons.pop(instance, None)
+        self._accounts.pop(instance, None)
+        self._closings.pop(instance, None)
+
+
+def _text(data: dict[str, Any], name: str) -> str | None:
+    value = data.get(name)
+    # A producer may send a megabyte.
+    return value if isinstance(value, str) and len(value) <= _LONGEST else None

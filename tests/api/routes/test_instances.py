@@ -3,8 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from hookgw.config.settings import InstancesSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from tests.api.test_app import shape_of
 
@@ -33,7 +35,11 @@ async def test_create_with_a_webhook_a_token_and_the_integration_of_known_client
         "webhook": {"url": URL, "byEvents": True, "events": ["QRCODE_UPDATED"]},
     }
     answer = (await client.post("/instance/create", json=body)).json()
-    assert (answer["hash"], answer["instance"]["integration"]) == ("a-token-of-the-caller", None)
+    assert (answer["hash"], answer["instance"]["integration"]) == (
+        "a-token-of-the-caller",
+        "WHATSAPP-BAILEYS",
+    )
+    assert answer["instance"]["connector"] is None
     assert (answer["webhook"]["url"], answer["webhook"]["events"]) == (URL, ["QRCODE_UPDATED"])
     assert len(answer["webhook"]["warnings"]) == 2
     found = (await client.get("/webhook/find/loja1", headers={"apikey": answer["hash"]})).json()
@@ -170,3 +176,148 @@ async def test_unknown_instances(method: str, path: str, client: httpx.AsyncClie
     response = await client.request(method, path)
     assert response.status_code == 404
     assert shape_of(response) == ["The instance 'nobody' does not exist."]
+
+
+# What clients of Evolution API read.
+
+
+async def test_the_list_has_every_field_of_evolution_api(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    body = {"instanceName": "loja1", "integration": "WHATSAPP-BUSINESS", "rejectCall": True, "msgCall": "Oi"}
+    created = (await client.post("/instance/create", json=body)).json()
+    (shown,) = (await client.get("/instance/fetchInstances")).json()
+    nested = shown.pop("instance")
+    assert shown["createdAt"] == shown["updatedAt"] == created["instance"]["createdAt"]
+    assert shown == {
+        "id": created["instance"]["instanceId"],
+        "name": "loja1",
+        "connectionStatus": "close",
+        "ownerJid": None,
+        "profileName": None,
+        "profilePicUrl": None,
+        "integration": "WHATSAPP-BUSINESS",
+        "connector": None,
+        "number": None,
+        "businessId": None,
+        "token": "********",
+        "clientName": "hookgw",
+        "disconnectionReasonCode": None,
+        "disconnectionObject": None,
+        "disconnectionAt": None,
+        "createdAt": shown["createdAt"],
+        "updatedAt": shown["updatedAt"],
+        "Setting": {
+            "rejectCall": True,
+            "msgCall": "Oi",
+            "groupsIgnore": False,
+            "alwaysOnline": False,
+            "readMessages": False,
+            "syncFullHistory": False,
+            "readStatus": False,
+            "wavoipToken": "",
+        },
+        "_count": {"Message": 0, "Contact": 0, "Chat": 0},
+        "backlog": {"deliveries": 0, "bytes": 0},
+    }
+    assert nested["integration"] == "WHATSAPP-BUSINESS"
+
+
+async def test_the_list_by_id(client: httpx.AsyncClient, gateway: Gateway) -> None:
+    first, _, _ = await gateway.instances.create("loja1")
+    await gateway.instances.create("loja2")
+
+    async def names(instance_id: str) -> list[str]:
+        listed = await client.get("/instance/fetchInstances", params={"instanceId": instance_id})
+        return [one["name"] for one in listed.json()]
+
+    assert await names(first.id) == ["loja1"]
+    assert await names("nobody") == []
+    assert await names("") == ["loja1", "loja2"]
+
+
+async def test_an_event_reports_the_account_and_the_end_of_its_connection(
+    client: httpx.AsyncClient, gateway: Gateway
+) -> None:
+    await gateway.instances.create("loja1")
+    account = {"wuid": "551@s.whatsapp.net", "profileName": "Loja", "profilePictureUrl": "https://x/p.jpg"}
+    for state, more in (("open", account), ("close", {"statusReason": 428})):
+        data = {"instance": "loja1", "state": state, "statusReason": 200, **more}
+        event = {"event": "CONNECTION_UPDATE", "data": data, "date_time": "2026-11-20T12:00:00.000Z"}
+        assert (await client.post("/event/emit/loja1", json=event)).status_code == 202
+    (shown,) = (await client.get("/instance/fetchInstances")).json()
+    assert [shown[name] for name in ("ownerJid", "profileName", "profilePicUrl")] == list(account.values())
+    assert shown["disconnectionReasonCode"] == 428
+    assert shown["disconnectionAt"] == "2026-11-20T12:00:00.000Z"
+
+
+async def test_a_webhook_without_a_url_is_none(client: httpx.AsyncClient) -> None:
+    """n8n's nodes send this if somebody fills in the events alone."""
+    webhook = {"url": "", "byEvents": False, "base64": False, "events": ["MESSAGES_UPSERT"]}
+    body = {"instanceName": "loja1", "webhook": webhook}
+    answer = (await client.post("/instance/create", json=body)).json()
+    assert answer["warnings"] == ["webhook.url is empty: no registration was set."]
+    assert (await client.get("/webhook/find/loja1")).json() is None
+
+
+class TestWithAConnectorForBaileys:
+    @pytest.fixture
+    def settings(self, settings: Settings) -> Settings:
+        return msgspec.structs.replace(
+            settings, instances=InstancesSettings(integrations={"WHATSAPP-BAILEYS": "simulator"})
+        )
+
+    async def test_from_create_to_delete(self, client: httpx.AsyncClient) -> None:
+        body = {
+            "instanceName": "loja1",
+            "integration": "WHATSAPP-BAILEYS",
+            "qrcode": True,
+            "number": "5511988887777",
+            "rabbitmq": {"enabled": False},
+            "connect_delay": "1h",
+        }
+        created = await client.post("/instance/create", json=body)
+        answer = created.json()
+        assert created.status_code == 201, answer
+        shown = answer["instance"]
+        assert (shown["integration"], shown["connector"]) == ("WHATSAPP-BAILEYS", "simulator")
+        assert (shown["status"], shown["options"]) == ("connecting", {"connect_delay": "1h"})
+        assert answer["warnings"] == [
+            "number is an unknown field; it was ignored.",
+            "rabbitmq is an unknown field; it was ignored.",
+        ]
+        assert list(answer["qrcode"]) == ["pairingCode", "code", "base64", "count"]
+        assert answer["qrcode"]["base64"].startswith("data:image/png;base64,")
+
+        connected = (await client.get("/instance/connect/loja1")).json()
+        assert {name: connected[name] for name in answer["qrcode"]} == answer["qrcode"]
+        assert connected["count"] == 1
+        for _ in range(3):  # while the code is shown
+            state = (await client.get("/instance/connectionState/loja1")).json()
+            assert state == {"instance": {"instanceName": "loja1", "state": "connecting"}}
+        (listed,) = (await client.get("/instance/fetchInstances")).json()
+        assert (listed["integration"], listed["connector"]) == ("WHATSAPP-BAILEYS", "simulator")
+        assert (await client.delete("/instance/logout/loja1")).status_code == 200
+        (listed,) = (await client.get("/instance/fetchInstances")).json()
+        assert listed["disconnectionReasonCode"] == 401
+        assert listed["disconnectionAt"] is not None
+        assert (await client.delete("/instance/delete/loja1")).status_code == 200
+
+    async def test_an_open_connection_is_called_connected(self, client: httpx.AsyncClient) -> None:
+        """A client of Evolution API fails with any other word in the response to `create`."""
+        body = {
+            "instanceName": "loja1",
+            "integration": "WHATSAPP-BAILEYS",
+            "qrcode": True,
+            "qr_code": False,
+            "connect_delay": 0,
+        }
+        answer = (await client.post("/instance/create", json=body)).json()
+        assert answer["instance"]["status"] == "connected"
+        assert "qrcode" not in answer
+        (listed,) = (await client.get("/instance/fetchInstances")).json()
+        assert listed["connectionStatus"] == listed["instance"]["status"] == "open"
+        assert listed["ownerJid"] is not None
+
+    async def test_the_connectors_own_name_keeps_all_options(self, client: httpx.AsyncClient) -> None:
+        body = {"instanceName": "loja1", "integration": "simulator", "number": "1"}
+        answer = (await client.post("/instance/create", json=body)).json()
+        assert answer["instance"]["options"] == {"number": "********"}
