@@ -19,6 +19,7 @@ from hookgw.models.errors import Invalid
 from hookgw.models.operational_kinds import OPERATIONAL_CATALOG
 from hookgw.models.units import DAY, Duration, Size
 from hookgw.parsing.headers import check_headers
+from hookgw.parsing.instances import FOREIGN
 from hookgw.parsing.registrations import check_secret, check_url
 
 Rule = Callable[[Any], str | None]
@@ -55,6 +56,12 @@ def broken_rules(settings: Settings) -> Iterator[tuple[str, str]]:  # noqa: C901
         # Port 0 picks another free port each time, so two of them are two listeners.
         if address in server.bind[:index] and not address.endswith(":0"):
             yield f"server.bind[{index}]", f"{address} appears twice: keep one."
+    for name in settings.instances.integrations:
+        if name not in FOREIGN:
+            yield (
+                f"instances.integrations.{name}",
+                f"clients of Evolution API name no such integration: write {', '.join(sorted(FOREIGN))}.",
+            )
     if len(delivery.schedule) > 100:
         yield "delivery.schedule", "the list has more than 100 waits: write fewer, longer ones."
     if delivery.unreachable_first_wait > delivery.unreachable_max_wait:

@@ -76,6 +76,8 @@ PRESENCE: Schema = {
     "properties": {"presence": {"enum": list(ACCOUNT_PRESENCES), "description": "The presence."}},
 }
 
+_WITHOUT_URL: Schema = {"type": "object", "required": ["url"], "properties": {"url": {"const": ""}}}
+
 CREATE: Schema = {
     "type": "object",
     "description": "All other fields are options for the connector.",
@@ -92,7 +94,7 @@ CREATE: Schema = {
             "The connector; if missing, all events arrive over HTTP.",
         ),
         "webhook": or_null(
-            {"anyOf": [ref("RegistrationFields"), URL_SCHEMA, {"enum": ["", {}]}]},
+            {"anyOf": [ref("RegistrationFields"), URL_SCHEMA, {"enum": ["", {}]}, _WITHOUT_URL]},
             "A registration as in set, or a URL with events and the like beside it; empty for none.",
         ),
         **_SETTING_FIELDS,

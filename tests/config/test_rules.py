@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hookgw.config.rules import broken_rules
-from hookgw.config.settings import Settings, TlsSettings
+from hookgw.config.settings import InstancesSettings, Settings, TlsSettings
 from hookgw.config.typed import known_keys
 from hookgw.models.units import Duration, Size
 
@@ -217,3 +217,12 @@ def test_a_password_in_the_public_address_is_not_shown() -> None:
 def test_every_mistake_is_reported_at_once() -> None:
     found = broken("delivery.schedule", (Duration(0), Duration(1), Duration(0)))
     assert [place for place, _ in found] == ["delivery.schedule[0]", "delivery.schedule[2]"]
+
+
+def test_integrations_have_names_of_evolution_api() -> None:
+    integrations = {"WHATSAPP-BAILEYS": "matrix", "BAILEYS": "matrix"}
+    settings = Settings(instances=InstancesSettings(integrations=integrations))
+    assert dict(broken_rules(settings)) == {
+        "instances.integrations.BAILEYS": "clients of Evolution API name no such integration: "
+        "write EVOLUTION, WHATSAPP-BAILEYS, WHATSAPP-BUSINESS."
+    }
