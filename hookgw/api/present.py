@@ -89,6 +89,7 @@ def present_registration(
         signature=registration.signature,
         ordering=registration.ordering,
         concurrency=registration.concurrency,
+        rate=None if registration.rate is None else str(registration.rate),
         timeout=present_duration(registration.timeout),
         retry=responses.Retry(
             schedule=None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],

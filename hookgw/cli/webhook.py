@@ -36,6 +36,7 @@ SHOWN = {
     "signature": "signature",
     "ordering": "ordering",
     "concurrency": "concurrency",
+    "rate": "rate",
     "timeout": "timeout",
     "retry": "retry",
     "plugins": "plugins",
@@ -86,6 +87,9 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--concurrency", type=click.IntRange(1), help="Parallel deliveries, unless --ordering is url."
+        ),
+        click.option(
+            "--rate", metavar="RATE", help="Most attempts, such as 20/s, 100/m or 1000/h; '' ends it."
         ),
         click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s."),
         click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of this registration."),

@@ -202,6 +202,11 @@ class Dispatcher:
         for lane in self._running_lanes(registration):
             lane.resume()
 
+    def rate_changed(self, registration: str) -> None:
+        """Let the lanes of a registration wait for its present rate; call it once they see that."""
+        for lane in self._running_lanes(registration):
+            lane.rate_changed()
+
     def set_attempt_limit(self, registration: str, limit: int) -> None:
         """Change how many attempts the lanes of a registration with ordering ``instance`` make at a time."""
         if (limiter := self._attempt_limits.get(registration)) is not None:

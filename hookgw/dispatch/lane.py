@@ -30,6 +30,9 @@ Before an attempt, the plugins run and the body is rendered. Then the lane borro
 registration is not the same afterwards. So the attempt begins with the connection: from then on the delivery
 is in flight, its timeout runs, and no checkpoint lies between the last look at the registration and that
 moment.
+
+If the registration has a rate (:mod:`hookgw.dispatch.rate_limit`), the lane waits for it first, like for the
+time of a retry. It takes its token with the connection, and waits again if another lane was faster.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ from hookgw.delivery.sender import AttemptResult
 from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane_queue import OVERHEAD, PAGE, LaneQueue
 from hookgw.dispatch.parked_lanes import LaneMemory
+from hookgw.dispatch.rate_limit import RateLimit
 from hookgw.dispatch.retry_policy import (
     Decision,
     decide,
@@ -107,6 +111,7 @@ class Lane:
         "_attempt_limit",
         "_backlog",
         "_deferred",
+        "_has_waited_for_rate",
         "_head",
         "_idle_lanes",
         "_in_flight",
@@ -121,6 +126,7 @@ class Lane:
         "_must_try",
         "_plan",
         "_queue",
+        "_rate_waited_for",
         "_reported_waiting",
         "_services",
         "_state",
@@ -161,6 +167,8 @@ class Lane:
         self._wake: Callable[[], object] | None = None
         self._deferred: _Deferred | None = None
         self._waited: _Deferred | None = None
+        self._has_waited_for_rate = False
+        self._rate_waited_for: RateLimit | None = None
         self._state = LaneState.IDLE
         self._reported_waiting = False
         self._waiting_until: float | None = None
@@ -219,6 +227,12 @@ class Lane:
         """Try the head again now, if the lane waits."""
         if self._waiting_until is not None:
             self._memory.streak = 0
+            self._must_try = True
+            self._wake_up()
+
+    def rate_changed(self) -> None:
+        """The registration has another rate: do not wait for the former one."""
+        if self._rate_waited_for is not None:
             self._must_try = True
             self._wake_up()
 
@@ -297,6 +311,7 @@ class Lane:
                         self._idle_lanes.end(self)
             return None
         finally:
+            self._end_wait()
             self._queue.discard()
             self._state = LaneState.IDLE
 
@@ -322,7 +337,8 @@ class Lane:
 
     async def _start_over(self) -> None:
         self._queue.discard()
-        self._deferred = self._waited = self._waiting_until = None
+        self._end_wait()
+        self._deferred = self._waited = None
         self._must_try = False
         while self._is_paused and not self._must_stop:
             self._state = LaneState.PAUSED
@@ -407,7 +423,8 @@ class Lane:
         self._head = delivery
         try:
             while self._head is not None and not self._must_refresh and not self._must_stop:
-                if (wait := delivery.next_at - clock.steady()) > 0:
+                wait = delivery.next_at - clock.steady()
+                if wait > 0 or self._rate_waited_for is not None:
                     await self._wait_for_head(delivery, is_long=wait >= LONG_WAIT)
                     if self._must_refresh or self._must_stop or self._deferred:
                         break
@@ -425,6 +442,8 @@ class Lane:
         self._waiting_until = delivery.next_at
         if is_long:
             self._queue.discard()
+        # A receiver that gets as much as it asked for is not failing.
+        if is_long and self._rate_waited_for is None:
             await self._show(LaneState.WAITING)
         else:
             self._state = LaneState.WAITING
@@ -439,8 +458,14 @@ class Lane:
                     self._queue.put_back()
                     return
                 await trio.sleep_forever()
-        self._waiting_until = self._wake = None
+        self._end_wait()
         self._must_try = False
+
+    def _end_wait(self) -> None:
+        self._waiting_until = self._wake = None
+        if self._rate_waited_for is not None:
+            self._rate_waited_for.waiting -= 1
+            self._rate_waited_for = self._waits_for = None
 
     async def _wait_for_deferred(self, head: _Deferred) -> None:
         """Wait until the head is due, or a flag is set. Then it is read again."""
@@ -448,7 +473,8 @@ class Lane:
             self._wake = scope.cancel
             if not self._must_try:
                 await trio.sleep_forever()
-        self._deferred = self._waiting_until = self._wake = None
+        self._end_wait()
+        self._deferred = None
         self._must_try = False
         if not (self._must_refresh or self._must_stop):
             self._waited = head
@@ -467,15 +493,29 @@ class Lane:
         # By identity: registrations are immutable, and a changed one is another object. A disabled one has
         # no plan, because its URL may be any string.
         if self._plan is None or self._plan.registration is not registration:
-            self._plan = plan_for(registration, self._services.settings)
+            self._plan = plan_for(registration, self._services)
         plan = self._plan
-        age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
+        now = self._services.clock.steady()
+        age = plan.policy.age(delivery.queued_at, now)
         if is_expired(plan.policy, age=age, streak=self._memory.streak):
             self._must_redirect = False
             await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
             return
+        if plan.rate is not None:
+            opens_at = plan.rate.opens_at(has_waited=self._has_waited_for_rate)
+            self._has_waited_for_rate = False
+            if opens_at > now:
+                self._wait_for_rate(delivery, plan.rate, opens_at)
+                return
         await self._show(LaneState.DELIVERING)
         await self._attempt(delivery, plan)
+
+    def _wait_for_rate(self, delivery: Delivery, rate: RateLimit, opens_at: float) -> None:
+        """Let the head wait as for the time of a retry, but in line for the rate."""
+        rate.waiting += 1
+        self._rate_waited_for, self._waits_for = rate, "rate"
+        self._has_waited_for_rate = True
+        delivery.next_at = opens_at
 
     async def _attempt(self, delivery: Delivery, plan: DeliveryPlan) -> None:  # noqa: C901 -- one step a time
         """Render the body unless an earlier attempt fixed it, borrow a connection, send, and settle."""
@@ -512,6 +552,9 @@ class Lane:
             if self._is_outdated(registration):
                 pools.give_back(transport)
                 return
+        if plan.rate is not None and not plan.rate.take(self._services.clock.steady()):
+            pools.give_back(transport)  # another lane of the registration was faster
+            return
         self._must_redirect = False
         self._in_flight = True
         try:

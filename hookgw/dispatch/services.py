@@ -14,6 +14,7 @@ from hookgw.delivery.http.pools import ConnectionPools
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate, template_for
 from hookgw.dispatch.lane_queue import MemoryClaim
+from hookgw.dispatch.rate_limit import RateLimit, RateLimits
 from hookgw.dispatch.retry_policy import Policy, policy_of
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, LaneState, Settlement
@@ -102,6 +103,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         sender: makes attempts.
         pools: lends connections for them.
         memory: what lanes may hold in memory, in bytes.
+        rates: limit the attempts of registrations.
         monitor: hears of what lanes do.
         clock, settings: the gateway's.
     """
@@ -114,6 +116,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     monitor: LaneMonitor
     clock: Clock
     settings: DeliverySettings
+    rates: RateLimits = msgspec.field(default_factory=RateLimits)
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):
@@ -122,12 +125,18 @@ class DeliveryPlan(msgspec.Struct, frozen=True):
     registration: Registration
     template: RequestTemplate
     policy: Policy
+    rate: RateLimit | None
 
 
-def plan_for(registration: Registration, settings: DeliverySettings) -> DeliveryPlan:
+def plan_for(registration: Registration, services: LaneServices) -> DeliveryPlan:
     """Return the plan of a registration; the gateway's settings fill in what the registration leaves open.
 
     Raises:
         ValueError: the URL is not absolute; only the URL of a disabled registration may be like that.
     """
-    return DeliveryPlan(registration, template_for(registration), policy_of(registration, settings))
+    return DeliveryPlan(
+        registration,
+        template_for(registration),
+        policy_of(registration, services.settings),
+        services.rates.of(registration, services.clock.steady()),
+    )

@@ -143,6 +143,8 @@ class PendingDeliveries:
             await self._put(new, due=is_due)
         if is_due:
             self._dispatcher.redirect(new.id)
+        if new.rate != old.rate:
+            self._dispatcher.rate_changed(new.id)
         if new.is_paused is not old.is_paused:
             self._dispatcher.apply_pause(new.id)
         if new.ordering is Ordering.INSTANCE:

@@ -204,8 +204,8 @@ class Outgoing(msgspec.Struct, kw_only=True):
     __repr__ = repr_without("headers")
 
 
-WaitsFor: TypeAlias = Literal["memory", "connection", "descriptor"]
-"""What a lane that does not wait for a time may wait for, in the order in which it takes them."""
+WaitsFor: TypeAlias = Literal["rate", "memory", "connection", "descriptor"]
+"""What a lane may wait for, beside the time of a retry."""
 
 
 class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,9 +220,11 @@ class LaneStatistics(msgspec.Struct, frozen=True, kw_only=True):
         backlog: the number of pending deliveries, on disk and in memory.
         head: the sequence number of the delivery at the head; ``None`` for an empty lane.
         head_since: the time at which the head entered the outbox (steady clock); ``None`` without a head.
-        waiting_until: the time of the next attempt (steady clock); ``None`` unless the lane is waiting.
-        waits_for: ``memory`` to read its next delivery, ``connection`` of the host of its URL, or file
-            ``descriptor`` for that connection; ``None`` if it waits for none of them.
+        waiting_until: the time of the next attempt, or of the next look at the rate (steady clock); ``None``
+            unless the lane is waiting.
+        waits_for: the ``rate`` of its registration, ``memory`` to read its next delivery, ``connection`` of
+            the host of its URL, or file ``descriptor`` for that connection; ``None`` if it waits for none of
+            them.
         last_outcome: the outcome of the last attempt.
         last_error: why the last attempt did not deliver.
     """

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from hookgw.models.masking import repr_without, without_user
+from hookgw.models.rates import Rate
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
 
 DEFAULT_LABEL = "default"
@@ -113,6 +114,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         concurrency: how many partitions ``chat`` and ``none`` have; how many attempts ``instance`` makes at
             a time.
         generation: counts the changes of ordering and concurrency; see :mod:`hookgw.models.lanes`.
+        rate: the limit on the attempts of all its lanes together; ``None`` for none.
         timeout: of a whole attempt, in seconds; ``None`` means the gateway's setting.
         retry: the registration's retry rules.
         plugins: options for plugins, by plugin name.
@@ -139,6 +141,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     ordering: Ordering = Ordering.URL
     concurrency: int = 1
     generation: int = 0
+    rate: Rate | None = None
     timeout: float | None = None
     retry: RetryOptions = RetryOptions()
     plugins: dict[str, Any] = {}
@@ -249,6 +252,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
     signature: Signature | msgspec.UnsetType = msgspec.UNSET
     ordering: Ordering | msgspec.UnsetType = msgspec.UNSET
     concurrency: int | msgspec.UnsetType = msgspec.UNSET
+    rate: Rate | msgspec.UnsetType | None = msgspec.UNSET
     timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
     plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
@@ -274,6 +278,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
                 "headers",
                 "ordering",
                 "concurrency",
+                "rate",
                 "timeout",
                 "retry",
                 "plugins",

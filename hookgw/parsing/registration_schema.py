@@ -5,6 +5,7 @@ The fields are at the top level, in a ``webhook`` object, in both, or beside a `
 
 from __future__ import annotations
 
+from hookgw.models.rates import RATE_PATTERN
 from hookgw.models.registrations import Ordering
 from hookgw.models.signing_keys import Signature
 from hookgw.parsing.headers import MAX_HEADERS, NAME_PATTERN, VALUE_PATTERN
@@ -82,6 +83,12 @@ OPTIONS: Schema = {
         "minimum": 1,
         "maximum": MAX_CONCURRENCY,
         "description": "How many attempts may run at once with instance, chat and none.",
+    },
+    "rate": {
+        "type": ["string", "null"],
+        "pattern": f"^$|{RATE_PATTERN}",
+        "description": "The most attempts in a second (20/s), a minute (100/m) or an hour (1000/h); null or "
+        "an empty text for no limit.",
     },
     "timeout": length("100ms", "5m", "The deadline of a whole attempt; null means the gateway's."),
     "retry": or_null(ref("RetryRequest"), "The retry rules; null means the gateway's."),

@@ -12,6 +12,7 @@ import msgspec
 
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
+from hookgw.models.rates import Rate, parse_rate
 from hookgw.models.registrations import DEFAULT_GRACE, Ordering, RegistrationChange, RetryOptions, Secret
 from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature, check_secret_form
 from hookgw.models.target_url import parse_target
@@ -167,10 +168,12 @@ def read_change(
         return options
 
     # null keeps the stored value like a missing field, because clients send back what find returned. There,
-    # timeout and retry are null when the gateway's settings apply, so null restores those.
+    # rate is null without a limit, and timeout and retry are null when the gateway's settings apply, so null
+    # restores those.
     checked_url = check_url if enabled else check_any_url
     url = fields.need(checked_url, "", "url") if is_set else _kept(fields, checked_url, "url")
     events = _kept(fields, check_kinds, "events")
+    rate = fields.pick(check_rate, "rate")
     return RegistrationChange(
         is_set=is_set,
         url=url,
@@ -183,6 +186,7 @@ def read_change(
         signature=_kept(fields, check_signature, "signature"),
         ordering=_kept(fields, check_ordering, "ordering"),
         concurrency=_kept(fields, whole_number(1, MAX_CONCURRENCY), "concurrency"),
+        rate=None if fields.is_null("rate") else msgspec.UNSET if rate is None else rate[0],
         timeout=None if fields.is_null("timeout") else _kept(fields, duration(0.1, 300), "timeout"),
         retry=RetryOptions() if fields.is_null("retry") else _kept(fields, check_retry, "retry"),
         plugins=_kept(fields, check_plugins, "plugins"),
@@ -221,6 +225,16 @@ def check_secret(value: Any, where: str) -> Secret:
     except ValueError as error:
         raise Invalid(f"{where} {error}") from None
     return Secret(text)
+
+
+def check_rate(value: Any, where: str) -> tuple[Rate | None]:
+    """Check a rate; an empty text means none. In a tuple: ``None`` alone is a field that is missing."""
+    if value == "":
+        return (None,)
+    try:
+        return (parse_rate(value),)
+    except ValueError as error:
+        raise Invalid(f"{where}: {error}.") from None
 
 
 def check_ordering(value: Any, where: str) -> Ordering:

@@ -30,6 +30,7 @@ from hookgw.models.connectors import IngestRequest, IngestResponse
 from hookgw.models.deliveries import LaneState, LaneStatistics
 from hookgw.models.errors import Invalid, PluginFailed, StartError, TooLarge
 from hookgw.models.events import Event
+from hookgw.models.rates import Rate
 from hookgw.models.registrations import (
     DEFAULT_LABEL,
     Registration,
@@ -137,6 +138,8 @@ def _set_body(change: RegistrationChange) -> bytes:
         given["secret"] = secret.value
     if isinstance(given.get("timeout"), (int, float)):
         given["timeout"] = str(Duration(given["timeout"]))
+    if isinstance(rate := given.get("rate"), Rate):
+        given["rate"] = str(rate)
     if isinstance(retry := given.get("retry"), RetryOptions):
         given["retry"] = {
             "schedule": None if retry.schedule is None else [str(Duration(wait)) for wait in retry.schedule],

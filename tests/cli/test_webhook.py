@@ -52,6 +52,8 @@ OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
     (["--ordering", "chat", "--concurrency", "4"], {"ordering": "chat", "concurrency": 4}),
     (["--ordering", "instance"], {"ordering": "instance"}),
     (["--timeout", "10s"], {"timeout": "10s"}),
+    (["--rate", "20/s"], {"rate": "20/s"}),
+    (["--rate", ""], {"rate": ""}),
     (["--retry", '{"schedule": ["1s"]}'], {"retry": {"schedule": ["1s"]}}),
     (["--plugins", '{"message_filters": {}}'], {"plugins": {"message_filters": {}}}),
 ]

@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from hookgw.models.deliveries import DeliveryState, LaneState
 from hookgw.models.errors import Conflict, NotFound
+from hookgw.models.rates import parse_rate
 from hookgw.models.registrations import Ordering, RegistrationChange, RetryOptions
 from hookgw.store import DeliveryQuery
 from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit
@@ -233,3 +234,18 @@ async def test_a_gateway_closes_while_a_lane_is_paused(
         await emit(kit, 1)
         await kit.settled()
     assert hookgw_receiver.ids == []
+
+
+async def test_a_changed_rate_wakes_what_waits_for_the_former(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url, rate=parse_rate("1/h"))
+    ids = await emit(hookgw_gateway, 4)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == ids[:1]
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == ids[:1]
+    await hookgw_gateway.register(hookgw_receiver.url, rate=None)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == ids

@@ -136,8 +136,8 @@ class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
         backlog: the number of pending deliveries.
         head_age: the age of the oldest pending delivery, in seconds.
         waiting_until: the time of the next attempt, while the lane waits.
-        waits_for: what the lane waits for, if not for a time: `memory`, a `connection` of its host, or a file
-            `descriptor`.
+        waits_for: what the lane waits for, if not for the time of a retry: the `rate` of its registration,
+            `memory`, a `connection` of its host, or a file `descriptor`.
         last_outcome: the outcome of its last attempt.
         last_error: why that attempt failed.
     """

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hookgw.api.responses.common import Length, Time
+from hookgw.models.rates import RATE_PATTERN
 from hookgw.models.registrations import Ordering
 from hookgw.models.signing_keys import Signature
 
@@ -68,6 +69,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
         signature: how deliveries are signed.
         ordering: which deliveries keep their order.
         concurrency: how many deliveries may be in progress at once, with an ordering other than `url`.
+        rate: the most attempts in a second, a minute or an hour; ``null`` for no limit.
         timeout: of a whole attempt; ``null`` for the gateway's setting.
         retry: its own retry rules.
         plugins: options of plugins, one object per plugin.
@@ -93,6 +95,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     signature: Signature
     ordering: Ordering
     concurrency: int
+    rate: Annotated[str, Meta(pattern=RATE_PATTERN, examples=["20/s"])] | None
     timeout: Length | None
     retry: Retry
     plugins: dict[str, Any]

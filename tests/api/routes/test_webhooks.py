@@ -39,7 +39,17 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
             "headers",
             "signature",
         ),
-        *("ordering", "concurrency", "timeout", "retry", "plugins", "createdAt", "updatedAt", "instanceId"),
+        *(
+            "ordering",
+            "concurrency",
+            "rate",
+            "timeout",
+            "retry",
+            "plugins",
+            "createdAt",
+            "updatedAt",
+            "instanceId",
+        ),
         *("paused", "state", "stateReason", "warnings"),
     ]
     assert answer["events"] == ["MESSAGES_UPSERT"]
@@ -104,6 +114,20 @@ async def test_a_disabled_one_says_so(client: httpx.AsyncClient) -> None:
     answer = await set_webhook(client, url="vazio", enabled=False)
     assert (answer["url"], answer["state"]) == ("vazio", "disabled")
     assert answer["stateReason"]
+
+
+async def test_a_rate_is_kept_until_it_is_ended(client: httpx.AsyncClient) -> None:
+    assert (await set_webhook(client, rate="20 / S"))["rate"] == "20/s"
+    assert (await set_webhook(client))["rate"] == "20/s"
+    assert (await set_webhook(client, rate=""))["rate"] is None
+    assert (await set_webhook(client, rate="1000/h"))["rate"] == "1000/h"
+    found = (await client.get("/webhook/find/loja1")).json()
+    assert (await client.post("/webhook/set/loja1", json=found)).json()["rate"] == "1000/h"
+    assert (await client.request("PATCH", "/webhook/set/loja1", json={"rate": None})).json()["rate"] is None
+    response = await client.post("/webhook/set/loja1", json={"url": URL, "rate": "20"})
+    assert shape_of(response) == [
+        "rate: expected a rate such as 20/s, 100/m or 1000/h, with a count from 1 to 999,999, got '20'."
+    ]
 
 
 async def test_pause_and_resume(client: httpx.AsyncClient) -> None:
@@ -257,7 +281,7 @@ async def test_a_bad_grace_changes_nothing(client: httpx.AsyncClient) -> None:
 async def test_a_test_event_is_sent_now(client: httpx.AsyncClient, hookgw_receiver: Receiver) -> None:
     await set_webhook(client, url=hookgw_receiver.url)
     attempt = (await client.post("/webhook/test/loja1")).json()
-    assert list(attempt) == ["number", "at", "duration", "outcome", "status", "error", "answer"]
+    assert list(attempt) == ["number", "at", "duration", "outcome", "status", "error", "answer", "url"]
     assert (attempt["outcome"], attempt["status"], attempt["error"]) == ("delivered", 200, None)
     assert len(hookgw_receiver.requests) == 1
 
