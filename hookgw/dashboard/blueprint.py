@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from hookgw.dashboard.pages.instance import InstancePage
 from hookgw.dashboard.pages.instances import InstancesPage
 from hookgw.dashboard.pages.overview import OverviewPage
 from hookgw.dashboard.sign_in import SignIn
@@ -36,6 +37,7 @@ class Dashboard:
         # In the order of the navigation.
         OverviewPage(site, self.streams)
         InstancesPage(site, self.streams)
+        InstancePage(site, self.streams)
 
     async def run(self) -> None:
         """Wait for the end of the server, and end the streams then: they would hold it up."""

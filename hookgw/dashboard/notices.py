@@ -9,4 +9,17 @@ from __future__ import annotations
 NOTICES = {
     "logged_out": "You are logged out.",
     "saved": "Saved.",
+    "connecting": "The connector is running.",
+    "ended": "The connection is ended.",
+    "deleted": "Deleted. Pending deliveries became dead letters.",
+    "deleting": "The deletion has begun: pending deliveries become dead letters.",
+    "emitted": "The example event is accepted.",
+    "sent": "The message is sent.",
+    "revoked": "The key is revoked. Its sessions have ended.",
+    "paused": "Paused: deliveries wait, in order, until you resume.",
+    "resumed": "Resumed: waiting deliveries are tried now.",
+    "enabled": "Enabled.",
+    "disabled": "Disabled. Pending deliveries became dead letters.",
+    "resent": "The delivery is pending again.",
+    "replayed": "The replay has begun.",
 }

@@ -13,7 +13,7 @@ from quart import Blueprint, Response, g, render_template, request
 from hookgw._version import __version__
 from hookgw.api.auth import REQUEST_QUOTA, check_access
 from hookgw.api.request_body import read_body
-from hookgw.api.server.errors import response_to
+from hookgw.api.server.errors import BUG, response_to
 from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE
 from hookgw.dashboard.assets import load_assets
 from hookgw.dashboard.cookies import SESSION, Cookies
@@ -120,6 +120,7 @@ class Site:
         self._assets = load_assets()
         install_filters(self.blueprint)
         self.blueprint.record(self._remember_templates)
+        self.blueprint.register_error_handler(Exception, self.error_page)
         self.add("/assets/<name>", self._asset, is_open=True)
 
     def _remember_templates(self, state: BlueprintSetupState) -> None:
@@ -151,7 +152,7 @@ class Site:
             except Unauthorized:
                 response = self._to_login()
             except HookgwError as error:
-                response = await self.error_page(error)
+                return await self.error_page(error)
             response.headers.update(_SECURITY)
             return response
 
@@ -249,13 +250,15 @@ class Site:
         found = self._templates.get_template(f"dashboard/{template}")
         return await found.render_async(root=self.root, **values)
 
-    async def error_page(self, error: HookgwError) -> Response:
-        """Return the page of an error, with its status."""
+    async def error_page(self, error: Exception) -> Response:
+        """Return the page of an error, with its status. A bug is logged, and the page says no more of it."""
         status, _, headers = response_to(error, request.method, request.path)
+        messages = error.messages if isinstance(error, HookgwError) else [BUG]
         response = await self.render(
-            "error.html", status, messages=error.messages, phrase=HTTPStatus(status).phrase
+            "error.html", status, messages=messages, phrase=HTTPStatus(status).phrase
         )
         response.headers.update({name: value for name, value in headers.items() if name == "retry-after"})
+        response.headers.update(_SECURITY)
         return response
 
     def redirect(self, path: str, **query: str) -> Response:

@@ -254,6 +254,10 @@ class InstanceService:
         # Outside of the lock: a slow network must not block changes of the instance.
         return await self._connectors.wait_for_code(session)
 
+    def qr_code(self, name: str) -> QRCode | None:
+        """Return the code that an instance's connector shows now; ``None`` if there is nothing to scan."""
+        return self._connectors.qr_code(name)
+
     async def restart(self, name: str) -> None:
         """End the run of the instance's connector, and start it; wait a moment for the new connection.
 
@@ -367,6 +371,15 @@ class InstanceService:
     def options_schema(self, instance: Instance) -> dict[str, Any] | None:
         """Return the JSON Schema of an instance's options; ``None`` if it may have any."""
         return self._connectors.option_rules(instance.integration).schema
+
+    def connector_options_schema(self, integration: str) -> dict[str, Any] | None:
+        """Return the JSON Schema of the options of a connector's instances; ``None`` if any are taken.
+
+        Raises:
+            Invalid: there is no such connector.
+        """
+        self._connectors.check_integration(integration)
+        return self._connectors.option_rules(integration).schema
 
     async def change_settings(self, name: str, change: Mapping[str, Any]) -> list[str]:
         """Change how an instance's account behaves, and tell its connector, if it runs.

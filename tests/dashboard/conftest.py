@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -42,10 +42,10 @@ class Browser:
         """Open a page of the dashboard."""
         return await self.http.get(f"/dashboard{path}", **options)  # type: ignore[arg-type]
 
-    async def submit(self, page: str, action: str, fields: dict[str, object] | None = None) -> httpx.Response:
+    async def submit(self, page: str, action: str, fields: Mapping[str, object] = {}) -> httpx.Response:
         """Open a page, and send its form with these fields and the page's form token."""
         token = form_token((await self.get(page)).text)
-        return await self.http.post(f"/dashboard{action}", data={"form_token": token, **(fields or {})})
+        return await self.http.post(f"/dashboard{action}", data={"form_token": token, **fields})
 
     async def log_in(self, key: str) -> httpx.Response:
         """Log in with a key."""

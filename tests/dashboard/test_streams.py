@@ -18,7 +18,7 @@ from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
 from tests.dashboard.conftest import KEY, Browser
 
-LIVE = "/dashboard/instances/live"
+LIVE = "/dashboard/live/instances"
 
 
 class Events:

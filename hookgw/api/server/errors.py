@@ -38,7 +38,8 @@ JSON = "application/json"
 _PHRASES = {413: "Content Too Large"}  # RFC 9110; before 3.13, Python has the former phrase
 _SECRET_PATHS = (INGEST_PATH, MEDIA_PATH)
 """Paths that end in a token."""
-_BUG = "An internal error occurred; see hookgw's log."
+BUG = "An internal error occurred; see hookgw's log."
+"""What clients learn of a bug."""
 VERSION_HEADER = (b"x-hookgw-version", __version__.encode())
 
 
@@ -69,7 +70,7 @@ def response_to(error: Exception, method: str, path: str) -> JsonResponse:
     if not isinstance(error, HookgwError):
         # The client does not see the exception: it may hold data of other tenants.
         _log(error, method, path)
-        return JsonResponse(500, error_body(500, [_BUG]))
+        return JsonResponse(500, error_body(500, [BUG]))
     headers = {}
     if isinstance(error, Unauthorized):  # RFC 9110, section 15.5.2 requires the challenge
         headers["www-authenticate"] = 'Bearer realm="hookgw"'
@@ -117,7 +118,7 @@ async def _handle_routing_error(error: Exception) -> Response:
         message = f"{shown_path(request.path)} accepts {allowed}, not {request.method}."
         return error_response(status, [message], {"allow": allowed})
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        return error_response(status, [_BUG])
+        return error_response(status, [BUG])
     description = error.description or HTTPStatus(status).phrase
     return error_response(status, [f"{description.removesuffix('.')}."])
 

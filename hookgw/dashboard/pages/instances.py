@@ -1,15 +1,18 @@
-"""The list of instances."""
+"""The list of instances, and the form that creates one."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+from urllib.parse import quote
 
 from quart import Response, request
 
-from hookgw.dashboard.site import NavEntry, Site, visitor
+from hookgw.dashboard.option_form import option_fields, read_options
+from hookgw.dashboard.site import Form, NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.models.api_keys import Principal
 from hookgw.models.connectors import ConnectionState
+from hookgw.models.errors import Forbidden, HookgwError
 
 PAGE = 50
 """Instances on a page."""
@@ -22,7 +25,7 @@ class Row(NamedTuple):
     integration: str
     state: ConnectionState
     reason: str | None
-    registrations: int
+    webhooks: int
     backlog: int
 
 
@@ -40,13 +43,31 @@ class InstancesPage:
         self._streams = streams
         site.nav.append(NavEntry("Instances", "/instances"))
         site.add("/instances", self.list)
-        site.add("/instances/live", self.live)
+        # Not below /instances/: every name there may be an instance's.
+        site.add("/live/instances", self.live)
+        site.add("/new-instance", self.create, "POST")
+        site.add("/new-instance/options", self.options)
 
     async def list(self) -> Response:
         """Show a page of the instances that the key may see."""
+        return await self._page()
+
+    async def _page(self, form: Form | None = None, error: HookgwError | None = None) -> Response:
         search, number = self._asked()
-        table = await self._table(visitor().principal, search, number)
-        return await self._site.render("instances.html", table=table, search=search)
+        chosen = form.get("integration") if form else request.args.get("integration", "")
+        return await self._site.render(
+            "instances.html",
+            200 if error is None else error.status,
+            table=await self._table(visitor().principal, search, number),
+            search=search,
+            live=f"/live/instances?{request.query_string.decode('latin-1')}",
+            may_create=visitor().principal.is_global,
+            integrations=self._gateway.instances.connectors,
+            chosen=chosen,
+            options=await self._options(chosen, form),
+            name=form.get("name") if form else "",
+            alert=error.messages if error else None,
+        )
 
     async def live(self) -> Response:
         """Stream the table."""
@@ -67,26 +88,60 @@ class InstancesPage:
         return request.args.get("search", "").strip()[:64], max(1, number)
 
     async def _table(self, principal: Principal, search: str, number: int) -> str:
-        instances = self._gateway.instances
-        wanted = search.casefold()
-        names = [
-            one.name for one in instances.all() if principal.may(one.name) and wanted in one.name.casefold()
-        ]
-        pages = max(1, -(-len(names) // PAGE))
+        instances, wanted = self._gateway.instances, search.casefold()
+        # Once for ten thousand names: 2 ms.
+        found = [one for one in instances.all() if principal.may(one.name) and wanted in one.name.casefold()]
+        pages = max(1, -(-len(found) // PAGE))
         number = min(number, pages)
-        rows = []
-        for name in names[(number - 1) * PAGE : number * PAGE]:
-            instance = instances.get(name)
-            rows.append(
-                Row(
-                    name,
-                    instance.integration,
-                    instances.connection_state(name),
-                    instances.close_reason(name),
-                    len(self._gateway.registrations.of_instance(name)),
-                    self._gateway.backlog.of_instance(name)[0],
-                )
+        rows = [
+            Row(
+                one.name,
+                one.integration,
+                instances.connection_state(one.name),
+                instances.close_reason(one.name),
+                len(self._gateway.registrations.of_instance(one.name)),
+                self._gateway.backlog.of_instance(one.name)[0],
             )
+            for one in found[(number - 1) * PAGE : number * PAGE]
+        ]
         return await self._site.fragment(
-            "instances_table.html", rows=rows, count=len(names), page=number, pages=pages, search=search
+            "instances_table.html", rows=rows, count=len(found), page=number, pages=pages, search=search
+        )
+
+    async def options(self) -> Response:
+        """Return the fields for the options of a connector, for the form that creates an instance."""
+        return Response(
+            await self._options(request.args.get("integration", ""), None),
+            content_type="text/html; charset=utf-8",
+        )
+
+    async def _options(self, integration: str, form: Form | None) -> str:
+        if integration not in self._gateway.instances.connectors:
+            return ""
+        schema = self._gateway.instances.connector_options_schema(integration)
+        return await self._site.fragment("option_fields.html", fields=option_fields(schema, {}, form))
+
+    async def create(self) -> Response:
+        """Create an instance, and show its key."""
+        form = await self._site.form()
+        if not visitor().principal.is_global:
+            raise Forbidden("Only a global key can create instances.")
+        instances, integration = self._gateway.instances, form.get("integration")
+        try:
+            schema = instances.connector_options_schema(integration) if integration else None
+            created = await instances.create(
+                form.get("name"),
+                integration=integration,
+                options=read_options(form, schema, for_change=False),
+            )
+        except HookgwError as error:
+            return await self._page(form, error)
+        # Not a redirect: the key is shown in this response, and nowhere else.
+        return await self._site.render(
+            "instance_created.html",
+            201,
+            name=created.instance.name,
+            path=f"/instances/{quote(created.instance.name)}",
+            key=created.key,
+            warnings=instances.option_warnings(created.instance),
         )

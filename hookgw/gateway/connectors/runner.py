@@ -196,6 +196,11 @@ class Connectors:
             raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
         return session
 
+    def qr_code(self, name: str) -> QRCode | None:
+        """Return the code that an instance's connector shows now, if it shows one."""
+        session = self._sessions.get(name)
+        return None if session is None else session.qr_code
+
     async def wait_for_code(self, session: ConnectorSession) -> QRCode | None:
         """Wait a moment for a connector's QR code.
 

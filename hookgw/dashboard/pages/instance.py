@@ -1,0 +1,200 @@
+"""The page of an instance: its connection, and what can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from urllib.parse import quote
+
+import segno
+from quart import Response
+
+from hookgw.dashboard.option_form import option_fields, read_options
+from hookgw.dashboard.pages.keys import KeyForms
+from hookgw.dashboard.pages.webhooks import WebhookForms
+from hookgw.dashboard.site import Form, Site, visitor
+from hookgw.dashboard.streams import Streams
+from hookgw.gateway.connectors.calls import CALLS
+from hookgw.models.errors import Conflict, HookgwError, Invalid
+from hookgw.models.events import Event, new_event_id
+from hookgw.parsing import parse_text_message
+
+_USUAL_KIND = "MESSAGES_UPSERT"
+
+
+class InstancePage:
+    """``/dashboard/instances/<instance>``.
+
+    Args:
+        site: the dashboard.
+        streams: updates the connection.
+    """
+
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._streams = streams
+        self._webhooks = WebhookForms(site, self.page)
+        self._keys = KeyForms(site, self.page)
+        path = "/instances/<instance>"
+        site.add(path, self.show)
+        site.add("/live/connection/<instance>", self.live)
+        for name, view in (
+            ("connect", self.connect),
+            ("restart", self.restart),
+            ("end", self.end_connection),
+            ("options", self.change_options),
+            ("emit", self.emit),
+            ("send", self.send),
+            ("delete", self.delete),
+        ):
+            site.add(f"{path}/{name}", view, "POST")
+
+    async def show(self, instance: str) -> Response:
+        """Show the instance."""
+        return await self.page(instance)
+
+    async def page(
+        self, instance: str, *, form: Form | None = None, at: str = "", error: HookgwError | None = None
+    ) -> Response:
+        """Return the page, perhaps with a form that was refused.
+
+        Args:
+            instance: the instance's name.
+            form: what was entered.
+            at: which form it is: the name of its place in the template.
+            error: why it was refused.
+
+        Raises:
+            NotFound: there is no such instance.
+        """
+        gateway = self._gateway
+        found = gateway.instances.get(instance)
+        calls = gateway.instances.capabilities(instance)
+        schema = gateway.instances.options_schema(found) if found.integration else None
+        options = option_fields(
+            schema, gateway.instances.masked_options(found), form if at == "options" else None
+        )
+        kinds = [kind for kind in gateway.catalog if not kind.operational]
+        return await self._site.render(
+            "instance.html",
+            200 if error is None else error.status,
+            instance=found,
+            path=f"/instances/{quote(instance)}",
+            connection=await self._connection(instance),
+            has_calls=bool(found.integration),
+            lacks=[call for call in CALLS if call not in calls] if found.integration else [],
+            may_send="sendText" in calls,
+            options=await self._site.fragment("option_fields.html", fields=options) if options else "",
+            webhooks=self._webhooks.rows(instance),
+            webhook=self._webhooks.values(instance, form if at == "webhook" else None),
+            keys=self._keys.rows(instance),
+            kinds=kinds,
+            usual_kind=_USUAL_KIND,
+            ingest_url=gateway.instances.ingest_url(found),
+            form=form,
+            at=at,
+            alert=error.messages if error else None,
+        )
+
+    async def live(self, instance: str) -> Response:
+        """Stream the connection."""
+        self._gateway.instances.get(instance)
+
+        async def render() -> str:
+            return await self._connection(instance)
+
+        return self._streams.open(visitor().signed_in, ("connection", instance), render)
+
+    async def _connection(self, instance: str) -> str:
+        instances = self._gateway.instances
+        found, code = instances.get(instance), instances.qr_code(instance)
+        picture = None
+        if code is not None:
+            # White around and below the code, whatever the page's colours: scanners need the contrast.
+            picture = segno.make(code.code, micro=False).svg_data_uri(
+                scale=6, border=4, dark="#000", light="#fff"
+            )
+        deliveries, size = self._gateway.backlog.of_instance(instance)
+        return await self._site.fragment(
+            "connection.html",
+            integration=found.integration,
+            state=instances.connection_state(instance),
+            reason=instances.close_reason(instance),
+            picture=picture,
+            pairing_code=code.pairing_code if code else None,
+            backlog=deliveries,
+            size=size,
+        )
+
+    async def connect(self, instance: str) -> Response:
+        """Start the connector."""
+        await self._site.form()
+        return await self._changed(instance, "connecting", self._gateway.instances.connect(instance))
+
+    async def restart(self, instance: str) -> Response:
+        """Start the connector anew."""
+        await self._site.form()
+        return await self._changed(instance, "connecting", self._gateway.instances.restart(instance))
+
+    async def end_connection(self, instance: str) -> Response:
+        """Log the account out of its network."""
+        await self._site.form()
+        return await self._changed(instance, "ended", self._gateway.instances.logout(instance))
+
+    async def _changed(self, instance: str, notice: str, change: Awaitable[object]) -> Response:
+        try:
+            await change
+        except (Conflict, Invalid) as error:
+            return await self.page(instance, at="connection", error=error)
+        return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
+
+    async def change_options(self, instance: str) -> Response:
+        """Change the options of the connector."""
+        form = await self._site.form()
+        instances = self._gateway.instances
+        try:
+            schema = instances.options_schema(instances.get(instance))
+            await instances.change_options(instance, read_options(form, schema, for_change=True))
+        except (Conflict, Invalid) as error:
+            return await self.page(instance, form=form, at="options", error=error)
+        return self._site.redirect(f"/instances/{quote(instance)}", done="saved")
+
+    async def emit(self, instance: str) -> Response:
+        """Emit the example event of a kind."""
+        form = await self._site.form()
+        gateway = self._gateway
+        gateway.instances.get(instance)
+        try:
+            kind = gateway.catalog.resolve(form.get("kind"), "The kind")
+            event = Event(
+                id=new_event_id(),
+                kind=kind.name,
+                instance=instance,
+                data_json=Event.encode(kind.example),
+                time=gateway.clock.wall(),
+            )
+            await gateway.events.accept([event])
+        except HookgwError as error:
+            return await self.page(instance, form=form, at="emit", error=error)
+        return self._site.redirect(f"/instances/{quote(instance)}", done="emitted")
+
+    async def send(self, instance: str) -> Response:
+        """Send a text message."""
+        form = await self._site.form()
+        try:
+            self._gateway.messages.require(instance, "sendText")
+            message = parse_text_message({"number": form.get("number"), "text": form.text("text")})
+            await self._gateway.messages.send(instance, message)
+        except HookgwError as error:
+            return await self.page(instance, form=form, at="send", error=error)
+        return self._site.redirect(f"/instances/{quote(instance)}", done="sent")
+
+    async def delete(self, instance: str) -> Response:
+        """Delete the instance, if its name was entered."""
+        form = await self._site.form()
+        self._gateway.instances.get(instance)
+        if form.get("confirmation") != instance:
+            error = Invalid(f"Nothing was deleted: enter {instance} to confirm.")
+            return await self.page(instance, form=form, at="delete", error=error)
+        job = await self._gateway.instances.delete(instance)
+        return self._site.redirect("/instances", done="deleting" if job.is_running else "deleted")

@@ -1,0 +1,303 @@
+"""The registrations of an instance: listed and set on its page, and each on a page of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from quart import Response
+
+from hookgw.api.present import present_duration
+from hookgw.api.unmask import unmask_change
+from hookgw.dashboard.pages.keys import ShowInstance
+from hookgw.dashboard.site import Form, Site
+from hookgw.models.errors import HookgwError, Invalid, NotFound
+from hookgw.models.instances import check_name
+from hookgw.models.masking import MASK, with_masked_user
+from hookgw.models.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Ordering, Registration
+from hookgw.models.signing_keys import Signature, public_key_of
+from hookgw.parsing import parse_registration
+
+
+class Row(NamedTuple):
+    """A registration in the list.
+
+    Attributes:
+        label: its name within the instance.
+        url: with masked user and password.
+        state: ``active``, ``paused``, ``disabled`` or ``failing``.
+        reason: why it is not active.
+        kinds: how many kinds it receives; 0 for all of them.
+        backlog: pending deliveries.
+    """
+
+    label: str
+    url: str
+    state: str
+    reason: str | None
+    kinds: int
+    backlog: int
+
+
+class Values(NamedTuple):
+    """What is in the fields of the form that sets a registration."""
+
+    label: str
+    url: str
+    enabled: bool
+    kinds: frozenset[str]
+    by_events: bool
+    base64: bool
+    headers: str
+    ordering: str
+    concurrency: str
+    timeout: str
+    signature: str
+    plugins: str
+    is_new: bool
+
+
+class WebhookForms:
+    """Sets registrations, and everything else that can be done to them.
+
+    Args:
+        site: the dashboard.
+        show: shows the page of the instance again.
+    """
+
+    def __init__(self, site: Site, show: ShowInstance) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._show = show
+        path = "/instances/<instance>/webhooks"
+        site.add(path, self.set_webhook, "POST")
+        path += "/<label>"
+        site.add(path, self.show_webhook)
+        for name, view in (
+            ("pause", self.pause),
+            ("resume", self.resume),
+            ("test", self.test),
+            ("rotate", self.rotate),
+            ("secret", self.secret),
+            ("delete", self.delete_webhook),
+        ):
+            site.add(f"{path}/{name}", view, "POST")
+
+    def rows(self, instance: str) -> list[Row]:
+        """Return the registrations of an instance, sorted by label."""
+        return [self._row(one) for one in self._gateway.registrations.of_instance(instance)]
+
+    def _row(self, registration: Registration) -> Row:
+        state, reason = "active", None
+        if not registration.enabled:
+            state, reason = "disabled", registration.disabled_reason
+        elif registration.is_paused:
+            state = "paused"
+        elif registration.failing_since is not None:
+            state = "failing"
+        return Row(
+            registration.label,
+            with_masked_user(registration.url),
+            state,
+            reason,
+            len(registration.events),
+            self._gateway.backlog.of(registration.id)[0],
+        )
+
+    def values(self, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
+        """Return what the form shows: what was entered, else what is stored, else the defaults."""
+        if form is not None:
+            return Values(
+                label=form.get("label", DEFAULT_LABEL),
+                url=form.get("url"),
+                enabled=form.has("enabled"),
+                kinds=frozenset(form.all("kind")),
+                by_events=form.has("by_events"),
+                base64=form.has("base64"),
+                headers=form.text("headers"),
+                ordering=form.get("ordering"),
+                concurrency=form.get("concurrency"),
+                timeout=form.get("timeout"),
+                signature=form.get("signature"),
+                plugins=form.text("plugins"),
+                is_new=self._gateway.registrations.find(instance, form.get("label", DEFAULT_LABEL)) is None,
+            )
+        stored = self._gateway.registrations.find(instance, label)
+        if stored is None:
+            return Values(
+                label, "", True, frozenset(), False, False, "", Ordering.URL, "1", "", Signature.V1, "", True
+            )
+        plugins = self._gateway.hooks.secret_options.masked(stored.plugins)
+        return Values(
+            label=stored.label,
+            url=with_masked_user(stored.url),
+            enabled=stored.enabled,
+            kinds=frozenset(stored.events),
+            by_events=stored.by_events,
+            base64=stored.base64,
+            headers="".join(f"{name}: {MASK}\n" for name in stored.headers),
+            ordering=stored.ordering,
+            concurrency=str(stored.concurrency),
+            timeout=present_duration(stored.timeout) or "",
+            signature=stored.signature,
+            plugins=msgspec.json.format(msgspec.json.encode(plugins)).decode() if plugins else "",
+            is_new=False,
+        )
+
+    async def set_webhook(self, instance: str) -> Response:
+        """Store a registration, new or changed."""
+        form = await self._site.form()
+        gateway = self._gateway
+        gateway.instances.get(instance)
+        label = form.get("label") or DEFAULT_LABEL
+        is_own_page = form.has("own_page")
+        try:
+            check_name(label, "The label")
+            change, warnings = parse_registration(_body_of(form), gateway.catalog)
+            old = gateway.registrations.find(instance, label)
+            change = unmask_change(change, old, gateway.hooks.secret_options)
+            stored = await gateway.registrations.set(instance, label, change)
+        except HookgwError as error:
+            if is_own_page:
+                return await self._page(instance, label, form=form, error=error)
+            return await self._show(instance, form=form, at="webhook", error=error)
+        warnings = [*warnings, *stored.warnings]
+        if old is None or warnings:
+            # Not a redirect: a new registration shows its secret.
+            return await self._page(
+                instance, label, warnings=warnings, shown=_secret_of(stored.registration), is_saved=True
+            )
+        return self._site.redirect(_path(instance, label), done="saved")
+
+    async def show_webhook(self, instance: str, label: str) -> Response:
+        """Show a registration."""
+        return await self._page(instance, label)
+
+    async def _page(
+        self,
+        instance: str,
+        label: str,
+        *,
+        form: Form | None = None,
+        error: HookgwError | None = None,
+        **shown: Any,
+    ) -> Response:
+        registration = self._gateway.registrations.find(instance, label)
+        if registration is None and error is None:
+            raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+        return await self._site.render(
+            "webhook.html",
+            200 if error is None else error.status,
+            instance=instance,
+            label=label,
+            path=_path(instance, label),
+            registration=registration,
+            row=None if registration is None else self._row(registration),
+            webhook=self.values(instance, form, label),
+            kinds=[kind for kind in self._gateway.catalog if not kind.operational],
+            alert=error.messages if error else None,
+            **shown,
+        )
+
+    async def pause(self, instance: str, label: str) -> Response:
+        """Let the deliveries wait."""
+        await self._site.form()
+        return await self._done(instance, label, "paused", self._gateway.registrations.pause(instance, label))
+
+    async def resume(self, instance: str, label: str) -> Response:
+        """End a pause, and try what waits now."""
+        await self._site.form()
+        return await self._done(
+            instance, label, "resumed", self._gateway.registrations.resume(instance, label)
+        )
+
+    async def _done(self, instance: str, label: str, notice: str, change: Awaitable[object]) -> Response:
+        try:
+            await change
+        except HookgwError as error:
+            return await self._page(instance, label, error=error)
+        return self._site.redirect(_path(instance, label), done=notice)
+
+    async def test(self, instance: str, label: str) -> Response:
+        """Send an example event now, and show the attempt."""
+        await self._site.form()
+        try:
+            attempt = await self._gateway.registrations.test(instance, label)
+        except HookgwError as error:
+            return await self._page(instance, label, error=error)
+        return await self._page(instance, label, attempt=attempt)
+
+    async def rotate(self, instance: str, label: str) -> Response:
+        """Give the registration a new secret, and show it."""
+        await self._site.form()
+        registration = await self._gateway.registrations.rotate_secret(instance, label, DEFAULT_GRACE)
+        return await self._page(instance, label, shown=_secret_of(registration))
+
+    async def secret(self, instance: str, label: str) -> Response:
+        """Show the secret."""
+        await self._site.form()
+        return await self._page(
+            instance, label, shown=_secret_of(self._gateway.registrations.get(instance, label))
+        )
+
+    async def delete_webhook(self, instance: str, label: str) -> Response:
+        """Delete the registration."""
+        await self._site.form()
+        job = await self._gateway.registrations.delete(instance, label)
+        notice = "deleting" if job.is_running else "deleted"
+        return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
+
+
+def _path(instance: str, label: str) -> str:
+    return f"/instances/{quote(instance)}/webhooks/{quote(label)}"
+
+
+def _secret_of(registration: Registration) -> str:
+    """Return what the receiver verifies with: the secret, or the public key."""
+    newest = registration.secrets[0]
+    return public_key_of(newest.value) if newest.signature is Signature.V1A else newest.value
+
+
+def _body_of(form: Form) -> dict[str, Any]:
+    """Return what the form says as the body of a ``set``, which is then checked like one.
+
+    Raises:
+        Invalid: a header or the options of plugins cannot be read.
+    """
+    body: dict[str, Any] = {
+        "url": form.get("url"),
+        "events": form.all("kind"),
+        "enabled": form.has("enabled"),
+        "byEvents": form.has("by_events"),
+        "base64": form.has("base64"),
+        "headers": _headers_of(form.text("headers")),
+    }
+    for name in ("ordering", "signature"):
+        if form.get(name):
+            body[name] = form.get(name)
+    if form.get("concurrency"):
+        text = form.get("concurrency")
+        body["concurrency"] = int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else text
+    if form.has("timeout"):
+        body["timeout"] = form.get("timeout") or None
+    if form.get("plugins"):
+        try:
+            body["plugins"] = msgspec.json.decode(form.text("plugins"))
+        except msgspec.DecodeError as error:
+            raise Invalid(f"Options of plugins: this is not JSON ({error}).") from None
+    elif form.has("plugins"):
+        body["plugins"] = {}
+    return body
+
+
+def _headers_of(text: str) -> dict[str, str]:
+    headers = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name, colon, value = line.partition(":")
+        if line.strip() and not colon:
+            raise Invalid(f"Headers, line {number}: write a header as “name: value”.")
+        if line.strip():
+            headers[name.strip()] = value.strip()
+    return headers

@@ -1,0 +1,243 @@
+"""The pages of instances, over HTTP."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.connectors import ConnectionState
+from hookgw.testing import Receiver, open_receiver
+from tests.dashboard.conftest import Browser
+
+PAGE = "/instances/loja1"
+
+
+@pytest.fixture
+async def loja1(gateway: Gateway) -> str:
+    """An instance with the simulator, which shows a code and never opens."""
+    await gateway.instances.create("loja1", integration="simulator", options={"connect_delay": "1d"})
+    return "loja1"
+
+
+async def test_an_instance_is_created(browser: Browser, gateway: Gateway) -> None:
+    fields = {"name": "loja1", "integration": "simulator", "option.rate": "0.5", "option.qr_code": "true"}
+    created = await browser.submit("/instances", "/new-instance", fields)
+    assert created.status_code == 201
+    [key] = re.findall(r"<code>(.+?)</code>", created.text)
+    assert gateway.keys.principal_of(key) is not None
+    instance = gateway.instances.get("loja1")
+    assert (instance.integration, instance.options) == ("simulator", {"rate": 0.5})
+    assert "cannot be shown again" in created.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "text"),
+    [
+        ({"name": "no name"}, 400, "letters, digits"),
+        ({"name": "loja1"}, 403, "is taken"),
+        ({"name": "x", "integration": "nope"}, 400, "nope"),
+        ({"name": "x", "integration": "simulator", "option.rate": "-1"}, 400, "rate"),
+        ({"name": "x", "integration": "simulator", "option.rate": "fast"}, 400, "rate must be a number"),
+    ],
+)
+async def test_what_is_wrong_is_said_beside_the_form(
+    browser: Browser, loja1: str, fields: dict[str, object], status: int, text: str
+) -> None:
+    refused = await browser.submit("/instances", "/new-instance", fields)
+    assert refused.status_code == status
+    alert = refused.text.partition('role="alert"')[2].partition("</div>")[0]
+    assert text in alert
+    assert f'value="{fields["name"]}"' in refused.text
+
+
+async def test_the_options_of_a_connector_can_be_asked_for(browser: Browser) -> None:
+    fields = (await browser.get("/new-instance/options?integration=simulator")).text
+    assert 'name="option.rate"' in fields
+    assert (await browser.get("/new-instance/options?integration=nope")).text == ""
+    # Without JavaScript the page itself has them.
+    assert 'name="option.rate"' in (await browser.get("/instances?integration=simulator")).text
+
+
+async def test_names_are_searched_and_paged(browser: Browser, gateway: Gateway) -> None:
+    for number in range(51):
+        await gateway.instances.create(f"shop-{number:02}")
+    await gateway.instances.create("Other")
+    first = (await browser.get("/instances")).text
+    assert ">shop-48</a>" in first
+    assert ">shop-49</a>" not in first
+    assert ">shop-50</a>" in (await browser.get("/instances?page=2")).text
+    found = (await browser.get("/instances?search=OTH")).text
+    assert ">Other</a>" in found
+    assert "shop-" not in found
+    assert "No instance has" in (await browser.get("/instances?search=<b>")).text
+
+
+async def test_the_code_is_a_picture(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    connected = await browser.submit(PAGE, f"{PAGE}/connect")
+    assert connected.headers["location"] == "/dashboard/instances/loja1?done=connecting"
+    page = (await browser.get(PAGE)).text
+    assert gateway.instances.connection_state("loja1") is ConnectionState.CONNECTING
+    assert '<img alt="QR code" src="data:image/svg+xml' in page
+    await browser.submit(PAGE, f"{PAGE}/end")
+    assert 'alt="QR code"' not in (await browser.get(PAGE)).text
+
+
+async def test_a_webhook_is_set_with_its_secret_and_changed(
+    browser: Browser, gateway: Gateway, loja1: str
+) -> None:
+    fields = {
+        "url": "http://ana:geheim@127.0.0.1:9/hook",
+        "kind": ["MESSAGES_UPSERT", "SEND_MESSAGE"],
+        "enabled": "true",
+        "headers": "x-token: abc\n",
+        "ordering": "chat",
+        "concurrency": "4",
+        "timeout": "5s",
+    }
+    made = await browser.submit(PAGE, f"{PAGE}/webhooks", fields)
+    registration = gateway.registrations.get("loja1")
+    assert made.status_code == 200
+    assert registration.secrets[0].value in made.text
+    assert registration.events == ("MESSAGES_UPSERT", "SEND_MESSAGE")
+    assert (registration.headers, registration.concurrency, registration.timeout) == (
+        {"x-token": "abc"},
+        4,
+        5,
+    )
+    own = f"{PAGE}/webhooks/default"
+    page = (await browser.get(own)).text
+    for secret in ("geheim", "abc", registration.secrets[0].value):
+        assert secret not in page
+    # What is masked is sent back as it is shown, and keeps its value.
+    masked = re.search(r'name="url"[^>]* value="([^"]+)"', page)
+    assert masked is not None
+    fields |= {"url": masked[1], "headers": "x-token: ********", "kind": [], "own_page": "true"}
+    changed = await browser.submit(own, f"{PAGE}/webhooks", {**fields, "label": "default"})
+    assert changed.headers["location"] == f"/dashboard{own}?done=saved"
+    again = gateway.registrations.get("loja1")
+    assert (again.url, again.headers, again.events) == (registration.url, registration.headers, ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"url": "ftp://x"}, "url"),
+        ({"url": "http://a.test", "headers": "no colon"}, "Headers, line 1"),
+        ({"url": "http://a.test", "kind": ["NOPE"]}, "NOPE"),
+        ({"url": "http://a.test", "plugins": "{"}, "not JSON"),
+        ({"url": "http://a.test", "concurrency": "many"}, "concurrency"),
+        ({"url": "http://a.test", "label": "a b"}, "The label"),
+    ],
+)
+async def test_a_wrong_webhook_is_refused_beside_its_form(
+    browser: Browser, gateway: Gateway, loja1: str, fields: dict[str, object], text: str
+) -> None:
+    refused = await browser.submit(PAGE, f"{PAGE}/webhooks", {"enabled": "true", **fields})
+    assert refused.status_code == 400
+    assert text in refused.text.partition('role="alert"')[2].partition("</div>")[0]
+    assert str(fields["url"]) in refused.text
+    assert gateway.registrations.of_instance("loja1") == []
+
+
+class TestAWebhook:
+    @pytest.fixture
+    async def page(self, browser: Browser, gateway: Gateway, loja1: str) -> str:
+        await browser.submit(PAGE, f"{PAGE}/webhooks", {"url": "http://127.0.0.1:9/x", "enabled": "true"})
+        return f"{PAGE}/webhooks/default"
+
+    async def test_pause_and_resume(self, browser: Browser, gateway: Gateway, page: str) -> None:
+        await browser.submit(page, f"{page}/pause")
+        assert gateway.registrations.get("loja1").is_paused
+        assert "paused" in (await browser.get(page)).text
+        await browser.submit(page, f"{page}/resume")
+        assert not gateway.registrations.get("loja1").is_paused
+
+    async def test_a_test_shows_its_attempt(self, browser: Browser, page: str) -> None:
+        tried = await browser.submit(page, f"{page}/test")
+        assert "The test: unreachable" in tried.text
+        assert "Connection refused" in tried.text
+
+    async def test_the_secret_is_shown_and_rotated(
+        self, browser: Browser, gateway: Gateway, page: str
+    ) -> None:
+        secret = gateway.registrations.get("loja1").secrets[0].value
+        assert secret in (await browser.submit(page, f"{page}/secret")).text
+        rotated = await browser.submit(page, f"{page}/rotate")
+        newest = gateway.registrations.get("loja1").secrets[0].value
+        assert newest != secret
+        assert newest in rotated.text
+
+    async def test_delete(self, browser: Browser, gateway: Gateway, page: str) -> None:
+        await browser.submit(page, f"{page}/delete")
+        assert gateway.registrations.find("loja1") is None
+        assert (await browser.get(page)).status_code == 404
+
+
+async def test_keys_are_made_and_revoked(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    made = await browser.submit(PAGE, f"{PAGE}/keys/create", {"key_name": "n8n", "expires_in": "30d"})
+    [key] = re.findall(r"<code>(.+?)</code>", made.text)
+    assert gateway.keys.principal_of(key) is not None
+    assert "n8n" in (await browser.get(PAGE)).text
+    await browser.submit(PAGE, f"{PAGE}/keys/n8n/revoke")
+    assert gateway.keys.principal_of(key) is None
+    refused = await browser.submit(PAGE, f"{PAGE}/keys/create", {"key_name": "a b"})
+    assert refused.status_code == 400
+    assert 'role="alert"' in refused.text
+    assert (await browser.submit(PAGE, f"{PAGE}/keys/nope/revoke")).status_code == 404
+
+
+async def test_an_example_is_emitted(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    async with open_receiver() as receiver:
+        await _set(browser, receiver)
+        await browser.submit(PAGE, f"{PAGE}/emit", {"kind": "CONNECTION_UPDATE"})
+        await receiver.wait_for(1)
+        assert receiver.events()[0]["event"] == "CONNECTION_UPDATE"
+    assert (await browser.submit(PAGE, f"{PAGE}/emit", {"kind": "NOPE"})).status_code == 400
+
+
+async def _set(browser: Browser, receiver: Receiver) -> None:
+    await browser.submit(PAGE, f"{PAGE}/webhooks", {"url": receiver.url, "enabled": "true"})
+
+
+async def test_a_text_needs_a_connection(browser: Browser, loja1: str) -> None:
+    refused = await browser.submit(PAGE, f"{PAGE}/send", {"number": "5511999999999", "text": "Oi"})
+    assert refused.status_code == 409
+    assert "not connected" in refused.text.partition('role="alert"')[2]
+    assert "Oi" in refused.text
+
+
+async def test_options_are_changed(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    await browser.submit(PAGE, f"{PAGE}/options", {"option.rate": "3", "option.qr_code": "true"})
+    assert gateway.instances.get("loja1").options["rate"] == 3
+    refused = await browser.submit(PAGE, f"{PAGE}/options", {"option.rate": "-3"})
+    assert refused.status_code == 400
+    assert 'value="-3"' in refused.text
+
+
+async def test_a_deletion_is_confirmed_by_the_name(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    refused = await browser.submit(PAGE, f"{PAGE}/delete", {"confirmation": "loja2"})
+    assert refused.status_code == 400
+    assert gateway.instances.find("loja1") is not None
+    await browser.submit(PAGE, f"{PAGE}/delete", {"confirmation": "loja1"})
+    assert gateway.instances.find("loja1") is None
+    assert (await browser.get(PAGE)).status_code == 404
+
+
+async def test_a_tenant_can_do_nothing_to_another(visitor: Browser, gateway: Gateway, loja1: str) -> None:
+    await gateway.instances.create("mine", token="key-of-mine")
+    await visitor.log_in("key-of-mine")
+    for path in (PAGE, "/live/connection/loja1", f"{PAGE}/webhooks/default"):
+        assert (await visitor.get(path)).status_code == 403
+    for action in ("connect", "webhooks", "delete", "keys/create", "emit"):
+        assert (await visitor.submit("/instances/mine", f"{PAGE}/{action}")).status_code == 403
+    assert (await visitor.submit("/instances/mine", "/new-instance", {"name": "x"})).status_code == 403
+    assert "Create instance" not in (await visitor.get("/instances")).text
+
+
+async def test_markup_from_outside_is_text(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    evil = '"><script>alert(1)</script>'
+    refused = await browser.submit(PAGE, f"{PAGE}/webhooks", {"url": evil, "headers": evil, "label": evil})
+    assert "<script>alert" not in refused.text
+    assert "<script>alert" not in (await browser.get("/instances", params={"search": evil})).text
