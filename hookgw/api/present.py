@@ -15,6 +15,7 @@ from hookgw.models.audit import ActorKind, AuditEntry
 from hookgw.models.clock import rfc3339
 from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
+from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.jobs import Job
@@ -96,6 +97,7 @@ def present_registration(
             max_age=present_duration(retry.max_age),
             disable_after=present_duration(retry.disable_after),
         ),
+        filter=[present_condition(condition) for condition in registration.filter],
         plugins=secret_options.masked(registration.plugins),
         created_at=rfc3339(registration.created_at),
         updated_at=rfc3339(registration.updated_at),
@@ -105,6 +107,11 @@ def present_registration(
         state_reason=reason,
         warnings=warnings,
     )
+
+
+def present_condition(condition: Condition) -> responses.Condition:
+    has_value = condition.op.positive is not FilterOp.EXISTS
+    return responses.Condition(condition.pointer, condition.op, condition.value if has_value else UNSET)
 
 
 def present_listed_registration(

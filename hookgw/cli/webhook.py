@@ -11,6 +11,7 @@ import msgspec
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed, ServerUnavailable
 from hookgw.cli.fields import read_headers, read_json
+from hookgw.cli.filter_conditions import read_conditions, show_condition
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import instance_argument, kinds_option, label_option
 from hookgw.cli.output import (
@@ -39,6 +40,7 @@ SHOWN = {
     "rate": "rate",
     "timeout": "timeout",
     "retry": "retry",
+    "filter": "filter",
     "plugins": "plugins",
     "createdAt": "created",
     "updatedAt": "updated",
@@ -93,6 +95,14 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--timeout", metavar="DURATION", help="Deadline of an attempt, for example 10s."),
         click.option("--retry", metavar="JSON", callback=read_json, help="Retry rules of this registration."),
+        click.option(
+            "--filter",
+            multiple=True,
+            metavar="CONDITION",
+            callback=read_conditions,
+            help="Only events that meet this condition, such as '/data/key/fromMe=false'; repeatable.",
+        ),
+        click.option("--no-filter", is_flag=True, help="Remove the conditions."),
         click.option("--plugins", metavar="JSON", callback=read_json, help="Plugin options, by plugin name."),
     )
     for option in reversed(options):  # click lists options in the reverse order of their decorators
@@ -131,9 +141,7 @@ def set_(
             raise
         except Failed:
             pass  # the instance does not exist yet; any other reason comes again with the next call
-    change = {"url": url, "byEvents": by_events, **fields}
-    # The API reads a missing field as "keep the stored value".
-    given = {name: value for name, value in change.items() if value is not None}
+    given = _given(url=url, byEvents=by_events, **fields)
     stored = client.call("POST", "webhook", "set", instance, label, content=msgspec.json.encode(given))
     if former is not None:
         _show_replaced(former, stored)
@@ -164,8 +172,7 @@ def update(
     if events and all_kinds:
         raise click.UsageError("Use --kind or --all-kinds, not both.")
     kinds = list(events) if events or all_kinds else None
-    change = {"events": kinds, "byEvents": by_events, **fields}
-    given = {name: value for name, value in change.items() if value is not None}
+    given = _given(events=kinds, byEvents=by_events, **fields)
     if not given:
         raise click.UsageError("Name at least one option to change, for example --url URL.")
     _change(client, instance, label, given, as_json)
@@ -192,6 +199,15 @@ def disable(client: Client, instance: str, label: str | None, as_json: bool) -> 
     Its pending deliveries become dead letters, which can be replayed.
     """
     _change(client, instance, label, {"enabled": False}, as_json)
+
+
+def _given(*, no_filter: bool, **fields: Any) -> dict[str, Any]:
+    """Return the fields to send. The API reads a missing field as "keep the stored value"."""
+    if no_filter:
+        if fields["filter"] is not None:
+            raise click.UsageError("Use --filter or --no-filter, not both.")
+        fields["filter"] = []
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _change(client: Client, instance: str, label: str | None, given: dict[str, Any], as_json: bool) -> None:
@@ -393,6 +409,8 @@ def _show(stored: dict[str, Any], as_json: bool) -> None:
         if isinstance(value, dict):  # headers, retry rules and plugin options; empty ones are left out
             pairs = ((key, inner) for key, inner in value.items() if inner is not None)
             value = ", ".join(f"{key}: {printable(inner)}" for key, inner in pairs) or None
+        if name == "filter":
+            value = "; ".join(map(show_condition, value or ())) or None
         fields[heading] = value
     show_fields(fields)
     show_warnings(stored)

@@ -23,6 +23,7 @@ from hookgw.delivery.signing import sign
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Attempt, Delivery, Outcome, Outgoing
 from hookgw.models.errors import PluginFailed
+from hookgw.models.event_filters import EventFilter
 from hookgw.models.events import Event, path_segment
 from hookgw.models.inline_media import without_file
 from hookgw.models.masking import repr_without, with_masked_user
@@ -69,6 +70,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         headers: the headers of every request, names in lower case.
         heads: rendered heads with their targets and masked URLs, by kind for ``byEvents``, otherwise under
             ``""``.
+        filter: the registration's filter; ``None`` without one.
         signing: the secrets with the keys made from them, the newest first.
         sent_secrets: what must be masked in responses, which may repeat the request; ``None`` until the first
             response.
@@ -81,10 +83,19 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     shares_connections: bool
     headers: dict[str, str]
     heads: dict[str, tuple[Target, RequestHead, str]] = {}
+    filter: EventFilter | None = None
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
     sent_secrets: tuple[bytes, ...] | None = None
 
     __repr__ = repr_without("headers", "heads", "signing", "sent_secrets")
+
+    def refusal(self, event: Event) -> str | None:
+        """Return why the registration's filter drops an event, as a sentence; ``None`` if it lets it pass."""
+        if self.filter is None:
+            return None
+        # The receiver would get the event without the file.
+        unmet = self.filter.unmet(event if self.registration.base64 else without_file(event))
+        return None if unmet is None else f"The filter dropped it. This condition does not hold: {unmet}."
 
     def keys(self, now: float) -> list[SigningKey]:
         """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
@@ -120,6 +131,7 @@ def template_for(registration: Registration) -> RequestTemplate:
         origin=(target.scheme, target.host, target.port),
         shares_connections=scheme not in ("ntlm", "negotiate"),
         headers={**_DEFAULT_HEADERS, **headers},
+        filter=EventFilter(registration.filter) if registration.filter else None,
         signing=tuple((secret, signing_key(secret.value)) for secret in registration.secrets),
     )
 

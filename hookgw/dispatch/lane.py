@@ -522,8 +522,10 @@ class Lane:
         sender, pools, registration = self._services.sender, self._services.pools, plan.registration
         number, body = delivery.attempts + 1, delivery.body
         headers: dict[str, str] | None = None
+        # Once, like the plugins' filters: an event that was tried passed it.
+        refusal = plan.template.refusal(delivery.event) if body is None else None
         try:
-            if body is None:
+            if body is None and refusal is None:
                 body = await sender.render_body(delivery.event, plan.template.for_plugins)
             if body is not None and sender.prepares:
                 headers = await sender.prepare(delivery, body, plan.template, number)
@@ -534,7 +536,8 @@ class Lane:
             return
         if body is None:
             self._must_redirect = False
-            await self._finish(delivery, registration, DeliveryState.DROPPED, "A plugin filtered it out.")
+            reason = refusal or "A plugin filtered it out."
+            await self._finish(delivery, registration, DeliveryState.DROPPED, reason)
             return
         if len(body) > len(delivery.event.data_json) + OVERHEAD:
             self._queue.charge_body(delivery, len(body))

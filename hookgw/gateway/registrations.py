@@ -170,7 +170,9 @@ class RegistrationService:
             self._registry.instance(instance)
             old = self.get(instance, label)
             new = change.apply(old, instance=instance, label=label, now=self._clock.wall())
-            if new == msgspec.structs.replace(old, updated_at=new.updated_at):
+            same = msgspec.structs.replace(new, updated_at=old.updated_at)
+            # As JSON: to Python, true and 1 in a filter or in options of a plugin are equal.
+            if msgspec.json.encode(same) == msgspec.json.encode(old):
                 return old, None
             if new.enabled:
                 # The stored URL of a disabled registration may be any string. Another call may have disabled

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from hookgw.models.event_filters import Condition
 from hookgw.models.masking import repr_without, without_user
 from hookgw.models.rates import Rate
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
@@ -117,6 +118,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         rate: the limit on the attempts of all its lanes together; ``None`` for none.
         timeout: of a whole attempt, in seconds; ``None`` means the gateway's setting.
         retry: the registration's retry rules.
+        filter: conditions that an event must meet; the others are dropped.
         plugins: options for plugins, by plugin name.
         failing_since: the time of the first failure since the last success; ``None`` after a success.
         fresh_since: when a ``set`` stored it, a change enabled it, or a pause ended. Failures from before do
@@ -144,6 +146,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     rate: Rate | None = None
     timeout: float | None = None
     retry: RetryOptions = RetryOptions()
+    filter: tuple[Condition, ...] = ()
     plugins: dict[str, Any] = {}
     failing_since: float | None = None
     fresh_since: float = 0.0
@@ -255,6 +258,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
     rate: Rate | msgspec.UnsetType | None = msgspec.UNSET
     timeout: float | msgspec.UnsetType | None = msgspec.UNSET
     retry: RetryOptions | msgspec.UnsetType = msgspec.UNSET
+    filter: tuple[Condition, ...] | msgspec.UnsetType = msgspec.UNSET
     plugins: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
     __repr__ = repr_without("headers", "secret", "plugins")
@@ -281,6 +285,7 @@ class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):
                 "rate",
                 "timeout",
                 "retry",
+                "filter",
                 "plugins",
             )
             if (value := getattr(self, name)) is not msgspec.UNSET

@@ -15,7 +15,7 @@ from hookgw.parsing.instances import (
     SETTINGS,
 )
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
-from hookgw.parsing.registration_schema import OPTIONS, REGISTRATION, RETRY, SET, UPDATE
+from hookgw.parsing.registration_schema import CONDITION, OPTIONS, REGISTRATION, RETRY, SET, UPDATE
 from hookgw.parsing.schema_parts import (
     DURATION_SCHEMA,
     EVENT_ID_SCHEMA,
@@ -170,6 +170,7 @@ REPLAY: Schema = {
 COMPONENTS: dict[str, Schema] = {
     "RegistrationFields": REGISTRATION,
     "RetryRequest": RETRY,
+    "FilterCondition": CONDITION,
     "SetRequest": SET,
     "UpdateRequest": UPDATE,
     "RotateRequest": GRACE,

@@ -5,9 +5,11 @@ The fields are at the top level, in a ``webhook`` object, in both, or beside a `
 
 from __future__ import annotations
 
+from hookgw.models.event_filters import FIELDS, FilterOp
 from hookgw.models.rates import RATE_PATTERN
 from hookgw.models.registrations import Ordering
 from hookgw.models.signing_keys import Signature
+from hookgw.parsing.event_filters import MAX_CONDITIONS, MAX_DEPTH, MAX_IN, MAX_POINTER, MAX_TEXT
 from hookgw.parsing.headers import MAX_HEADERS, NAME_PATTERN, VALUE_PATTERN
 from hookgw.parsing.registrations import MAX_CONCURRENCY, MAX_PLUGINS, MAX_SCHEDULE, MAX_URL
 from hookgw.parsing.schema_parts import DURATION_SCHEMA, URL_SCHEMA, ZERO, Schema, flag, length, or_null, ref
@@ -38,6 +40,55 @@ RETRY: Schema = {
         "maxAge": length("1s", "365d", "How long a delivery is retried while its receiver is unreachable."),
         "disableAfter": length("1s", "365d", "How long the registration may fail before it is disabled."),
     },
+}
+
+_SCALAR: Schema = {
+    "anyOf": [
+        {"type": "string", "maxLength": MAX_TEXT},
+        {"type": "number", "exclusiveMinimum": -(2**63), "exclusiveMaximum": 2**63},
+        {"type": ["boolean", "null"]},
+    ]
+}
+
+
+def _if_op(*ops: FilterOp, value: Schema | None) -> Schema:
+    then: Schema = {"properties": {"value": value or {"type": "null"}}}
+    if value is not None:
+        then["required"] = ["value"]
+    return {"if": {"properties": {"op": {"enum": list(ops)}}}, "then": then}
+
+
+CONDITION: Schema = {
+    "type": "object",
+    "description": "A condition on an event.",
+    "required": ["pointer", "op"],
+    "properties": {
+        "pointer": {
+            "type": "string",
+            "maxLength": MAX_POINTER,
+            "pattern": f"^/({'|'.join(FIELDS)})(/([^~/]|~[01])*){{0,{MAX_DEPTH - 1}}}$",
+            "description": "A JSON pointer (RFC 6901) into the event, such as /data/key/remoteJid.",
+        },
+        "op": {"enum": list(FilterOp), "description": "What is asked of the value at the pointer."},
+        "value": {
+            "description": "A string, a number, true, false or null; a list of them for in and notIn, a "
+            "string for prefix and notPrefix; none for exists and notExists."
+        },
+    },
+    "allOf": [
+        _if_op(FilterOp.EQUALS, FilterOp.NOT_EQUALS, value=_SCALAR),
+        _if_op(
+            FilterOp.IN,
+            FilterOp.NOT_IN,
+            value={"type": "array", "minItems": 1, "maxItems": MAX_IN, "items": _SCALAR},
+        ),
+        _if_op(
+            FilterOp.PREFIX,
+            FilterOp.NOT_PREFIX,
+            value={"type": "string", "minLength": 1, "maxLength": MAX_TEXT},
+        ),
+        _if_op(FilterOp.EXISTS, FilterOp.NOT_EXISTS, value=None),
+    ],
 }
 
 OPTIONS: Schema = {
@@ -92,6 +143,10 @@ OPTIONS: Schema = {
     },
     "timeout": length("100ms", "5m", "The deadline of a whole attempt; null means the gateway's."),
     "retry": or_null(ref("RetryRequest"), "The retry rules; null means the gateway's."),
+    "filter": or_null(
+        {"type": "array", "maxItems": MAX_CONDITIONS, "items": ref("FilterCondition")},
+        "An event must meet all of these conditions; it is dropped otherwise.",
+    ),
     "plugins": or_null(
         {
             "type": "object",

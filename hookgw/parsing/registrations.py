@@ -6,6 +6,7 @@ camel case or snake case, or in any mixture of these. ``docs/http.md`` lists eve
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from hookgw.models.registrations import DEFAULT_GRACE, Ordering, RegistrationCha
 from hookgw.models.signing_keys import PRIVATE, SYMMETRIC, Signature, check_secret_form
 from hookgw.models.target_url import parse_target
 from hookgw.models.units import DAY
+from hookgw.parsing.event_filters import read_filter
 from hookgw.parsing.fields import (
     Check,
     Fields,
@@ -189,6 +191,7 @@ def read_change(
         rate=None if fields.is_null("rate") else msgspec.UNSET if rate is None else rate[0],
         timeout=None if fields.is_null("timeout") else _kept(fields, duration(0.1, 300), "timeout"),
         retry=RetryOptions() if fields.is_null("retry") else _kept(fields, check_retry, "retry"),
+        filter=_kept(fields, partial(read_filter, fields), "filter"),
         plugins=_kept(fields, check_plugins, "plugins"),
     )
 

@@ -29,6 +29,7 @@ from hookgw.models.clock import virtual_clock
 from hookgw.models.connectors import IngestRequest, IngestResponse
 from hookgw.models.deliveries import LaneState, LaneStatistics
 from hookgw.models.errors import Invalid, PluginFailed, StartError, TooLarge
+from hookgw.models.event_filters import Condition
 from hookgw.models.events import Event
 from hookgw.models.rates import Rate
 from hookgw.models.registrations import (
@@ -134,6 +135,11 @@ def _set_body(change: RegistrationChange) -> bytes:
     given = {
         name: value for name, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
     }
+    del given["is_set"]
+    if "filter" in given:
+        given["filter"] = [
+            msgspec.to_builtins(one) if isinstance(one, Condition) else one for one in given["filter"]
+        ]
     if isinstance(secret := given.get("secret"), Secret):
         given["secret"] = secret.value
     if isinstance(given.get("timeout"), (int, float)):

@@ -56,6 +56,25 @@ OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
     (["--rate", ""], {"rate": ""}),
     (["--retry", '{"schedule": ["1s"]}'], {"retry": {"schedule": ["1s"]}}),
     (["--plugins", '{"message_filters": {}}'], {"plugins": {"message_filters": {}}}),
+    (["--no-filter"], {"filter": []}),
+    *(
+        (["--filter", text], {"filter": [dict(zip(("pointer", "op", "value"), wanted, strict=False))]})
+        for text, wanted in (
+            ("/data/key/fromMe=false", ("/data/key/fromMe", "equals", False)),
+            ("/event!=CALL", ("/event", "notEquals", "CALL")),
+            ("/data/a=", ("/data/a", "equals", "")),
+            ("/data/a=5", ("/data/a", "equals", 5)),
+            ('/data/a="5"', ("/data/a", "equals", "5")),
+            ("/data/a=b=c!", ("/data/a", "equals", "b=c!")),
+            ("/data/a^=5511", ("/data/a", "prefix", "5511")),
+            ("/data/a!^=55", ("/data/a", "notPrefix", "55")),
+            ('/data/a=["x", 1]', ("/data/a", "in", ["x", 1])),
+            ('/data/a!=["x"]', ("/data/a", "notIn", ["x"])),
+            ("/data/a", ("/data/a", "exists")),
+            ("!/data/a", ("/data/a", "notExists")),
+            ('{"pointer": "/data/a=b", "op": "exists"}', ("/data/a=b", "exists")),
+        )
+    ),
 ]
 
 
@@ -199,6 +218,16 @@ async def test_warnings_of_set_go_to_standard_error(invoke: Invoke, server: Rece
     assert result.stderr == "Warning: webhook.colour is unknown\n"
 
 
+async def test_a_filter_is_shown_in_words(invoke: Invoke, server: Receiver) -> None:
+    conditions = [
+        {"pointer": "/data/a", "op": "in", "value": ["x", 1]},
+        {"pointer": "/sender", "op": "notExists"},
+    ]
+    server.default = says(STORED | {"filter": conditions})
+    result = await invoke("webhook", "find", "loja1")
+    assert '/data/a in ["x", 1]; /sender notExists' in result.stdout
+
+
 async def test_find_without_a_registration_exits_with_1(invoke: Invoke, server: Receiver) -> None:
     server.default = says(None)
     result = await invoke("webhook", "find", "loja1")
@@ -269,6 +298,16 @@ async def test_rotation_accepts_a_grace_period(invoke: Invoke, server: Receiver)
         (["set", "loja1", "https://x", "--retry", "{"], "this is not JSON"),
         (["update", "loja1"], "at least one option"),
         (["update", "loja1", "--event", "CALL", "--all-kinds"], "not both"),
+        (["update", "loja1", "--filter", "/data/a", "--no-filter"], "not both"),
+        *(
+            (["set", "loja1", "https://x", "--filter", text], said)
+            for text, said in (
+                ("data/a=1", "is not a condition"),
+                ("!/data/a=1", "is not a condition"),
+                ("{", "is not a JSON object"),
+                ("", "is not a condition"),
+            )
+        ),
     ],
 )
 async def test_usage_errors_exit_with_2_and_send_nothing(

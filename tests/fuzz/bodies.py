@@ -11,6 +11,7 @@ from hookgw.api.present import present_registration
 from hookgw.api.unmask import unmask_change
 from hookgw.delivery.envelope import encode_envelope
 from hookgw.models.errors import Invalid, TooLarge
+from hookgw.models.event_filters import EventFilter
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog, Event
 from hookgw.models.registrations import Registration, RegistrationChange
@@ -42,6 +43,9 @@ CATALOG = Catalog(BUILT_IN_KINDS)
 OPTIONS = SecretOptions({"open": frozenset()})
 """Those of any other plugin are secrets."""
 NOW = 1_700_000_000.0
+EVENT = Event(
+    id="msg_1", kind="CALL", instance="shop", data_json=b'{"key": [{"a": 1.5}], "b": "c"}', time=NOW
+)
 _MADE = re.compile(r"^msg_[0-9a-f]{32}$")
 
 
@@ -62,6 +66,8 @@ def registration(data: bytes) -> None:
     except Invalid as error:
         check_sentences(*error.messages)
         return
+    # Whatever a filter says, it says it of every event.
+    EventFilter(stored.filter).unmet(EVENT)
     again, warnings = parse_registration(_shown(stored), CATALOG)
     assert not warnings
     assert _sent_back(again, stored) == stored

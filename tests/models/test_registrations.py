@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.events import Event
 from hookgw.models.instances import Instance
+from hookgw.models.rates import parse_rate
 from hookgw.models.registrations import (
     DEFAULT_GRACE,
     Ordering,
@@ -106,8 +108,10 @@ class TestChange:
             secret=Secret("whsec_bmV3"),
             ordering=Ordering.CHAT,
             concurrency=4,
+            rate=parse_rate("20/s"),
             timeout=3.0,
             retry=RetryOptions(max_age=60.0),
+            filter=(Condition("/data/x", FilterOp.EXISTS),),
             plugins={"filters": {"groups": False}},
         )
         made = change.apply(None, instance="loja1", label="default", now=NOW)

@@ -57,6 +57,7 @@ PARSERS: dict[str, Callable[[Any], object]] = {
     "EmitRequest": lambda body: parse_events(msgspec.json.encode(body), "loja1", CATALOG, now=0.0),
 }
 URL = "https://crm.example/hook"
+FILTER: dict[str, Any] = {"pointer": "/data/a", "op": "equals", "value": "x"}
 SECRET = "whsec_" + "A" * 32
 EVENT = {"event": "call", "data": {}}
 
@@ -72,6 +73,11 @@ def is_taken(name: str, body: Any) -> bool:
     except Invalid:
         return False
     return True
+
+
+def conditions(change: dict[str, Any], *values: Any) -> list[dict[str, Any]]:
+    """A filter for each value of a condition."""
+    return [{"filter": [FILTER | change | {"value": value}]} for value in values]
 
 
 def each(name: str, *values: Any) -> list[dict[str, Any]]:
@@ -254,6 +260,12 @@ GOOD: list[tuple[str, Any]] = [
         {"timeout": None, "retry": None, "secret": None, "ordering": None, "concurrency": None},
         {"retry": {"schedule": ["1s", "0", 0], "maxAge": "1.5h", "disableAfter": None}},
         {"plugins": {"signed": {}}},
+        *each("filter", None, []),
+        *conditions({"pointer": "/data/a~1/0"}, "x", "", 1, -1.5, True, None),
+        *conditions({"op": "notIn"}, ["x"], [1, None, "y"]),
+        *conditions({"op": "prefix"}, "x"),
+        *conditions({"op": "notExists"}, None),
+        {"filter": [{"pointer": "/sender", "op": "exists"}]},
         {"concurrency": 5.0},
         {"odd": 1},
     ),
@@ -304,6 +316,20 @@ BAD: list[tuple[str, Any]] = [
         *each("timeout", 1, "1", "1 year", [], "-1s"),
         *each("retry", [], {"schedule": "1s"}, {"schedule": ["1s"] * 101}, {"maxAge": 0}),
         *each("plugins", [], {"signed": 1}),
+        *each("filter", {}, [1], [{}], [FILTER] * 21),
+        *(
+            {"filter": [FILTER | more]}
+            for more in each("pointer", None, "", "a", "/x", "/data/~", "/data" + "/x" * 16)
+        ),
+        *({"filter": [FILTER | more]} for more in each("op", None, "like", 1)),
+        *({"filter": [FILTER | more]} for more in each("value", [], {}, "x" * 1025, 2**63)),
+        {"filter": [{"pointer": "/data", "op": "equals"}]},
+        *(
+            {"filter": [FILTER | {"op": "in"} | more]}
+            for more in each("value", "x", [], [[]], ["x"] * 501, None)
+        ),
+        *({"filter": [FILTER | {"op": "notPrefix"} | more]} for more in each("value", "", 1, None)),
+        {"filter": [FILTER | {"op": "exists"}]},
     ),
     *(("UpdateRequest", body) for body in (*each("url", 1, "", "ftp://x"), *each("events", "call", [1]))),
     *(("UpdateRequest", body) for body in (*each("enabled", 1, "no"), *each("timeout", 1, "1 year"))),

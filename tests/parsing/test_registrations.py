@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from hookgw.models.errors import Invalid
+from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Ordering, Registration, RegistrationChange, RetryOptions, Secret
@@ -93,6 +94,7 @@ def test_the_smallest_body_selects_every_kind_and_keeps_stored_fields() -> None:
         "concurrency",
         "timeout",
         "retry",
+        "filter",
         "plugins",
     )
     assert all(getattr(change, name) is msgspec.UNSET for name in kept)
@@ -568,3 +570,106 @@ def test_a_patch_names_all_mistakes_and_unknown_fields() -> None:
     assert [message.partition(":")[0] for message in caught.value.messages] == ["events[0]", "timeout"]
     _, warnings = parse_registration_patch({"evnets": []}, CATALOG, enabled=True)
     assert warnings == ["evnets is an unknown field; it was ignored."]
+
+
+# Filters
+
+
+def filter_of(*conditions: Any) -> Any:
+    return change_of({"url": URL, "filter": list(conditions)}).filter
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (
+            {"pointer": "/data/key/fromMe", "op": "equals", "value": False},
+            Condition("/data/key/fromMe", FilterOp.EQUALS, False),
+        ),
+        ({"pointer": "/data", "op": "equals", "value": None}, Condition("/data", FilterOp.EQUALS, None)),
+        (
+            {"pointer": "/event", "op": "IN", "value": ["CALL", 1, None]},
+            Condition("/event", FilterOp.IN, ("CALL", 1, None)),
+        ),
+        ({"pointer": "/sender", "op": "exists"}, Condition("/sender", FilterOp.EXISTS)),
+        (
+            {"pointer": "/instance", "op": "not_exists", "value": None},
+            Condition("/instance", FilterOp.NOT_EXISTS),
+        ),
+        *(
+            ({"pointer": "/data/a", "op": op, "value": "x"}, Condition("/data/a", wanted, "x"))
+            for op, wanted in (
+                ("prefix", FilterOp.PREFIX),
+                ("notPrefix", FilterOp.NOT_PREFIX),
+                ("not equals", FilterOp.NOT_EQUALS),
+                ("not_equals", FilterOp.NOT_EQUALS),
+                ("not-equals", FilterOp.NOT_EQUALS),
+            )
+        ),
+    ],
+)
+def test_conditions_are_read(given: dict[str, Any], wanted: Condition) -> None:
+    assert filter_of(given) == (wanted,)
+
+
+CONDITION: dict[str, Any] = {"pointer": "/data/a", "op": "equals", "value": "x"}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"pointer": None}, "pointer is missing."),
+        ({"pointer": 1}, "pointer must be a string, not a number."),
+        ({"pointer": "data/a"}, "pointer must begin with /; write it as in /data/key/remoteJid."),
+        ({"pointer": "/data/~2"}, "pointer has a ~ that is neither ~0 (for ~) nor ~1 (for /); write"),
+        ({"pointer": "/key"}, "pointer must begin with /event, /instance, /sender, /date_time or /data."),
+        ({"pointer": ""}, "pointer must have 1 to 512 characters, not 0."),
+        ({"pointer": "/data/" + "x" * 512}, "pointer must have 1 to 512 characters, not 518."),
+        ({"pointer": "/data" + "/x" * 16}, "pointer has 17 levels; at most 16 are allowed."),
+        ({"op": None}, "op is missing."),
+        ({"op": "like"}, "op must be one of equals, in, prefix, exists, notEquals, notIn, notPrefix, notEx"),
+        ({"op": ["in"]}, "op must be a string, not a list."),
+        ({"value": ["x"]}, "value must be a string, a number, true, false or null, not a list."),
+        ({"value": "x" * 1025}, "value has 1,025 characters; at most 1,024 are allowed."),
+        ({"value": 2**63}, "value must be between -2^63 and 2^63."),
+        ({"value": float("nan")}, "value must be between -2^63 and 2^63."),
+        ({"op": "in"}, "value must be a list, not a string."),
+        ({"op": "in", "value": []}, "value is empty; name at least one value."),
+        ({"op": "in", "value": ["x"] * 501}, "value has 501 items; at most 500 are allowed."),
+        ({"op": "notIn", "value": ["x", {}]}, "value[1] must be a string, a number, true, false or null"),
+        ({"op": "prefix", "value": 1}, "value must be a string, not a number."),
+        ({"op": "prefix", "value": ""}, "value must have 1 to 1,024 characters, not 0."),
+        ({"op": "exists"}, "value means nothing to exists: leave it out. For the contrary, use notExists."),
+        ({"op": "notExists", "value": False}, "value means nothing to notExists: leave it out. For the cont"),
+    ],
+)
+def test_a_wrong_condition_is_named_with_its_place(change: dict[str, Any], problem: str) -> None:
+    conditions = [CONDITION, CONDITION | change]
+    for body, where in (
+        ({"url": URL, "filter": conditions}, ""),
+        ({"webhook": {"url": URL, "filter": conditions}}, "webhook."),
+    ):
+        (message,) = problems_of(body)
+        assert message.startswith(f"{where}filter[1].{problem}")
+
+
+def test_a_filter_has_limits() -> None:
+    assert problems_of({"url": URL, "filter": {}}) == ("filter must be a list, not an object.",)
+    assert problems_of({"url": URL, "filter": [5]}) == ("filter[0] must be an object, not a number.",)
+    assert len(filter_of(*[CONDITION] * 20)) == 20
+    (message,) = problems_of({"url": URL, "filter": [CONDITION] * 21})
+    assert message == "filter has 21 items; at most 20 are allowed."
+    (message,) = problems_of({"url": URL, "filter": [CONDITION | {"op": "in", "value": ["x" * 1000] * 40}]})
+    assert message.startswith("filter has 40,")
+    missing = [{name: value for name, value in CONDITION.items() if name != "value"}]
+    assert problems_of({"url": URL, "filter": missing}) == ("filter[0].value is missing.",)
+
+
+def test_null_keeps_the_filter_and_an_empty_list_removes_it() -> None:
+    assert change_of({"url": URL, "filter": None}).filter is msgspec.UNSET
+    assert change_of({"url": URL, "filter": []}).filter == ()
+
+
+def test_an_unknown_field_of_a_condition_gets_a_warning() -> None:
+    _, warnings = parse_registration({"url": URL, "filter": [CONDITION | {"odd": 1}]}, CATALOG)
+    assert warnings == ["filter[0].odd is an unknown field; it was ignored."]

@@ -31,6 +31,7 @@ from hookgw.api.responses.instances import (
 from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
 from hookgw.api.responses.registrations import (
+    Condition,
     ListedRegistration,
     PublicKey,
     Registration,
@@ -50,6 +51,7 @@ __all__ = [
     "ChangedSettings",
     "Chat",
     "Code",
+    "Condition",
     "Connection",
     "Contact",
     "Counts",

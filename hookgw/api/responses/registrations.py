@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hookgw.api.responses.common import Length, Time
+from hookgw.models.event_filters import FilterOp
 from hookgw.models.rates import RATE_PATTERN
 from hookgw.models.registrations import Ordering
 from hookgw.models.signing_keys import Signature
@@ -53,6 +54,20 @@ class Retry(Struct, frozen=True, rename="camel"):
     disable_after: Length | None
 
 
+class Condition(Struct, frozen=True):
+    """A condition on an event.
+
+    Attributes:
+        pointer: a JSON pointer (RFC 6901) into the event.
+        op: what is asked of the value there.
+        value: what it is compared with.
+    """
+
+    pointer: str
+    op: FilterOp
+    value: Any = UNSET
+
+
 class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     """A stored registration.
 
@@ -72,6 +87,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
         rate: the most attempts in a second, a minute or an hour; ``null`` for no limit.
         timeout: of a whole attempt; ``null`` for the gateway's setting.
         retry: its own retry rules.
+        filter: the conditions that an event must meet; it is dropped otherwise.
         plugins: options of plugins, one object per plugin.
         created_at: when it was first set.
         updated_at: when it was last set.
@@ -98,6 +114,7 @@ class Registration(Struct, frozen=True, kw_only=True, rename="camel"):
     rate: Annotated[str, Meta(pattern=RATE_PATTERN, examples=["20/s"])] | None
     timeout: Length | None
     retry: Retry
+    filter: list[Condition]
     plugins: dict[str, Any]
     created_at: Time
     updated_at: Time

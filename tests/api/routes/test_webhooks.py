@@ -45,6 +45,7 @@ async def test_set_answers_the_whole_registration(client: httpx.AsyncClient, gat
             "rate",
             "timeout",
             "retry",
+            "filter",
             "plugins",
             "createdAt",
             "updatedAt",

@@ -1,0 +1,110 @@
+"""The ``filter`` of a registration. No I/O."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hookgw.models.errors import Invalid
+from hookgw.models.event_filters import FIELDS, Condition, FilterOp, Scalar, split_pointer
+from hookgw.parsing.fields import Fields, as_list, as_object, as_text, kind_of, list_of, text_up_to
+
+MAX_CONDITIONS = 20
+MAX_POINTER = 512
+# Levels of the payload that one look at an event goes through.
+MAX_DEPTH = 16
+MAX_IN = 500
+MAX_TEXT = 1024
+# Of all conditions together. Lists of registrations show them, and each lane holds its own.
+MAX_CHARACTERS = 32 * 1024
+
+# Beyond 64 bits, decoders of JSON disagree about a number.
+_MAX_NUMBER = 2**63
+
+_OPS = {op.lower(): op for op in FilterOp}
+
+
+def read_filter(fields: Fields, value: Any, where: str) -> tuple[Condition, ...]:
+    """Check a filter: a list of ``{"pointer": …, "op": …, "value": …}``.
+
+    Args:
+        fields: gets a warning for each ignored field of a condition.
+        value: what the client sent.
+        where: its path.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+
+    def check_condition(value: Any, where: str) -> Condition:
+        given = as_object(value, where)
+        inner = Fields((where, given))
+        pointer = inner.need(check_pointer, "/data", "pointer")
+        op = inner.need(check_op, FilterOp.EXISTS, "op")
+        inner.ignore("value")
+        if not inner.problems:
+            try:
+                wanted = _check_value(op, given, f"{where}.value")
+            except Invalid as error:
+                inner.problems += error.messages
+        fields.warn(inner.finish())
+        return Condition(pointer, op, wanted)
+
+    conditions = list_of(check_condition, MAX_CONDITIONS)(value, where)
+    size = sum(len(one.pointer) + len(json.dumps(one.value)) for one in conditions)
+    if size > MAX_CHARACTERS:
+        raise Invalid(f"{where} has {size:,} characters; at most {MAX_CHARACTERS:,} are allowed.")
+    return conditions
+
+
+def check_pointer(value: Any, where: str) -> str:
+    """Check the pointer of a condition."""
+    pointer = text_up_to(MAX_POINTER)(value, where)
+    try:
+        tokens = split_pointer(pointer)
+    except ValueError as error:
+        raise Invalid(f"{where} {error}; write it as in /data/key/remoteJid.") from None
+    if tokens[0] not in FIELDS:
+        raise Invalid(
+            f"{where} must begin with {', '.join(f'/{name}' for name in FIELDS[:-1])} or /{FIELDS[-1]}."
+        )
+    if len(tokens) > MAX_DEPTH:
+        raise Invalid(f"{where} has {len(tokens)} levels; at most {MAX_DEPTH} are allowed.")
+    return pointer
+
+
+def check_op(value: Any, where: str) -> FilterOp:
+    """Check the operation of a condition: ``notEquals``, ``not_equals`` and ``not equals`` are the same."""
+    folded = as_text(value, where)[:32].lower().replace(" ", "").replace("_", "").replace("-", "")
+    op = _OPS.get(folded)
+    if op is None:
+        raise Invalid(f"{where} must be one of {', '.join(FilterOp)}.")
+    return op
+
+
+def _check_value(op: FilterOp, given: dict[str, Any], where: str) -> Scalar | tuple[Scalar, ...]:
+    value, positive = given.get("value"), op.positive
+    if positive is FilterOp.EXISTS:
+        if value is not None:
+            other = FilterOp.EXISTS if op is FilterOp.NOT_EXISTS else FilterOp.NOT_EXISTS
+            raise Invalid(f"{where} means nothing to {op}: leave it out. For the contrary, use {other}.")
+        return None
+    if "value" not in given:
+        raise Invalid(f"{where} is missing.")
+    if positive is FilterOp.PREFIX:
+        return text_up_to(MAX_TEXT)(value, where)
+    if positive is FilterOp.IN:
+        if not as_list(value, where):
+            raise Invalid(f"{where} is empty; name at least one value.")
+        return list_of(_check_scalar, MAX_IN)(value, where)
+    return _check_scalar(value, where)
+
+
+def _check_scalar(value: Any, where: str) -> Scalar:
+    if not (value is None or isinstance(value, str | int | float)):
+        raise Invalid(f"{where} must be a string, a number, true, false or null, not {kind_of(value)}.")
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise Invalid(f"{where} has {len(value):,} characters; at most {MAX_TEXT:,} are allowed.")
+    if isinstance(value, int | float) and not -_MAX_NUMBER < value < _MAX_NUMBER:
+        raise Invalid(f"{where} must be between -2^63 and 2^63.")
+    return value
