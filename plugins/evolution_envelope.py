@@ -22,6 +22,7 @@ import base64
 import hashlib
 import hmac
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -102,6 +103,17 @@ def _dotted(kind: str) -> str:
 def hookgw_configure(options: dict[str, Any]) -> None:
     """Check and keep the options of the configuration."""
     Setting.options = msgspec.convert(options, Options)
+
+
+@hookimpl
+def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
+    """Check options that changed while hookgw runs."""
+    changed = msgspec.convert(options, Options)
+
+    def use() -> None:
+        Setting.options = changed
+
+    return use
 
 
 @hookimpl

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -48,8 +49,12 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     left out is that of the first host:port in server.bind. SIGHUP reads the
     configuration again.
     """
-    settings, base = read_settings(config)
-    settings = listen_on(settings, host, port)
+
+    def read() -> tuple[Settings, Path]:
+        settings, base = read_settings(config)
+        return listen_on(settings, host, port), base
+
+    settings, base = read()
     # First, because each of the next steps may log a warning.
     configure_logging(settings.log, sys.stderr)
     warn_of_exposed_secrets(config)
@@ -59,7 +64,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     log = logger.info if limit < RECOMMENDED_OPEN_FILES else logger.debug
     log("open files", limit=limit, **shares._asdict())
     tune_garbage_collector()
-    run_to_end(run, settings, base)
+    run_to_end(run, settings, base, lambda: read()[0])
 
 
 def listen_on(settings: Settings, host: str | None, port: int | None) -> Settings:
@@ -88,7 +93,7 @@ def listen_on(settings: Settings, host: str | None, port: int | None) -> Setting
     return changed
 
 
-async def run(settings: Settings, base: Path) -> None:
+async def run(settings: Settings, base: Path, read_again: Callable[[], Settings] | None = None) -> None:
     """Serve until a signal arrives, then drain. If the gateway crashes, raise the exception of the crash."""
 
     shown_keys: list[str] = []
@@ -98,7 +103,7 @@ async def run(settings: Settings, base: Path) -> None:
         # Only the hash is stored. The key goes to standard output, because logs are kept and shipped.
         click.echo(f"Global key (shown once, store it now): {key}")
 
-    async with open_server(settings, base=base, show_key=show_key) as server:
+    async with open_server(settings, base=base, show_key=show_key, read_again=read_again) as server:
         exempt_started_objects()
         for url in server.urls:
             click.echo(f"hookgw {__version__} listening on {url}")

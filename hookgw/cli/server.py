@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import structlog
 import trio
 
 from hookgw.api.app import Application, create_app
 from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.serve import serve
+from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import StoppedEarly, cancel_on_signal
 from hookgw.config.settings import Settings
 from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
+from hookgw.gateway.reload import LEVEL
+from hookgw.models.errors import HookgwError
 from hookgw.models.tasks import TaskFailed
 from hookgw.plugins.hooks import Hooks
+
+logger = structlog.get_logger("hookgw")
 
 
 @dataclass(frozen=True)
@@ -60,17 +67,20 @@ async def open_server(
     base: Path,
     hooks: Hooks | None = None,
     show_key: Callable[[str], None] = lambda _: None,
+    read_again: Callable[[], Settings] | None = None,
 ) -> AsyncIterator[Server]:
     """Run a gateway with its HTTP API until the block ends or a signal arrives.
 
     SIGINT or SIGTERM cancels the block; a second signal kills the process. SIGHUP reloads the TLS
-    certificate. At the end the API stops accepting requests first, then the gateway drains.
+    certificate, and what can change of the configuration. At the end the API stops accepting requests
+    first, then the gateway drains.
 
     Args:
         settings: the whole configuration.
         base: the folder to which relative plugin folders refer.
         hooks: plugins that are already loaded; by default, load those that the settings name.
         show_key: called with the global key if the start generates one, once the API listens.
+        read_again: reads the configuration again, in a thread; by default SIGHUP leaves it alone.
 
     Yields:
         The server, ready for requests.
@@ -89,9 +99,11 @@ async def open_server(
     async with trio.open_nursery() as nursery:
         # Before the gateway starts, so that a signal during the start also leads to exit code 0.
         await nursery.start(cancel_on_signal, stop)
+        # As early: by default, SIGHUP kills a process. One during the start is served once it is done.
+        hangups, hung_up = trio.open_memory_channel[None](1)
+        await nursery.start(_note_hangups, hangups)
         if certificates is not None:
             nursery.start_soon(certificates.watch)
-            await nursery.start(_reload_on_hangup, certificates)
         # Plugins add their routes before anything runs: an optional one that fails there has done nothing.
         apps: list[Application] = []
         dashboards: list[Dashboard] = []
@@ -115,6 +127,7 @@ async def open_server(
                     await gateway.keys.ensure_lasting_global_key(show_key)
                     await trio.lowlevel.checkpoint_if_cancelled()  # a signal may have arrived meanwhile
                     is_ready = True
+                    serving.start_soon(_reload_on_hangup, hung_up, certificates, gateway, read_again)
                     yield Server(gateway, urls)
                     is_done = True
                     serving.cancel_scope.cancel()  # only reached if the block ends without a signal
@@ -140,10 +153,41 @@ def _local_url(url: str) -> str | None:
     return url if address.is_loopback else None
 
 
-async def _reload_on_hangup(
-    certificates: Certificates, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+async def _note_hangups(
+    hangups: trio.MemorySendChannel[None], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
+    """Pass on SIGHUP until cancelled. One that waits stands for all: each reload reads what is there then."""
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
         task_status.started()
         async for _ in signals:
+            with suppress(trio.WouldBlock):
+                hangups.send_nowait(None)
+
+
+async def _reload_on_hangup(
+    hung_up: trio.MemoryReceiveChannel[None],
+    certificates: Certificates | None,
+    gateway: Gateway,
+    read_again: Callable[[], Settings] | None,
+) -> None:
+    async for _ in hung_up:
+        if certificates is not None:
             await certificates.renew()
+        if read_again is None:
+            continue
+        try:
+            settings = await trio.to_thread.run_sync(read_again)
+            done = await gateway.configuration.apply(settings)
+        except HookgwError as error:
+            for message in error.messages:
+                logger.error("configuration not reloaded", reason=message)  # noqa: TRY400 -- the message says enough
+            continue
+        except Exception:
+            # A bug here must not end a gateway that works.
+            logger.exception("configuration not reloaded")
+            continue
+        if LEVEL in done.changed:
+            configure_logging(settings.log, sys.stderr)
+        log = logger.warning if done.needs_restart else logger.info
+        log("configuration reloaded", changed=done.changed, needs_restart=done.needs_restart)
+        await gateway.outbound.log_refused_urls(done.webhooks)

@@ -26,6 +26,7 @@ from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.registrations import RegistrationService
+from hookgw.gateway.reload import ConfigurationReload
 from hookgw.gateway.replay import Replays
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import LaneStatistics
@@ -52,6 +53,7 @@ class Gateway:
         history: lists and finds deliveries.
         jobs: what takes longer than a request.
         media: opens links to inbound files.
+        configuration: changes parts of the configuration at run time.
         authenticator: checks the key of a request.
         sessions: the sessions of browsers that signed in to the dashboard.
         operational: raises operational events.
@@ -76,6 +78,7 @@ class Gateway:
     history: DeliveryHistory
     jobs: Jobs
     media: MediaDownloads
+    configuration: ConfigurationReload
     authenticator: Authenticator
     sessions: BrowserSessions
     operational: OperationalEvents

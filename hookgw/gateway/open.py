@@ -51,6 +51,7 @@ from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.registry import Registry
+from hookgw.gateway.reload import ConfigurationReload
 from hookgw.gateway.replay import Replays
 from hookgw.gateway.start_plugins import start_plugins
 from hookgw.gateway.watchdog import LoopWatchdog
@@ -251,6 +252,7 @@ async def open_gateway(
             history=history,
             jobs=jobs,
             media=media,
+            configuration=ConfigurationReload(settings, registry, pending, store, hooks, catalog, jobs),
             authenticator=authenticator,
             sessions=sessions,
             operational=operational,

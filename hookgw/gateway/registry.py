@@ -195,6 +195,16 @@ class Registry:
         await _complete(self._store.remove_registration(registration.id, job=job, audit=audit))
         self._forget(registration)
 
+    def configured(self, label: str) -> Registration | None:
+        """Return the registration of ``global_webhooks`` with a label; ``None`` if there is none."""
+        return next((found for found in self._everywhere if found.label == label), None)
+
+    async def remove_configured(self, registration: Registration) -> None:
+        """Remove a registration of ``global_webhooks``, which is in memory only."""
+        await _complete(self._audit.record(*registration_changed(self._audit, registration, None, None)))
+        self._everywhere = tuple(found for found in self._everywhere if found.id != registration.id)
+        self._registrations.pop(registration.id, None)
+
     def _forget(self, registration: Registration) -> None:
         self._registrations.pop(registration.id, None)
         labels = self._of_instance.get(registration.instance, {})

@@ -28,6 +28,7 @@ PLAIN_HOOKS = frozenset(
     {
         "hookgw_event_kinds",
         "hookgw_configure",
+        "hookgw_reconfigure",
         "hookgw_check_registration",
         "hookgw_secret_options",
         "hookgw_connectors",

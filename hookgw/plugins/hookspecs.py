@@ -6,6 +6,7 @@ by name, and may be a plain or an async function.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -44,6 +45,17 @@ def hookgw_configure(options: dict[str, Any]) -> None:
     such block. To reject the options, raise ``ValueError`` with a sentence that says what is wrong and what
     would be right: the start stops with the path of the key. A block for a plugin without this hook stops the
     start too.
+    """
+
+
+@hookspec
+def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:  # type: ignore[empty-body]
+    """Check the plugin's changed block of the configuration, and return a function that puts it into use.
+
+    Called when the configuration is reloaded (SIGHUP) and the block differs. To reject the options, raise
+    ``ValueError`` as in ``hookgw_configure``: then nothing of the configuration changes. This hook must not
+    change anything itself; hookgw calls the returned function once everything else was checked too. Without
+    this hook, changed options need a restart.
     """
 
 

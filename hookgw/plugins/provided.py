@@ -57,6 +57,13 @@ class CheckedConnector:
     options_schema: dict[str, Any] | None
 
 
+def check_callable(answer: object) -> Callable[[], None]:
+    """Check what ``hookgw_reconfigure`` returns."""
+    if not callable(answer):
+        raise WrongResult(f"it must return a function without arguments, not {type(answer).__name__}")
+    return answer
+
+
 def check_list(answer: object, item_type: str, check: Callable[[Any], T]) -> list[T]:
     """Return the checked items of a hook's list; ``None`` counts as an empty list.
 

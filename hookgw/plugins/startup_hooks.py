@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -27,7 +28,7 @@ from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.discovery import location_of
 from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of, nearest
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
-from hookgw.plugins.provided import check_connector, check_kind, check_list, check_option_name
+from hookgw.plugins.provided import check_callable, check_connector, check_kind, check_list, check_option_name
 from hookgw.plugins.secret_options import SecretOptions
 from hookgw.plugins.servers import SERVERS, Server, parse_servers
 
@@ -45,6 +46,22 @@ _Connectors = list[tuple[HookImplementation, ContainedConnector]]
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
 _REJECTIONS = (ValueError, Invalid)
+
+
+class CheckedOptions(NamedTuple):
+    """Options of plugins that were checked while hookgw runs.
+
+    Attributes:
+        in_use: ``plugins.options`` as it is after :attr:`apply`.
+        changed: the paths of the blocks that :attr:`apply` puts into use.
+        needs_restart: the paths of the blocks that differ and can be put into use by a restart only.
+        apply: puts the options into use.
+    """
+
+    in_use: dict[str, Any]
+    changed: list[str]
+    needs_restart: list[str]
+    apply: Callable[[], None]
 
 
 @runtime_checkable
@@ -80,6 +97,7 @@ class StartupHooks:
         }
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
         self._options: Mapping[str, Any] = {}  # of the configuration
+        self._checked_options: Mapping[str, Any] = {}  # while they are checked
         # Plugins that are loaded, without those that are switched off.
         self._secret_names = {info.name: frozenset[str]() for info in loaded.plugins if info.enabled}
         self.secret_options = SecretOptions(self._secret_names)
@@ -152,6 +170,87 @@ class StartupHooks:
                 self._stop_or_switch_off(failure)
         if problems:
             raise ConfigError(*(f"plugins.options.{problem}" for problem in problems))
+
+    def check_options_again(  # noqa: C901 -- reads once from top to bottom
+        self, options: Mapping[str, Any]
+    ) -> CheckedOptions:
+        """Check another ``plugins.options`` while hookgw runs. This changes nothing.
+
+        Returns:
+            What can be put into use, and what needs a restart.
+
+        Raises:
+            ConfigError: as for :meth:`configure`. An optional plugin stays on, so its rejection counts too.
+        """
+        implementations = {found.plugin: found for found in self._implementations["hookgw_reconfigure"]}
+        takes_options = {found.plugin for found in self._implementations["hookgw_configure"]}
+        has_servers = {found.plugin for found in self._implementations["hookgw_connectors"]}
+        in_use, needs_restart, problems = dict(self._options), [], []
+        uses: list[tuple[HookImplementation, Callable[[], None]]] = []
+        # From here on, messages must not show the new secrets either.
+        self._checked_options = options
+        try:
+            for name in sorted({*self._options, *options}):
+                old, new = (block.get(name) or {} for block in (self._options, options))
+                info = self._infos.get(name)
+                # The same rules as at start: the options of a plugin that is off may be anything.
+                if old == new or (info is None and name in self._optional) or (info and not info.enabled):
+                    continue
+                if info is None:
+                    if new:
+                        problems.append(f"{name}: no plugin has this name.{nearest(name, self._infos)}")
+                    continue
+                if not isinstance(new, dict):
+                    problems.append(f"{name}: must be a mapping of options, not {kind_of(new)}.")
+                    continue
+                own_old, own_new = dict(old), dict(new)
+                if name in has_servers:
+                    servers = own_new.pop(SERVERS, None)
+                    try:
+                        parse_servers(servers)
+                    except Invalid as error:
+                        problems += (f"{name}: {sentence}" for sentence in error.messages)
+                    if own_old.pop(SERVERS, None) != servers:
+                        # The clients of running connectors keep them.
+                        needs_restart.append(f"{name}.{SERVERS}")
+                if own_old == own_new:
+                    continue
+                if name not in takes_options:
+                    problems.append(f"{name}: this plugin takes no options. Remove the block.")
+                elif name not in implementations:
+                    needs_restart.append(name)
+                else:
+                    try:
+                        use = self.boundary.call(
+                            implementations[name], own_new, check=check_callable, passes=_REJECTIONS
+                        )
+                    except _REJECTIONS as error:
+                        problems.append(f"{name}: {self._sentence(error)}")
+                    except PluginFailed as failure:
+                        problems.append(f"{name}: {failure}.")
+                    else:
+                        # The servers stay as they were.
+                        kept = {SERVERS: old[SERVERS]} if name in has_servers and SERVERS in old else {}
+                        in_use[name] = kept | own_new
+                        uses.append((implementations[name], use))
+        finally:
+            self._checked_options = {}
+        if problems:
+            raise ConfigError(*(f"plugins.options.{problem}" for problem in problems))
+
+        def apply() -> None:
+            self._options = in_use
+            for implementation, use in uses:
+                # A failure is reported, and changes nothing else: the others have checked theirs.
+                with suppress(PluginFailed):
+                    self.boundary.call(msgspec.structs.replace(implementation, call=use))
+
+        return CheckedOptions(
+            in_use=in_use,
+            changed=[f"plugins.options.{found.plugin}" for found, _ in uses],
+            needs_restart=[f"plugins.options.{name}" for name in needs_restart],
+            apply=apply,
+        )
 
     def _without_servers(
         self, options: Mapping[str, Any], refuse: Callable[[str, str], None]
@@ -274,6 +373,27 @@ class StartupHooks:
         if problems:
             raise Invalid(*problems)
 
+    def check_reloaded(self, registration: Registration) -> None:
+        """Let each plugin check its block in a registration of a configuration that is being reloaded.
+
+        No plugin is switched off.
+
+        Raises:
+            Invalid: as for :meth:`check_registration`, or a plugin failed.
+        """
+        unused = {info.name for info in self._infos.values() if not info.enabled} | (
+            self._optional - self._infos.keys()
+        )
+        blocks = {name: block for name, block in registration.plugins.items() if name not in unused}
+        try:
+            problems = self._check_options(
+                msgspec.structs.replace(registration, plugins=blocks), reports=True
+            )
+        except PluginFailed as failure:
+            raise Invalid(f"plugins.{failure.plugin}: {failure}.") from failure
+        if problems:
+            raise Invalid(*(f"plugins.{name}: {sentence}" for name, sentence in problems))
+
     def _check_options(self, registration: Registration, *, reports: bool) -> list[tuple[str, str]]:
         """Return the plugins that reject their block, each with a sentence; raise ``PluginFailed``."""
         checks = {found.plugin: found for found in self._implementations["hookgw_check_registration"]}
@@ -368,6 +488,7 @@ class StartupHooks:
     def _mask(self, text: str, arguments: tuple[object, ...]) -> str:
         """Mask the secret options in a text that a plugin made during a call with these arguments."""
         secrets = self.secret_options.values(self._options)
+        secrets |= self.secret_options.values(self._checked_options)
         for argument in arguments:
             if isinstance(argument, Registration):
                 secrets |= self.secret_options.values(argument.plugins)

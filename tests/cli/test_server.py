@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import ssl
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
 import pytest
+import structlog
 import trio
 
 from hookgw._version import __version__
 from hookgw.cli import serve
+from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import StoppedEarly
 from hookgw.cli.server import open_server
 from hookgw.config.settings import (
     DeliverySettings,
+    LogSettings,
     PluginsSettings,
     ServerSettings,
     Settings,
     StorageSettings,
 )
 from hookgw.models.deliveries import Outcome
-from hookgw.models.errors import Invalid, StartError
+from hookgw.models.errors import ConfigError, Invalid, StartError
 from hookgw.models.registrations import RegistrationChange
 from hookgw.models.units import Size
 from hookgw.testing import open_receiver
@@ -171,6 +176,76 @@ async def test_a_hangup_reloads_the_certificate(tmp_path: Path) -> None:
         signal.raise_signal(signal.SIGHUP)
         while await trio.to_thread.run_sync(served) == first:
             pass
+
+
+class Logged:
+    """A configuration that changes, and what the log says about it."""
+
+    def __init__(self, settings: Settings, lines: list[Any]) -> None:
+        self.settings = settings
+        self.reads = 0
+        self._lines = lines
+
+    def read(self) -> Settings:
+        self.reads += 1
+        if self.settings.server.base_path == "wrong":
+            raise ConfigError("server.base_path: wrong.", "log.level: wrong, too.")
+        if self.settings.server.base_path == "bug":
+            raise RuntimeError("a bug")
+        return self.settings
+
+    async def hang_up(self, level: str = "info", base_path: str = "") -> list[Any]:
+        """Change the configuration, send SIGHUP, and return the lines about it."""
+        self.settings = msgspec.structs.replace(
+            self.settings,
+            log=msgspec.structs.replace(self.settings.log, level=level),
+            server=msgspec.structs.replace(self.settings.server, base_path=base_path),
+        )
+        self._lines.clear()
+        signal.raise_signal(signal.SIGHUP)
+        while not (found := [line for line in self._lines if line["event"].startswith("configuration")]):
+            await trio.lowlevel.checkpoint()
+        return found
+
+
+async def test_a_hangup_reloads_the_configuration_or_says_what_is_wrong(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path)
+    with structlog.testing.capture_logs() as lines:
+        config = Logged(settings, lines)
+        # One that comes during the start is served at its end.
+        async with open_server(
+            settings,
+            base=tmp_path,
+            show_key=lambda _: signal.raise_signal(signal.SIGHUP),
+            read_again=config.read,
+        ) as server:
+            while not config.reads:
+                await trio.lowlevel.checkpoint()
+            lines_of_two = await config.hang_up(base_path="wrong")
+            assert [line["reason"] for line in lines_of_two] == [
+                "server.base_path: wrong.",
+                "log.level: wrong, too.",
+            ]
+            (line,) = await config.hang_up(base_path="bug")
+            assert (line["event"], line["log_level"]) == ("configuration not reloaded", "error")
+            (line,) = await config.hang_up(base_path="/x")
+            assert line["needs_restart"] == ["server.base_path"]
+            assert line["log_level"] == "warning"
+            assert (await get(f"{server.urls[0]}/healthz")).status_code == 200
+
+
+async def test_a_hangup_changes_the_level_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = msgspec.structs.replace(settings_in(tmp_path), log=LogSettings(format="json"))
+    configure_logging(settings.log)
+    config = Logged(msgspec.structs.replace(settings, log=LogSettings(level="debug", format="json")), [])
+    async with open_server(settings, base=tmp_path, read_again=config.read):
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        while not logging.getLogger().isEnabledFor(logging.DEBUG):
+            await trio.lowlevel.checkpoint()
+    assert '"changed": ["log.level"]' in capsys.readouterr().err
 
 
 async def test_a_broken_certificate_prevents_the_start(tmp_path: Path) -> None:
