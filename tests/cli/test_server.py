@@ -183,11 +183,9 @@ class Logged:
 
     def __init__(self, settings: Settings, lines: list[Any]) -> None:
         self.settings = settings
-        self.reads = 0
         self._lines = lines
 
     def read(self) -> Settings:
-        self.reads += 1
         if self.settings.server.base_path == "wrong":
             raise ConfigError("server.base_path: wrong.", "log.level: wrong, too.")
         if self.settings.server.base_path == "bug":
@@ -203,6 +201,9 @@ class Logged:
         )
         self._lines.clear()
         signal.raise_signal(signal.SIGHUP)
+        return await self.logged()
+
+    async def logged(self) -> list[Any]:
         while not (found := [line for line in self._lines if line["event"].startswith("configuration")]):
             await trio.lowlevel.checkpoint()
         return found
@@ -219,8 +220,7 @@ async def test_a_hangup_reloads_the_configuration_or_says_what_is_wrong(tmp_path
             show_key=lambda _: signal.raise_signal(signal.SIGHUP),
             read_again=config.read,
         ) as server:
-            while not config.reads:
-                await trio.lowlevel.checkpoint()
+            assert (await config.logged())[0]["event"] == "configuration reloaded"
             lines_of_two = await config.hang_up(base_path="wrong")
             assert [line["reason"] for line in lines_of_two] == [
                 "server.base_path: wrong.",
