@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -30,6 +30,7 @@ Scalar = str | bool | int | float | None
 
 # Beyond so many characters, a sentence about a condition shows only the beginning of its value.
 _SHOWN = 80
+_UNNAMEABLE = re.compile(r'["\\\x00-\x1f]')
 # RFC 6901, section 4: no leading zeros.
 _INDEX = re.compile(r"0|[1-9][0-9]{0,6}", re.ASCII)
 
@@ -85,10 +86,13 @@ def split_pointer(pointer: str) -> list[str]:
     """Return the tokens of a JSON pointer.
 
     Raises:
-        ValueError: it does not begin with ``/``, or has a ``~`` that is not ``~0`` or ``~1``.
+        ValueError: it does not begin with ``/``, has a ``~`` that is not ``~0`` or ``~1``, or has a character
+            that the names of msgspec's fields cannot have.
     """
     if not pointer.startswith("/"):
         raise ValueError("must begin with /")
+    if _UNNAMEABLE.search(pointer):
+        raise ValueError("must not contain quotation marks, backslashes or control characters")
     if re.search("~(?![01])", pointer):
         raise ValueError("has a ~ that is neither ~0 (for ~) nor ~1 (for /)")
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/")]
@@ -109,22 +113,17 @@ class EventFilter:
         conditions: valid ones.
     """
 
-    __slots__ = ("_checks", "_size", "_tree")
+    __slots__ = ("_checks", "_paths")
 
     def __init__(self, conditions: Iterable[Condition]) -> None:
-        self._tree = _Node()
+        paths: dict[tuple[str, ...], int] = {}
         self._checks: list[tuple[Condition, str, int, Callable[[Any], bool]]] = []
-        self._size = 0
         for condition in conditions:
             first, *rest = split_pointer(condition.pointer)
-            slot = -1
-            if first == "data":
-                node = self._tree.below(rest)
-                if node.slot < 0:
-                    node.slot, self._size = self._size, self._size + 1
-                slot = node.slot
+            slot = paths.setdefault(tuple(rest), len(paths)) if first == "data" else -1
             attribute = "" if slot >= 0 or rest else _ATTRIBUTES[first]
             self._checks.append((condition, attribute, slot, _test(condition)))
+        self._paths = tuple(paths)
 
     def unmet(self, event: Event) -> Condition | None:
         """Return the first condition that an event does not meet; ``None`` if it meets all."""
@@ -145,13 +144,15 @@ class EventFilter:
         return None
 
     def _look(self, data_json: bytes) -> list[Any]:
-        found: list[Any] = [_MISSING] * self._size
+        """Return what is in the payload at each path."""
+        found: list[Any] = [_MISSING] * len(self._paths)
+        tree = _tree_of(self._paths)
         try:
             if len(data_json) < LARGE:
-                self._tree.look(data_json.strip(b" \t\r\n"), found)
+                tree.read(data_json, found)
             else:
                 with no_collection():
-                    self._tree.look(data_json.strip(b" \t\r\n"), found)
+                    tree.read(data_json, found)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             # Payloads were checked when they were accepted. If one is damaged all the same, what was not
             # found is missing: an exception would stop the lane at this event for ever.
@@ -160,73 +161,72 @@ class EventFilter:
 
 
 class _Node:
-    """A place in the payload that a pointer leads to or through."""
+    """A place in the payload that a path leads to or through.
 
-    __slots__ = ("children", "slot")
+    Its type tells msgspec what to take out of the payload. At the end of a path, that is the JSON of whatever
+    is there. In between, it is an object, of which only the members on a path are looked at, or a list, of
+    which the items on a path are read afterwards; any other value is the end.
+    """
+
+    __slots__ = ("_decode", "children", "slot")
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
         self.slot = -1
+        self._decode: Callable[[bytes | msgspec.Raw], Any] | None = None
 
-    def below(self, tokens: Sequence[str]) -> _Node:
-        """Return the node at a path below this one, and create it if it is new."""
-        node = self
-        for token in tokens:
-            node = node.children.setdefault(token, _Node())
-        return node
+    def read(self, text: bytes | msgspec.Raw, found: list[Any]) -> None:
+        """Put what is here and below into the slots, from JSON."""
+        if self._decode is None:
+            self._decode = msgspec.json.Decoder(self._type()).decode
+        self._take(self._decode(text), found)
 
-    def look(self, text: bytes | msgspec.Raw, found: list[Any]) -> None:
-        """Put the values of this node and of those below it into their slots."""
-        first = bytes(memoryview(text)[:1])
-        if self.slot >= 0:
-            # Without a look inside of it: an object or a list equals no value.
-            found[self.slot] = _CONTAINER if first in (b"{", b"[") else _decode_value(text)
+    def _type(self) -> Any:
         if not self.children:
-            return
-        if first == b"{":
-            for child, inner in zip(
-                self.children.values(), _members(text, tuple(self.children)), strict=True
-            ):
-                if inner:
-                    child.look(inner, found)
-        elif first == b"[":
-            indices = [
-                (int(token), child) for token, child in self.children.items() if _INDEX.fullmatch(token)
-            ]
-            items = _decode_list(text) if indices else ()
-            for index, child in indices:
-                if index < len(items):
-                    child.look(items[index], found)
+            return msgspec.Raw
+        names = {f"f{number}": name for number, name in enumerate(self.children)}
+        fields: list[Any] = [
+            (field, self.children[name]._type(), _NOTHING)  # noqa: SLF001 -- of the same class
+            for field, name in names.items()
+        ]
+        members = msgspec.defstruct("Members", fields, rename=names, gc=False)
+        return members | Scalar | list[msgspec.Raw]
+
+    def _take(self, value: Any, found: list[Any]) -> None:
+        if isinstance(value, msgspec.Raw):
+            # An object or a list equals no value: no look inside.
+            value = _CONTAINER if memoryview(value)[0] in b"{[" else _decode_value(value)
+        elif isinstance(value, msgspec.Struct):
+            for child, inner in zip(self.children.values(), msgspec.structs.astuple(value), strict=True):
+                if inner is not _NOTHING:
+                    child._take(inner, found)  # noqa: SLF001
+            value = _CONTAINER
+        elif isinstance(value, list):
+            for token, child in self.children.items():
+                if _INDEX.fullmatch(token) and int(token) < len(value):
+                    child.read(value[int(token)], found)
+            value = _CONTAINER
+        if self.slot >= 0:
+            found[self.slot] = value
 
 
+_NOTHING = msgspec.Raw()
 # float: msgspec's own takes 20 µs for a number such as 1.5e300.
 _decode_value = msgspec.json.Decoder(float_hook=float).decode
-_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_NOTHING = msgspec.Raw()
 
 
-def _members(text: bytes | msgspec.Raw, names: tuple[str, ...]) -> Sequence[msgspec.Raw]:
-    """Return the members of an object, as JSON; an empty one for each that is missing."""
-    decode = _member_decoder(names)
-    if decode is not None:
-        return msgspec.structs.astuple(decode(text))
-    members = _decode_object(text)
-    return [members.get(name, _NOTHING) for name in names]
-
-
-# Most tenants ask for the same few fields. A type for each set of names skips all other members of an object
-# without making objects of them; it takes 0.2 ms to make, and some KiB.
-@lru_cache(maxsize=256)
-def _member_decoder(names: tuple[str, ...]) -> Callable[[Any], msgspec.Struct] | None:
-    fields = [(f"f{number}", msgspec.Raw, _NOTHING) for number in range(len(names))]
-    try:
-        kind = msgspec.defstruct(
-            "Members", fields, rename={f"f{number}": name for number, name in enumerate(names)}
-        )
-    except ValueError:  # a name with a quotation mark, a backslash or a control character
-        return None
-    return msgspec.json.Decoder(kind).decode
+# Most tenants ask for the same few fields. Making the types takes 0.1 ms for each level of a path, and they
+# are too large to be kept by each of many lanes.
+@lru_cache(maxsize=512)
+def _tree_of(paths: tuple[tuple[str, ...], ...]) -> _Node:
+    """Return the tree that reads the values at some paths out of a payload."""
+    root = _Node()
+    for slot, path in enumerate(paths):
+        node = root
+        for token in path:
+            node = node.children.setdefault(token, _Node())
+        node.slot = slot
+    return root
 
 
 def _test(condition: Condition) -> Callable[[Any], bool]:

@@ -66,7 +66,7 @@ CONDITION: Schema = {
         "pointer": {
             "type": "string",
             "maxLength": MAX_POINTER,
-            "pattern": f"^/({'|'.join(FIELDS)})(/([^~/]|~[01])*){{0,{MAX_DEPTH - 1}}}$",
+            "pattern": f'^/({"|".join(FIELDS)})(/([^~/"\\\\\\x00-\\x1f]|~[01])*){{0,{MAX_DEPTH - 1}}}$',
             "description": "A JSON pointer (RFC 6901) into the event, such as /data/key/remoteJid.",
         },
         "op": {"enum": list(FilterOp), "description": "What is asked of the value at the pointer."},

@@ -319,7 +319,18 @@ BAD: list[tuple[str, Any]] = [
         *each("filter", {}, [1], [{}], [FILTER] * 21),
         *(
             {"filter": [FILTER | more]}
-            for more in each("pointer", None, "", "a", "/x", "/data/~", "/data" + "/x" * 16)
+            for more in each(
+                "pointer",
+                None,
+                "",
+                "a",
+                "/x",
+                "/data/~",
+                '/data/"',
+                "/data/\\",
+                "/data/\n",
+                "/data" + "/x" * 16,
+            )
         ),
         *({"filter": [FILTER | more]} for more in each("op", None, "like", 1)),
         *({"filter": [FILTER | more]} for more in each("value", [], {}, "x" * 1025, 2**63)),

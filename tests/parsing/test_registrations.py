@@ -622,6 +622,10 @@ CONDITION: dict[str, Any] = {"pointer": "/data/a", "op": "equals", "value": "x"}
         ({"pointer": 1}, "pointer must be a string, not a number."),
         ({"pointer": "data/a"}, "pointer must begin with /; write it as in /data/key/remoteJid."),
         ({"pointer": "/data/~2"}, "pointer has a ~ that is neither ~0 (for ~) nor ~1 (for /); write"),
+        *(
+            ({"pointer": f"/data/{sign}"}, "pointer must not contain quotation marks, backslashes or control")
+            for sign in ('"', "\\", "\n")
+        ),
         ({"pointer": "/key"}, "pointer must begin with /event, /instance, /sender, /date_time or /data."),
         ({"pointer": ""}, "pointer must have 1 to 512 characters, not 0."),
         ({"pointer": "/data/" + "x" * 512}, "pointer must have 1 to 512 characters, not 518."),
