@@ -49,6 +49,7 @@ def test_a_deleted_instance_is_forgotten() -> None:
 class FakeSession:
     state = ConnectionState.CONNECTING
     sender = "55@s"
+    qr_code = None
 
 
 def test_a_running_connector_knows_better_than_events() -> None:
@@ -59,3 +60,12 @@ def test_a_running_connector_knows_better_than_events() -> None:
     assert (states.state("shop"), states.sender("shop")) == (ConnectionState.CONNECTING, "55@s")
     del states.sessions["shop"]
     assert (states.state("shop"), states.sender("shop")) == (ConnectionState.CLOSE, None)
+
+
+def test_an_instance_that_shows_a_code_is_connecting() -> None:
+    states = ConnectionStates()
+    session: Any = FakeSession()
+    session.state, session.qr_code = ConnectionState.CLOSE, object()
+    states.sessions["shop"] = session
+    assert states.state("shop") is ConnectionState.CONNECTING
+    assert states.close_reason("shop") is None
