@@ -35,6 +35,7 @@ COMMANDS = {
     "plugins": "hookgw.cli.plugins:plugins",
     "check-config": "hookgw.cli.check_config:check_config",
     "master-key": "hookgw.cli.master_key:master_key",
+    "import": "hookgw.cli.evolution.command:import_",
     "profile": "hookgw.cli.profile:profile",
     "completion": "hookgw.cli.completion:completion",
     "send": "hookgw.cli.message:former_send",

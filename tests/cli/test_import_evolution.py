@@ -1,0 +1,312 @@
+"""``hookgw import evolution``, from a scripted Evolution API to a real gateway."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import httpx
+import pytest
+import trio
+
+from hookgw.api.app import create_app
+from hookgw.api.server.serve import serve
+from hookgw.cli.evolution.plan import Action, plan_import
+from hookgw.cli.evolution.source import SourceInstance
+from hookgw.config.settings import AuthSettings, ServerSettings, Settings, StorageSettings
+from hookgw.gateway.open import open_gateway
+from hookgw.models.units import Size
+from hookgw.testing.answers import answer
+from hookgw.testing.receiver import Receiver, open_receiver
+from tests.cli.conftest import Invoke, says
+from tests.support.evolution import KEY, Evolution
+
+OWN_KEY = "the-global-key-of-hookgw"
+TOKEN = "B6D711FCDE4D4FD5936544120E713976"
+SECRETS = (TOKEN, KEY, "planted")
+HEADERS = {"authorization": "Bearer planted-token", "jwt_key": "planted-jwt-key"}
+
+
+@dataclass
+class World:
+    """Both gateways, and the command between them."""
+
+    evolution: Evolution
+    receiver: Receiver
+    hookgw: httpx.AsyncClient
+    invoke: Invoke
+
+    async def run(self, *args: str, code: int = 0, **options: Any) -> click.testing.Result:
+        """Import from the scripted server."""
+        result = await self.invoke("import", "evolution", "--from", self.receiver.url, *args, **options)
+        assert result.exit_code == code, result.output
+        return result
+
+    async def get(self, path: str, key: str = OWN_KEY) -> Any:
+        response = await self.hookgw.get(path, headers={"apikey": key})
+        assert response.status_code == 200, response.text
+        return response.json()
+
+
+@pytest.fixture
+async def world(
+    tmp_path: Path, nursery: trio.Nursery, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[World]:
+    settings = Settings(
+        server=ServerSettings(bind=("127.0.0.1:0",)),
+        auth=AuthSettings(global_key=OWN_KEY),
+        storage=StorageSettings(path=str(tmp_path / "hookgw.db"), min_free=Size(0)),
+    )
+    evolution = Evolution()
+    async with (
+        open_gateway(settings, base=tmp_path) as gateway,
+        open_receiver(default=evolution.respond) as receiver,
+    ):
+        (url,) = await nursery.start(serve, create_app(gateway), settings.server)
+        monkeypatch.setenv("HOOKGW_URL", url)
+        monkeypatch.setenv("HOOKGW_KEY", OWN_KEY)
+        monkeypatch.setenv("EVOLUTION_API_KEY", KEY)
+        async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False) as client:
+            yield World(evolution, receiver, client, invoke)
+
+
+async def test_without_apply_it_only_reads(world: World) -> None:
+    world.evolution.add("loja1", token=TOKEN, webhook={"headers": HEADERS})
+    result = await world.run()
+    assert result.stdout.startswith("loja1: create\n")
+    assert "jwt_key is kept" in result.stdout
+    assert result.stderr.splitlines() == [
+        "1 instance: 1 create.",
+        "Nothing was changed. Add --apply to carry it out.",
+    ]
+    assert not [secret for secret in SECRETS if secret in result.output]
+    assert await world.get("/instance/fetchInstances") == []
+    assert {request.method for request in world.receiver.requests} == {"GET"}
+
+
+async def test_apply_keeps_keys_headers_passwords_and_settings(world: World) -> None:
+    webhook = {
+        "url": "https://user:planted-pass@crm.example/hook",
+        "headers": HEADERS,
+        "webhookByEvents": True,
+        "webhookBase64": True,
+    }
+    settings = {"rejectCall": True, "msgCall": "Only texts", "wavoipToken": "planted-wavoip"}
+    world.evolution.add("loja1", token=TOKEN, webhook=webhook, settings=settings)
+    result = await world.run("--apply")
+    assert not [secret for secret in SECRETS if secret in result.output]
+    # The token is a key of the instance, and of nothing else.
+    (shown,) = await world.get("/instance/fetchInstances", TOKEN)
+    assert (shown["name"], shown["integration"]) == ("loja1", "WHATSAPP-BAILEYS")
+    stored = await world.get("/webhook/find/loja1", TOKEN)
+    assert stored["url"] == "https://********@crm.example/hook"
+    assert set(stored["headers"]) == set(HEADERS)
+    assert stored["events"] == ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]
+    assert (stored["enabled"], stored["webhookByEvents"], stored["webhookBase64"]) == (True, True, True)
+    assert stored["plugins"] == {"evolution_envelope": {}}
+    found = await world.get("/settings/find/loja1", TOKEN)
+    assert (found["rejectCall"], found["msgCall"], found["wavoipToken"]) == (True, "Only texts", "********")
+
+    again = await world.run("--apply")
+    assert again.stdout.startswith("loja1: unchanged\n")
+    assert again.stderr == "1 instance: 1 unchanged.\n"
+
+
+async def test_what_hookgw_has_stays_unless_it_is_to_be_replaced(world: World) -> None:
+    world.evolution.add("loja1", token=TOKEN, webhook={}, settings={"rejectCall": True})
+    await world.run("--apply")
+    world.evolution.webhooks["loja1"]["url"] = "https://other.example/hook"
+    world.evolution.webhooks["loja1"]["enabled"] = False
+    world.evolution.webhooks["loja1"]["webhookByEvents"] = True
+    world.evolution.webhooks["loja1"]["headers"] = {"x-new": "1"}
+    world.evolution.settings["loja1"]["rejectCall"] = False
+    before = await world.get("/webhook/find/loja1")
+    result = await world.run("--apply", code=1)
+    assert "Conflict: settings: rejectCall (true in hookgw, false in Evolution API)" in result.stdout
+    assert "its URL is https://crm.example/hook in hookgw, https://other.example/hook" in result.stdout
+    for words in ("it is enabled in hookgw", "byEvents is false in hookgw", "it has other headers"):
+        assert words in result.stdout
+    assert "--replace" in result.stderr
+    assert await world.get("/webhook/find/loja1") == before
+
+    result = await world.run("--apply", "--replace")
+    assert "loja1: change" in result.stdout
+    stored = await world.get("/webhook/find/loja1")
+    assert (stored["url"], stored["enabled"]) == ("https://other.example/hook", False)
+    assert (await world.get("/settings/find/loja1"))["rejectCall"] is False
+    assert (await world.run()).stdout.startswith("loja1: unchanged")
+
+
+async def test_a_missing_webhook_is_added_to_an_instance_of_hookgw(world: World) -> None:
+    made = await world.hookgw.post(
+        "/instance/create", json={"instanceName": "loja1"}, headers={"apikey": OWN_KEY}
+    )
+    assert made.status_code == 201
+    world.evolution.add("loja1", token=TOKEN, webhook={})
+    result = await world.run("--apply", code=1)
+    assert "Conflict: key: hookgw has an instance of this name, and the token is none of its keys" in (
+        result.stdout
+    )
+    assert (await world.get("/webhook/find/loja1"))["url"] == "https://crm.example/hook"
+
+
+async def test_names_and_tokens_that_hookgw_cannot_have(world: World) -> None:
+    world.evolution.add("Loja São Paulo", token=TOKEN)
+    world.evolution.add("short", token="1234567")
+    world.evolution.add("hidden", token=None)
+    world.evolution.add("twin", token=TOKEN)
+    result = await world.run("--json")
+    plan = {one["source"]: one for one in json.loads(result.stdout)}
+    assert plan["Loja São Paulo"]["action"] == "leave out"
+    assert "--rename 'Loja São Paulo=Loja-Sao-Paulo'" in plan["Loja São Paulo"]["notes"][0]
+    assert "does not have 8 to 256 printable ASCII characters" in " ".join(plan["short"]["notes"])
+    assert "does not show its token" in " ".join(plan["hidden"]["notes"])
+
+    result = await world.run("--apply", "--json", "--rename", "Loja São Paulo=loja-sp")
+    made = {one["name"]: one for one in json.loads(result.stdout)}
+    assert {name: "key" in one for name, one in made.items()} == {
+        "loja-sp": False,
+        "short": True,
+        "hidden": True,
+        "twin": True,
+    }
+    await world.get("/webhook/find/loja-sp", TOKEN)
+    await world.get("/webhook/find/twin", made["twin"]["key"])
+    again = json.loads((await world.run("--json", "--rename", "Loja São Paulo=loja-sp")).stdout)
+    # The twin's own key is unknown to Evolution API, and its token is another instance's.
+    assert [one["action"] for one in again] == ["unchanged"] * 4
+    result = await world.run("--rename", "short=hidden")
+    assert "Another instance is imported as hidden" in result.stdout
+
+
+async def test_one_refusal_does_not_stop_the_others(world: World) -> None:
+    headers = {f"x-{number}": "v" for number in range(33)}  # one more than hookgw allows
+    world.evolution.add("loja1", token=TOKEN, webhook={"headers": headers})
+    world.evolution.add("loja2", token="another-token-of-16")
+    result = await world.run("--apply", code=1)
+    assert "Failed: " in result.stdout
+    assert "1 of them failed" in result.stderr
+    assert [one["name"] for one in await world.get("/instance/fetchInstances")] == ["loja2"]
+
+
+async def test_an_export_is_a_source(world: World, tmp_path: Path) -> None:
+    world.evolution.add("loja1", token=TOKEN, webhook={})
+    file = tmp_path / "evolution.json"
+    result = await world.run("--export", str(file))
+    assert "Wrote 1 instance to" in result.stdout
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "exists already" in (await world.run("--export", str(file), code=1)).stderr
+    requests = len(world.receiver.requests)
+    result = await world.invoke("import", "evolution", "--from", str(file), "--apply")
+    assert result.exit_code == 0, result.output
+    assert len(world.receiver.requests) == requests
+    await world.get("/webhook/find/loja1", TOKEN)
+
+
+async def test_the_key_comes_from_a_file_standard_input_or_the_environment(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EVOLUTION_API_KEY")
+    assert "is missing" in (await world.run(code=1)).stderr
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    await world.run("--from-key-file", str(tmp_path / "key"))
+    await world.run("--from-key", "-", input=f"{KEY}\n")
+    assert "takes no key" in (await world.run("--from-key", KEY, code=2)).stderr
+    assert "either" in (await world.run("--from-key", "-", "--from-key-file", "key", code=2)).stderr
+    assert "cannot be read" in (await world.run("--from-key-file", "nothing", code=1)).stderr
+    assert "refuses the key" in (await world.run("--from-key", "-", input="wrong\n", code=1)).stderr
+
+
+@pytest.mark.parametrize(
+    ("response", "said"),
+    [
+        (says({"a": 1}), "is no list of objects"),
+        (says([{"instance": {"instanceName": "old"}}]), "is no Evolution API 2"),
+        (answer(200, b"<html>"), "is not JSON"),
+        (says({}, 500), "responds 500"),
+    ],
+)
+async def test_a_server_that_is_no_evolution_api(response: Any, said: str, world: World) -> None:
+    world.receiver.will(response)
+    assert said in (await world.run(code=1)).stderr
+
+
+async def test_no_server_and_no_file(world: World, tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text("[]")
+    for source, said in (
+        ("http://127.0.0.1:1", "cannot be read"),
+        ("nothing.json", "cannot be read"),
+        ("list.json", "is no export"),
+    ):
+        result = await world.invoke("import", "evolution", "--from", source)
+        assert result.exit_code == 1
+        assert said in result.stderr
+    result = await world.run("--rename", "loja1", code=2)
+    assert "write OLD=NEW" in result.stderr
+
+
+# The plan alone.
+
+KINDS = frozenset({"MESSAGES_UPSERT", "CONNECTION_UPDATE"})
+
+
+def planned(webhook: dict[str, Any] | None = None, **options: Any) -> Any:
+    found = SourceInstance({"name": "loja1", "token": TOKEN, **options.pop("instance", {})}, webhook, {})
+    (one,) = plan_import([found], {}, KINDS, names={}, **options)
+    assert one.action is Action.CREATE
+    return one
+
+
+HOOK = {"url": "https://crm.example/hook", "enabled": True, "events": ["MESSAGES_UPSERT"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "note"),
+    [
+        ({"events": ["messages.upsert", "NEW_KIND"]}, {"events": ["MESSAGES_UPSERT"]}, "NEW_KIND left out"),
+        ({"events": []}, {"enabled": False}, "because it has no events"),
+        ({"events": None}, {"enabled": False}, "because it has no events"),
+        ({"enabled": None}, {"enabled": False}, "disabled in Evolution API"),
+        ({"url": "vazio"}, {"enabled": False}, "cannot call its URL"),
+        ({"headers": {"Host": "a", "x-n": 5}}, {"headers": {"x-n": "5"}}, "Host cannot be set"),
+        ({"headers": None}, {"headers": {}}, "0 headers"),
+    ],
+)
+def test_webhooks_that_hookgw_cannot_have_as_they_are(
+    change: dict[str, Any], expected: dict[str, Any], note: str
+) -> None:
+    one = planned(HOOK | change)
+    assert {name: one.webhook[name] for name in expected} == expected
+    assert note in " ".join(one.notes)
+
+
+def test_without_the_envelope_the_signing_key_is_left_out() -> None:
+    one = planned(HOOK | {"headers": {"jwt_key": "planted", "x-a": "1"}}, envelope=False)
+    assert (one.webhook["headers"], "plugins" in one.webhook) == ({"x-a": "1"}, False)
+    assert "jwt_key left out" in " ".join(one.notes)
+    assert "planted" not in repr(one)
+
+
+def test_what_hookgw_does_not_have_is_named() -> None:
+    parts = {"Chatwoot": {"enabled": True}, "Proxy": {"host": "h"}, "Sqs": {"enabled": False}, "Typebot": []}
+    one = planned(None, instance={"integration": "WHATSAPP-BUSINESS", **parts})
+    assert "Chatwoot, Proxy left out: hookgw has no such part." in one.notes
+    assert "webhook: none is set." in one.notes
+    assert one.integration == "WHATSAPP-BUSINESS"
+    assert "connect it with a new code" in one.notes[-1]
+    one = planned(None, global_key=TOKEN)
+    assert one.token is None
+
+
+def test_settings_of_other_types_and_unknown_ones() -> None:
+    found = SourceInstance({"name": "loja1"}, None, {"rejectCall": "yes", "msgCall": None, "colour": 1})
+    (one,) = plan_import([found], {}, KINDS, names={})
+    assert one.settings is not None
+    assert (one.settings["rejectCall"], one.settings["msgCall"]) == (False, "")
+    assert "settings: rejectCall is left out: bool is expected." in one.notes
+    assert "settings: colour left out: hookgw has no such setting." in one.notes
