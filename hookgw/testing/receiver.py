@@ -10,7 +10,7 @@ import math
 import ssl
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +32,8 @@ _PATIENCE = 10.0
 _SHOWN = 10
 """Requests and faults in the message of :meth:`Receiver.wait_for`, the last ones."""
 
-Choice = Answer | Callable[[Received], Answer]
-"""An answer, or a function that takes the request and returns one."""
+Choice = Answer | Callable[[Received], Answer | Awaitable[Answer]]
+"""An answer, or a plain or async function that takes the request and returns one."""
 
 
 @dataclass(frozen=True)
@@ -293,6 +293,8 @@ class Receiver:
             if not is_early:
                 choice = self._queued.popleft() if self._queued else self.default
             chosen = choice if isinstance(choice, Answer) else choice(request)
+            if not isinstance(chosen, Answer):
+                chosen = await chosen
             if not await wire.perform(chosen.steps):
                 return
             if is_early:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import httpx
 import pytest
 import trio
 
+from hookgw.cli.forward import Forwarder
 from hookgw.cli.listen import ListenOptions, run
 from hookgw.cli.received_event import MAX_SEARCHED, first_text, read_received_event
 from hookgw.delivery.signing import sign
@@ -22,6 +25,7 @@ from hookgw.models.errors import StartError
 from hookgw.models.signing_keys import Signature, make_secret, public_key_of, signing_key, verifying_key
 from hookgw.testing.answers import answer
 from hookgw.testing.received import Received
+from hookgw.testing.receiver import open_receiver
 from tests.cli.conftest import Echoes, Invoke
 
 KEY = b"k" * 24
@@ -260,3 +264,94 @@ def test_a_port_in_use_exits_with_1() -> None:
 )
 async def test_usage_errors_exit_with_2(invoke: Invoke, args: list[str]) -> None:
     assert (await invoke("listen", *args)).exit_code == 2
+
+
+async def forward(url: str, request: Received, options: ListenOptions | None = None) -> Any:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return await (options or ListenOptions()).forward(request, NOW, Forwarder(url, client))
+
+
+async def test_a_request_is_passed_on_unchanged_and_answered_as_the_other_server_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    request = request_of({"text": "hi"}, body=b'{"data":{"text":"hi"},"n":1e2}')
+    hop = (("connection", "keep-alive"), ("transfer-encoding", "chunked"), ("host", "gw"))
+    request = replace(request, headers=request.headers + hop)
+    given = answer(429, b"later", headers={"retry-after": "7", "content-type": "text/plain", "x-own": "1"})
+    async with open_receiver(default=given) as target:
+        got = await forward(f"{target.url}hook?a=1", request, ListenOptions(keys=(KEY,)))
+    assert got == answer(429, b"later", headers={"content-type": "text/plain", "retry-after": "7"})
+    (passed,) = target.requests
+    assert (passed.method, passed.target, passed.body) == ("POST", "/hook?a=1", request.body)
+    assert passed.headers[:-2] == request.headers[:-3] or set(request.headers[:-3]) <= set(passed.headers)
+    assert {name for name, _ in passed.headers} - {name for name, _ in request.headers} == {"content-length"}
+    assert passed.header("host") == f"127.0.0.1:{target.port}"
+    line = capsys.readouterr().out
+    assert re.search(r'  429  CALL  loja1  attempt 2  verified  forwarded in \d+ ms  "hi"$', line)
+
+
+async def test_a_url_without_a_path_keeps_those_of_the_requests() -> None:
+    async with open_receiver() as target:
+        await forward(target.url, request_of())
+        await forward(target.url.rstrip("/"), request_of())
+    assert [request.target for request in target.requests] == ["/hook?x=1"] * 2
+
+
+async def test_a_refused_request_is_not_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+    async with open_receiver() as target:
+        assert await forward(target.url, request_of(), ListenOptions(keys=(b"x" * 24,))) == answer(401)
+        always = ListenOptions(fail_rate=1.0, random_number=lambda: 0.0)
+        assert await forward(target.url, request_of(), always) == answer(503)
+    assert target.requests == []
+
+
+async def test_a_server_that_is_down_is_a_502(capsys: pytest.CaptureFixture[str]) -> None:
+    async with open_receiver() as target:
+        await target.stop_listening()
+        assert await forward(target.url, request_of()) == answer(502)
+        assert "  NOT FORWARDED: " in capsys.readouterr().out
+        await forward(target.url, request_of(), ListenOptions(as_json=True))
+    line = json.loads(capsys.readouterr().out)
+    assert line["answered"] == 502
+    assert line["forwarded"]["error"]
+
+
+async def test_a_server_that_hangs_is_a_502(autojump_clock: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    async def never(_request: httpx.Request) -> httpx.Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as client:
+        got = await ListenOptions().forward(request_of(), NOW, Forwarder("http://x/", client))
+    assert got == answer(502)
+    assert "NOT FORWARDED: no response within 30 s" in capsys.readouterr().out
+
+
+async def test_a_long_answer_is_cut() -> None:
+    async with open_receiver(default=answer(200, b"x" * 200_000)) as target:
+        got = await forward(target.url, request_of())
+    assert got == answer(200, b"x" * 65_536)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--forward-to", "localhost:3000"], "not an http or https URL"),
+        (["--forward-to", "http://h:x"], "not an http or https URL"),
+        (["--forward-to", "http://127.0.0.1:3000", "--status", "200"], "leave out --status"),
+    ],
+)
+async def test_mistakes_of_forwarding(invoke: Invoke, args: list[str], said: str) -> None:
+    result = await invoke("listen", *args)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.usefixtures("_signals_kept")
+async def test_listen_forwards(echoes: Echoes) -> None:
+    async with open_receiver(default=answer(201)) as target, trio.open_nursery() as nursery:
+        nursery.start_soon(run, "127.0.0.1", 0, ListenOptions(), target.url)
+        url = (await echoes.wait_for(r"Listening on (\S+) and forwarding to"))[1]
+        async with httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.post(url, content=b"{}")).status_code == 201
+        signal.raise_signal(signal.SIGTERM)

@@ -1,0 +1,98 @@
+"""Pass a request on to another server, as ``hookgw listen --forward-to`` does."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import NamedTuple
+
+import httpx
+import trio
+
+from hookgw.testing.received import Received
+
+TIMEOUT = 30.0
+"""Seconds for a whole exchange: longer than hookgw waits unless it is told to."""
+MAX_ANSWER = 64 * 1024
+"""Bytes of a response that are passed back; hookgw reads no more."""
+
+# RFC 9110, section 7.6.1: about one connection, not about the message. And what httpx sets itself.
+_OWN = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("host", "content-length", "expect"),
+    }
+)
+_PASSED_BACK = ("content-type", "retry-after", "location")
+
+
+class Forwarded(NamedTuple):
+    """The response of the other server.
+
+    Attributes:
+        status: its status; 502 if there is no response.
+        headers: those that hookgw looks at.
+        body: its beginning.
+        seconds: how long the exchange took.
+        error: why there is no response; ``None`` if there is one.
+    """
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    seconds: float
+    error: str | None
+
+
+class Forwarder:
+    """Passes requests on.
+
+    Args:
+        url: an http or https URL. With a path, every request goes to exactly this URL; without one, requests
+            keep their own path and query.
+        client: makes the requests; the caller closes it.
+
+    Raises:
+        ValueError: the URL is not one.
+    """
+
+    def __init__(self, url: str, client: httpx.AsyncClient) -> None:
+        self._url = target_url(url)
+        self._client = client
+
+    async def forward(self, request: Received) -> Forwarded:
+        """Pass a request on, with its headers and its body unchanged."""
+        url = self._url
+        if url.path == "/" and not url.query:
+            url = url.copy_with(raw_path=request.target.encode("latin-1"))
+        # A request of its own, not client.request: that would add the client's headers.
+        headers = [(name, value) for name, value in request.headers if name not in _OWN]
+        message = httpx.Request(request.method, url, headers=headers, content=request.body)
+        began = trio.current_time()
+        body, error = b"", f"no response within {TIMEOUT:g} s"
+        with trio.move_on_after(TIMEOUT):
+            try:
+                response = await self._client.send(message, stream=True)
+                try:
+                    # To the end: httpx's generators must not be left half-read under Trio.
+                    async for part in response.aiter_raw():
+                        body += part[: MAX_ANSWER - len(body)]
+                finally:
+                    await response.aclose()
+                passed = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
+                taken = trio.current_time() - began
+                return Forwarded(response.status_code, passed, body, taken, None)
+            except httpx.HTTPError as problem:
+                error = str(problem) or type(problem).__name__
+        # 502: for hookgw the receiver is unreachable, so it waits and tries again.
+        return Forwarded(HTTPStatus.BAD_GATEWAY, {}, b"", trio.current_time() - began, error)
+
+
+def target_url(text: str) -> httpx.URL:
+    """Read an http or https URL. Raise ``ValueError`` with a sentence if it is none."""
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("this is not an http or https URL, for example http://127.0.0.1:3000/hook.")
+    return url
