@@ -146,6 +146,33 @@ class Interface(RuleBasedStateMachine):
             self.model.park(stored)
         self._wait()
 
+    @rule(
+        which=WHICH,
+        url=st.none() | st.integers(0, 1),
+        on=st.none() | st.booleans(),
+        kinds=st.none() | st.lists(st.sampled_from(KINDS), max_size=2, unique=True),
+        is_nested=st.booleans(),
+    )
+    def change(
+        self, which: int, url: int | None, on: bool | None, kinds: list[str] | None, is_nested: bool
+    ) -> None:
+        """Change some fields, or none."""
+        name, label = self._some_registration(which)
+        body = {"url": None if url is None else self.urls[url], "enabled": on, "events": kinds}
+        given = {field: value for field, value in body.items() if value is not None}
+        path = f"/webhook/set/{name}/{label}"
+        reply = self.live.call("PATCH", path, {"webhook": given} if is_nested else given)
+        stored = self._stored(name, label)
+        assert reply.status == (404 if stored is None else 200), reply.body
+        if stored is None:
+            return
+        stored.url = self.urls[url] if url is not None else stored.url
+        stored.enabled = on if on is not None else stored.enabled
+        stored.kinds = tuple(kinds) if kinds is not None else stored.kinds
+        if not stored.enabled:
+            self.model.park(stored)
+        self._wait()
+
     @rule(which=WHICH)
     def delete_webhook(self, which: int) -> None:
         name, label = self._some_registration(which)
@@ -328,6 +355,8 @@ class Interface(RuleBasedStateMachine):
             assert numbers == sorted(numbers, reverse=True)
 
     def _check_registrations(self, instance: Instance) -> None:
+        page = self.live.call("GET", f"/webhook/list/{instance.name}").json
+        assert [one["label"] for one in page["registrations"]] == sorted(instance.registrations)
         for label in ("default", "crm"):
             found = self.live.call("GET", f"/webhook/find/{instance.name}/{label}").json
             stored = instance.registrations.get(label)
