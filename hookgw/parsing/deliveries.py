@@ -14,7 +14,7 @@ from hookgw.parsing.fields import Check, Fields, as_object, kind_of, list_of, on
 
 _MAX_KINDS = 1_000
 _MAX_LABEL = 128
-_STATES = ("dead", "all")
+REPLAY_STATES = ("dead", "all")
 _TIME_FORM = "an RFC 3339 time such as 2026-11-20T12:00:00Z, or a time ago: 10m, 2h, 3d"
 
 
@@ -56,7 +56,7 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> tuple[Replay, li
         # Required, because replaying the whole history by accident cannot be undone.
         since=fields.need(_moment(now), 0.0, "since"),
         until=fields.pick(_moment(now), "until"),
-        state=cast("Literal['dead', 'all']", fields.read(one_of(_STATES), "dead", "state")),
+        state=cast("Literal['dead', 'all']", fields.read(one_of(REPLAY_STATES), "dead", "state")),
         kinds=fields.read(kinds, (), "kinds", "events"),
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
     )

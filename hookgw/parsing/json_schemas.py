@@ -1,35 +1,35 @@
-"""The bodies that the parsers accept, as JSON Schema, for ``/openapi.json``. No I/O.
+"""The bodies of requests as JSON Schema, for ``/openapi.json``. No I/O.
 
-The limits are imported from the parsers, and tests compare both on every body. A rule that a schema cannot
-express is in its description. Unknown fields are ignored, so no object has ``additionalProperties: false``.
+The parsers accept many spellings of one body. The schemas publish one of them, so that generated clients have
+one field for one thing, and types that every language has: a field has one spelling and one type, besides
+``null`` where it may be missing; kinds have their canonical names; an object has no ``anyOf``, ``if`` or
+``allOf``. A rule that such a schema cannot express is in its description. Unknown fields are ignored, so no
+object has ``additionalProperties: false``.
+
+The limits are imported from the parsers. Tests compare both: parsers accept what the schemas publish, and
+what they accept in another spelling matches the schemas once it is spelled as published.
 """
 
 from __future__ import annotations
 
-from hookgw.parsing.instances import (
-    ACCOUNT_PRESENCES,
-    BESIDE,
-    CREATE_FIELDS,
-    FOREIGN,
-    MAX_SETTING,
-    SETTINGS,
-)
+from hookgw.parsing.deliveries import REPLAY_STATES
+from hookgw.parsing.instances import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
-from hookgw.parsing.registration_schema import CONDITION, OPTIONS, REGISTRATION, RETRY, SET, UPDATE
+from hookgw.parsing.registration_schema import CONDITION, HEADERS, PLUGINS, REGISTRATION, RETRY, UPDATE
 from hookgw.parsing.schema_parts import (
-    DURATION_SCHEMA,
     EVENT_ID_SCHEMA,
+    MOMENT_SCHEMA,
     NAME_SCHEMA,
     TIME_SCHEMA,
-    URL_SCHEMA,
     Schema,
+    enum,
     length,
     or_null,
     ref,
 )
 
-GRACE: Schema = {
-    "type": ["object", "null"],
+ROTATE: Schema = {
+    "type": "object",
     "description": "The grace period of the old secret.",
     "properties": {"grace": length("0s", "30d", "How long the old secret keeps signing; 24h by default.")},
 }
@@ -45,16 +45,11 @@ _SETTING_MEANINGS = {
     "wavoip_token": "A token for calls over Wavoip; the mask keeps the stored one.",
 }
 _SETTING_FIELDS: dict[str, Schema] = {
-    spelling: {
-        **(
-            {"type": ["boolean", "null"]}
-            if kind is bool
-            else {"type": ["string", "null"], "maxLength": MAX_SETTING}
-        ),
-        "description": _SETTING_MEANINGS[name],
-    }
+    spellings[0]: or_null(
+        {"type": "boolean"} if kind is bool else {"type": "string", "maxLength": MAX_SETTING},
+        _SETTING_MEANINGS[name],
+    )
     for name, (spellings, kind) in SETTINGS.items()
-    for spelling in spellings
 }
 
 SETTINGS_REQUEST: Schema = {
@@ -65,18 +60,17 @@ SETTINGS_REQUEST: Schema = {
 
 OPTIONS_REQUEST: Schema = {
     "type": "object",
-    "description": "Options of the connector; null removes one, and a masked secret keeps its value.",
-    "propertyNames": {"not": {"enum": sorted(CREATE_FIELDS)}},
+    "description": "Options of the connector; null removes one, and a masked secret keeps its value. Fields "
+    "of `/instance/create` are no options.",
+    "additionalProperties": True,
 }
 
 PRESENCE: Schema = {
     "type": "object",
     "description": "A presence.",
     "required": ["presence"],
-    "properties": {"presence": {"enum": list(ACCOUNT_PRESENCES), "description": "The presence."}},
+    "properties": {"presence": ref("AccountPresence") | {"description": "The presence."}},
 }
-
-_WITHOUT_URL: Schema = {"type": "object", "required": ["url"], "properties": {"url": {"const": ""}}}
 
 CREATE: Schema = {
     "type": "object",
@@ -90,17 +84,13 @@ CREATE: Schema = {
             "description": "The instance key; if missing, hookgw creates one.",
         },
         "integration": or_null(
-            {"anyOf": [ref("ConnectorName"), {"enum": ["", *sorted(FOREIGN)]}]},
-            "The connector; if missing, all events arrive over HTTP.",
+            ref("ConnectorName"), "The connector; if missing, all events arrive over HTTP."
         ),
-        "webhook": or_null(
-            {"anyOf": [ref("RegistrationFields"), URL_SCHEMA, {"enum": ["", {}]}, _WITHOUT_URL]},
-            "A registration as in set, or a URL with events and the like beside it; empty for none.",
-        ),
+        "webhook": or_null(ref("RegistrationRequest"), "The registration to set with the instance."),
         **_SETTING_FIELDS,
     },
-    "if": {"properties": {"webhook": {"type": "string", "minLength": 1}}, "required": ["webhook"]},
-    "then": {"properties": {name: OPTIONS[name] for name in BESIDE}},
+    # For the options: without it, some generators have no place for further fields.
+    "additionalProperties": True,
 }
 
 KEY: Schema = {
@@ -109,10 +99,8 @@ KEY: Schema = {
     "required": ["name"],
     "properties": {
         "name": NAME_SCHEMA | {"description": "The name."},
-        **dict.fromkeys(("expiresIn", "expires_in"), length("1s", "3650d", "How long the key is valid.")),
-        **dict.fromkeys(
-            ("expiresAt", "expires_at"), or_null(TIME_SCHEMA, "The time at which the key expires.")
-        ),
+        "expiresIn": length("1s", "3650d", "How long the key is valid."),
+        "expiresAt": or_null(TIME_SCHEMA, "The time at which the key expires."),
     },
 }
 
@@ -139,48 +127,45 @@ EMITTED_EVENT: Schema = {
 }
 
 EMIT: Schema = {
-    "description": "One event, or a batch, which is accepted as a whole or not at all.",
-    "anyOf": [ref("EmittedEvent"), {"type": "array", "items": ref("EmittedEvent")}],
-}
-EMIT_LINES: Schema = {
     "type": "array",
     "items": ref("EmittedEvent"),
-    "description": "JSON events, one per line.",
+    "description": "A batch of events, which is accepted as a whole or not at all.",
 }
-
-_MOMENT: Schema = {"anyOf": [TIME_SCHEMA, DURATION_SCHEMA]}
 
 REPLAY: Schema = {
     "type": "object",
     "description": "Which deliveries to send again.",
     "required": ["since"],
     "properties": {
-        "since": _MOMENT | {"description": "The first acceptance time, or how long ago that is."},
-        "until": or_null(_MOMENT, "The end of the range, excluded; now if missing."),
-        "state": {
-            "enum": ["dead", "all", None],
-            "description": "dead (the default): dead letters. all: every finished delivery.",
-        },
+        "since": MOMENT_SCHEMA | {"description": "The first acceptance time, or how long ago that is."},
+        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded; now if missing."),
+        "state": or_null(
+            ref("ReplayState"), "dead (the default): dead letters. all: every finished delivery."
+        ),
         "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
         "label": or_null(NAME_SCHEMA, "Only this registration."),
     },
 }
 
-# The names in the OpenAPI document, which adds the gateway's lists of names (KindName, PluginName, …).
+# The names in the OpenAPI document, which adds the gateway's lists of names (KindName, PluginName, …), and
+# the enums of its responses (Ordering, Signature).
 COMPONENTS: dict[str, Schema] = {
-    "RegistrationFields": REGISTRATION,
+    "RegistrationRequest": REGISTRATION,
     "RetryRequest": RETRY,
     "FilterCondition": CONDITION,
-    "SetRequest": SET,
-    "UpdateRequest": UPDATE,
-    "RotateRequest": GRACE,
+    "CustomHeaders": HEADERS,
+    "PluginBlocks": PLUGINS,
+    "RegistrationUpdate": UPDATE,
+    "RotateRequest": ROTATE,
     "CreateRequest": CREATE,
     "SettingsRequest": SETTINGS_REQUEST,
     "OptionsRequest": OPTIONS_REQUEST,
+    "AccountPresence": enum(ACCOUNT_PRESENCES, "A presence of an account."),
     "PresenceRequest": PRESENCE,
     "KeyRequest": KEY,
     **MESSAGE_COMPONENTS,
     "EmittedEvent": EMITTED_EVENT,
     "EmitRequest": EMIT,
+    "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),
     "ReplayRequest": REPLAY,
 }

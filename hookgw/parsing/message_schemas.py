@@ -1,4 +1,7 @@
-"""The bodies of ``/message`` and ``/chat``, as JSON Schema, for ``/openapi.json``. No I/O."""
+"""The bodies of ``/message`` and ``/chat``, as JSON Schema, for ``/openapi.json``. No I/O.
+
+See :mod:`hookgw.parsing.json_schemas` for what they leave out.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from hookgw.parsing.messages import (
     MAX_URL,
     PRESENCES,
 )
-from hookgw.parsing.schema_parts import Schema, or_null, ref
+from hookgw.parsing.schema_parts import Schema, enum, flag, or_null, ref
 
 _NUMBER: Schema = {
-    "anyOf": [
-        {"type": "string", "minLength": 1, "maxLength": MAX_NUMBER, "pattern": "\\S"},
-        {"type": "integer"},
-    ],
+    "type": "string",
+    "minLength": 1,
+    "maxLength": MAX_NUMBER,
+    "pattern": r"\S",
     "description": "A phone number or a chat, in the network's notation.",
 }
 _LINE: Schema = {"type": "string", "maxLength": MAX_LINE}
@@ -33,182 +36,110 @@ _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_LINE}
 _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
 _CHAT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NUMBER}
 _MEDIA: Schema = {
-    "anyOf": [
-        {
-            "type": "string",
-            "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://[^\\s]+$",
-            "maxLength": MAX_URL,
-        },
-        {"type": "string", "pattern": "^(data:[^,]*;base64,)?[A-Za-z0-9+/\\s]+=*\\s*$"},
-    ],
-    "description": "The file: an http or https URL, base64, or a data: URL with base64.",
+    "type": "string",
+    "pattern": r"^([Hh][Tt][Tt][Pp][Ss]?://[^\s]+|(data:[^,]*;base64,)?[A-Za-z0-9+/\s]+=*\s*)$",
+    "description": f"The file: an http or https URL of at most {MAX_URL:,} characters, base64, or a data: "
+    "URL with base64.",
 }
 
+_ID: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID, "description": "The network's id."}
+_FROM_ME = flag("Whether the account itself sent it.")
+_PARTICIPANT = or_null({"type": "string", "maxLength": MAX_NUMBER}, "Who sent it, in a group.")
 MESSAGE_KEY: Schema = {
     "type": "object",
     "description": "A message.",
     "required": ["remoteJid", "id"],
     "properties": {
         "remoteJid": _CHAT | {"description": "The chat."},
-        "id": {"type": "string", "minLength": 1, "maxLength": MAX_ID, "description": "The network's id."},
-        "fromMe": {"type": ["boolean", "null"], "description": "Whether the account itself sent it."},
-        "participant": or_null({"type": "string", "maxLength": MAX_NUMBER}, "Who sent it, in a group."),
+        "id": _ID,
+        "fromMe": _FROM_ME,
+        "participant": _PARTICIPANT,
     },
 }
-_QUOTED: Schema = {
+QUOTED_KEY: Schema = {
+    "type": "object",
+    "description": "A message to reply to; its id is enough if it is of the same chat.",
+    "required": ["id"],
+    "properties": {
+        "id": _ID,
+        "remoteJid": or_null(_CHAT, "The chat."),
+        "fromMe": _FROM_ME,
+        "participant": _PARTICIPANT,
+    },
+}
+QUOTED: Schema = {
     "type": "object",
     "description": "The message to reply to. An empty object means none.",
-    "properties": {
-        "key": or_null(
-            {
-                "type": "object",
-                "required": ["id"],
-                "properties": MESSAGE_KEY["properties"] | {"remoteJid": or_null(_CHAT, "The chat.")},
-            },
-            "Its key; the id is enough for a message of the same chat.",
-        ),
-    },
+    "properties": {"key": or_null(ref("QuotedKey"), "Its key.")},
 }
+DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `fromMe` is true by default."}
 _NUMBERS: Schema = {"type": "array", "maxItems": MAX_ITEMS, "items": _NUMBER}
-
-
-def _in(field: str, schema: Schema, nested: str | None, *, required: bool, also: str | None = None) -> Schema:
-    """A field of the body, or if it is missing there, of an object in it.
-
-    Args:
-        field: its name.
-        schema: of its value; it does not match ``null``.
-        nested: the name of the object.
-        required: whether the field is required.
-        also: another spelling.
-    """
-    spellings = [field] if also is None else [field, also]
-    checked = {spelling: or_null(schema) for spelling in spellings}
-    given: Schema = {
-        "properties": checked,
-        "anyOf": [
-            {"required": [spelling], "properties": {spelling: {"not": {"type": "null"}}}}
-            for spelling in spellings
-        ],
-    }
-    absent: Schema = {"properties": {spelling: {"type": "null"} for spelling in spellings}}
-    if nested is None:
-        return given if required else {"properties": checked}
-    if required:
-        inner: Schema = {"required": [nested], "properties": {nested: {"type": "object", **given}}}
-    else:
-        inner = {"properties": {nested: {"properties": checked}}}
-    return {"anyOf": [given, {"allOf": [absent, inner]}]}
 
 
 def _message(
     description: str,
-    nested: str | None,
     required: dict[str, Schema],
     optional: dict[str, Schema],
-    *,
-    spellings: dict[str, str] | None = None,
-    numbered: bool = True,
 ) -> Schema:
-    """The body of a send: its fields, or an object with them, and the options of every message."""
-    spellings = spellings or {}
-    rules = [
-        _in(field, schema, nested, required=field in required, also=spellings.get(field))
-        for field, schema in (required | optional).items()
-    ]
-    shown: dict[str, Schema] = {
-        field: {"description": schema.get("description", "")}
-        for field, schema in (required | optional).items()
-    }
-    if nested is not None:
-        shown[nested] = {
-            "type": ["object", "null"],
-            "description": "The same fields, as older clients send them; used for fields missing outside.",
-        }
-    if numbered:
-        shown["number"] = _NUMBER
-        shown["quoted"] = {"description": 'The message to reply to: `{"key": {"id": …}}`.'}
-        shown["options"] = {
-            "type": ["object", "null"],
-            "description": "`quoted` and the like, as older clients send them.",
-        }
-        rules.append(_in("quoted", _QUOTED, "options", required=False))
+    """The body of a send: the fields of its message, and those of every message."""
+    fields = {"number": _NUMBER} | required
     return {
         "type": "object",
         "description": description,
-        "required": ["number"] if numbered else [],
-        "properties": shown,
-        "allOf": rules,
+        "required": list(fields),
+        "properties": fields
+        | {name: or_null(schema) for name, schema in optional.items()}
+        | {"quoted": or_null(ref("QuotedMessage"), "The message to reply to.")},
     }
 
 
-_MENTIONED = or_null(_NUMBERS, "Accounts to mention.")
-_SEND_TEXT = _message(
+SEND_TEXT: Schema = _message(
     "A text message.",
-    "textMessage",
     {"text": _TEXT | {"description": "The text to send."}},
-    {},
-)
-SEND_TEXT: Schema = _SEND_TEXT | {
-    "properties": _SEND_TEXT["properties"]
-    | {
-        "mentioned": {"description": "Accounts to mention."},
-        "linkPreview": {"description": "Whether the network may show a preview of a link."},
-    },
-    "allOf": [
-        *_SEND_TEXT["allOf"],
-        _in("linkPreview", {"type": "boolean"}, "options", required=False),
-        {
-            "anyOf": [
-                {"required": ["mentioned"], "properties": {"mentioned": _NUMBERS}},
-                {
-                    "required": ["options"],
-                    "properties": {
-                        "mentioned": {"type": "null"},
-                        "options": {
-                            "type": "object",
-                            "required": ["mentioned"],
-                            "properties": {"mentioned": _NUMBERS},
-                        },
-                    },
-                },
-                {
-                    "properties": {
-                        "mentioned": {"type": "null"},
-                        "options": {"properties": {"mentioned": {"type": "null"}}},
-                    },
-                    "allOf": [
-                        _in(
-                            "mentions",
-                            {"type": "object", "properties": {"mentioned": _MENTIONED}},
-                            "options",
-                            required=False,
-                        )
-                    ],
-                },
-            ]
+    {
+        "mentioned": _NUMBERS | {"description": "Accounts to mention."},
+        "linkPreview": {
+            "type": "boolean",
+            "description": "Whether the network may show a preview of a link; true if missing.",
         },
-    ],
-}
+    },
+)
 _MIMETYPE = _LINE | {"description": "Such as `image/png`."}
 SEND_MEDIA: Schema = _message(
     "A file.",
-    "mediaMessage",
-    {
-        "mediatype": {"enum": [*MediaKind], "description": "What it is sent as."},
-        "media": _MEDIA,
-    },
+    {"mediatype": ref("MediaKind") | {"description": "What it is sent as."}, "media": _MEDIA},
     {
         "mimetype": _MIMETYPE,
         "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
         "fileName": _LINE | {"description": "The name to show."},
     },
-    spellings={"mediatype": "mediaType"},
 )
-SEND_AUDIO: Schema = _message("A voice message.", "audioMessage", {"audio": _MEDIA}, {"mimetype": _MIMETYPE})
+_FILE: Schema = {"type": "string", "format": "binary", "description": "The file."}
+# Each field of a form is a text; "quoted" is JSON in it.
+_QUOTED_TEXT: Schema = {"type": "string", "description": 'As JSON: `{"key": {"id": …}}`.'}
+SEND_MEDIA_FORM: Schema = {
+    "type": "object",
+    "description": "A file, as an upload.",
+    "required": ["number", "mediatype", "file"],
+    "properties": {
+        "number": _NUMBER,
+        "mediatype": ref("MediaKind") | {"description": "What it is sent as."},
+        "file": _FILE,
+        "mimetype": _MIMETYPE,
+        "caption": {"type": "string", "maxLength": MAX_TEXT, "description": "A text below it."},
+        "fileName": _LINE | {"description": "The name to show."},
+        "quoted": _QUOTED_TEXT,
+    },
+}
+SEND_AUDIO_FORM: Schema = {
+    "type": "object",
+    "description": "A voice message, as an upload.",
+    "required": ["number", "file"],
+    "properties": {"number": _NUMBER, "file": _FILE, "mimetype": _MIMETYPE, "quoted": _QUOTED_TEXT},
+}
+SEND_AUDIO: Schema = _message("A voice message.", {"audio": _MEDIA}, {"mimetype": _MIMETYPE})
 SEND_LOCATION: Schema = _message(
     "A place.",
-    "locationMessage",
     {
         "latitude": {"type": "number", "minimum": -90, "maximum": 90, "description": "In degrees."},
         "longitude": {"type": "number", "minimum": -180, "maximum": 180, "description": "In degrees."},
@@ -218,34 +149,36 @@ SEND_LOCATION: Schema = _message(
         "address": _LINE | {"description": "A text to show."},
     },
 )
-_CONTACT: Schema = {
+CONTACT_CARD: Schema = {
     "type": "object",
+    "description": "A person's card.",
     "required": ["fullName"],
     "properties": {
-        "fullName": _NAME,
-        "phoneNumber": or_null(_NUMBER),
-        **dict.fromkeys(("organization", "email", "url"), or_null(_LINE)),
+        "fullName": _NAME | {"description": "The name to show."},
+        "phoneNumber": or_null(_NUMBER, "In international form."),
+        "organization": or_null(_LINE, "A text to show."),
+        "email": or_null(_LINE, "A text to show."),
+        "url": or_null(_LINE, "A text to show."),
     },
 }
 SEND_CONTACT: Schema = _message(
     "Cards of people.",
-    None,
     {
         "contact": {
             "type": "array",
             "minItems": 1,
             "maxItems": MAX_CONTACTS,
-            "items": _CONTACT,
-            "description": "The cards. Older clients call it `contactMessage`.",
+            "items": ref("ContactCard"),
+            "description": "The cards.",
         }
     },
     {},
-    spellings={"contact": "contactMessage"},
 )
-SEND_REACTION: Schema = _message(
-    "A reaction to a message.",
-    "reactionMessage",
-    {
+SEND_REACTION: Schema = {
+    "type": "object",
+    "description": "A reaction to a message.",
+    "required": ["key", "reaction"],
+    "properties": {
         "key": ref("MessageKey") | {"description": "The message."},
         "reaction": {
             "type": "string",
@@ -253,12 +186,9 @@ SEND_REACTION: Schema = _message(
             "description": "An emoji; empty to take the reaction back.",
         },
     },
-    {},
-    numbered=False,
-)
+}
 SEND_TEMPLATE: Schema = _message(
     "A message that the network has approved beforehand.",
-    "templateMessage",
     {
         "name": _NAME | {"description": "The template's name."},
         "language": _NAME | {"description": "Such as `pt_BR`."},
@@ -267,41 +197,39 @@ SEND_TEMPLATE: Schema = _message(
         "components": {
             "type": "array",
             "maxItems": MAX_COMPONENTS,
-            "items": {"type": "object"},
+            "items": {"type": "object", "additionalProperties": True},
             "description": "The values for its placeholders, as the network defines them.",
         }
     },
 )
-_KEYS: Schema = {"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": ref("MessageKey")}
 READ_MESSAGES: Schema = {
     "type": "object",
     "description": "Messages to mark as read.",
+    "required": ["readMessages"],
     "properties": {
-        "readMessages": or_null(_KEYS, "The messages."),
-        "read_messages": or_null(_KEYS, "The same, as older clients call it."),
+        "readMessages": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_ITEMS,
+            "items": ref("MessageKey"),
+            "description": "The messages.",
+        },
     },
-    "anyOf": [
-        {"required": [name], "properties": {name: {"type": "array"}}}
-        for name in ("readMessages", "read_messages")
-    ],
 }
-_SEND_PRESENCE = _message(
-    "A presence to show in a chat.",
-    "options",
-    {"presence": {"enum": [*PRESENCES], "description": "The presence."}},
-    {
+SEND_PRESENCE: Schema = {
+    "type": "object",
+    "description": "A presence to show in a chat.",
+    "required": ["number", "presence"],
+    "properties": {
+        "number": _NUMBER,
+        "presence": ref("ChatPresence") | {"description": "The presence."},
         "delay": {
-            "type": "number",
+            "type": ["number", "null"],
             "minimum": 0,
             "maximum": MAX_DELAY,
             "description": f"Milliseconds after which it ends; {DEFAULT_DELAY:,.0f} by default.",
-        }
+        },
     },
-    numbered=False,
-)
-SEND_PRESENCE: Schema = _SEND_PRESENCE | {
-    "required": ["number"],
-    "properties": {"number": _NUMBER} | _SEND_PRESENCE["properties"],
 }
 UPDATE_MESSAGE: Schema = {
     "type": "object",
@@ -313,42 +241,43 @@ UPDATE_MESSAGE: Schema = {
         "text": _TEXT | {"description": "The new text."},
     },
 }
-DELETE_MESSAGE: Schema = MESSAGE_KEY | {"description": "The message to delete; `fromMe` is true by default."}
 NUMBERS: Schema = {
     "type": "object",
     "description": "Numbers to look up.",
     "required": ["numbers"],
     "properties": {"numbers": _NUMBERS | {"minItems": 1, "description": "The numbers."}},
 }
-_COUNT = or_null({"type": "integer", "minimum": 0, "maximum": MAX_COUNT})
+_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0, "maximum": MAX_COUNT}
+CHAT_FILTER: Schema = {
+    "type": "object",
+    "description": "Which chats or contacts.",
+    "properties": {
+        "remoteJid": or_null(_CHAT, "Only this one; the part before the `@` is enough."),
+        "pushName": or_null(_NAME, "Only with this name."),
+    },
+}
 CHAT_QUERY: Schema = {
-    "type": ["object", "null"],
+    "type": "object",
     "description": "Which chats or contacts to list; by default all.",
     "properties": {
-        "where": or_null(
-            {
-                "type": "object",
-                "properties": {
-                    "remoteJid": or_null(_CHAT, "Only this one; the part before the `@` is enough."),
-                    "id": or_null(_CHAT, "The same, as older clients call it."),
-                    "pushName": or_null(_NAME, "Only with this name."),
-                },
-            },
-            "A filter.",
-        ),
+        "where": or_null(ref("ChatFilter"), "A filter."),
         "page": _COUNT | {"description": "The number of the page, from 1."},
-        "offset": _COUNT
-        | {"description": f"The size of a page, at most {MAX_PAGE:,}. Also `take`, `limit`."},
-        "take": _COUNT | {"description": "The same as `offset`."},
-        "limit": _COUNT | {"description": "The same as `offset`."},
+        "offset": _COUNT | {"description": f"The size of a page, at most {MAX_PAGE:,}."},
     },
 }
 
 MESSAGE_COMPONENTS: dict[str, Schema] = {
     "MessageKey": MESSAGE_KEY,
+    "QuotedKey": QUOTED_KEY,
+    "QuotedMessage": QUOTED,
+    "MediaKind": enum([*MediaKind], "What a file is sent as."),
+    "ChatPresence": enum(PRESENCES, "A presence in a chat."),
+    "ContactCard": CONTACT_CARD,
     "SendTextRequest": SEND_TEXT,
     "SendMediaRequest": SEND_MEDIA,
+    "SendMediaForm": SEND_MEDIA_FORM,
     "SendAudioRequest": SEND_AUDIO,
+    "SendAudioForm": SEND_AUDIO_FORM,
     "SendLocationRequest": SEND_LOCATION,
     "SendContactRequest": SEND_CONTACT,
     "SendReactionRequest": SEND_REACTION,
@@ -358,6 +287,7 @@ MESSAGE_COMPONENTS: dict[str, Schema] = {
     "UpdateMessageRequest": UPDATE_MESSAGE,
     "DeleteMessageRequest": DELETE_MESSAGE,
     "NumbersRequest": NUMBERS,
+    "ChatFilter": CHAT_FILTER,
     "ChatQueryRequest": CHAT_QUERY,
 }
 """The components of the OpenAPI document, by name."""

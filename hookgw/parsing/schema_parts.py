@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from hookgw.models.events import EVENT_ID
@@ -10,8 +11,12 @@ from hookgw.parsing.registrations import MAX_URL
 
 Schema = dict[str, Any]
 
-# Names of instances and labels.
-NAME_SCHEMA: Schema = {"type": "string", "pattern": r"^(?!\.{1,2}$)[A-Za-z0-9._-]{1,128}$"}
+_REST = "[A-Za-z0-9._-]"
+# Names of instances and labels, which are not "." and "..". Not every language has a pattern for "but not".
+NAME_SCHEMA: Schema = {
+    "type": "string",
+    "pattern": rf"^([A-Za-z0-9_-]{_REST}{{0,127}}|\.[A-Za-z0-9_-]{_REST}{{0,126}}|\.\.{_REST}{{1,126}})$",
+}
 URL_SCHEMA: Schema = {
     "type": "string",
     "format": "uri",
@@ -36,8 +41,15 @@ DURATION_SCHEMA: Schema = {
     "pattern": DURATION_PATTERN,
     "examples": ["15s"],
 }
-# A duration of zero needs no unit.
-ZERO: Schema = {"enum": [0, "0"]}
+
+
+# A point in time, as such or as how long ago it is. One kind of string: of two, generators make a union.
+MOMENT_SCHEMA: Schema = {
+    "type": "string",
+    "format": "time-or-duration",
+    "pattern": rf"^\d{{4}}-\d{{2}}-\d{{2}}[Tt ]|{DURATION_PATTERN}",
+    "examples": ["2h", "2026-11-20T12:00:00Z"],
+}
 
 
 def ref(name: str) -> Schema:
@@ -45,15 +57,29 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+def enum(values: Iterable[str], description: str) -> Schema:
+    """One of some strings."""
+    # Generators take an enum without a type for anything.
+    return {"type": "string", "enum": [str(value) for value in values], "description": description}
+
+
 def or_null(schema: Schema, description: str = "") -> Schema:
-    """Allow ``null``, which means the same as a missing field."""
-    return {"anyOf": [schema, {"type": "null"}]} | ({"description": description} if description else {})
+    """Allow ``null``, which means the same as a missing field.
+
+    Args:
+        schema: a reference, or a schema with one type and without ``enum``.
+        description: in place of the schema's own.
+    """
+    if "$ref" in schema:
+        nullable: Schema = {"anyOf": [schema, {"type": "null"}]}
+    else:
+        nullable = schema | {"type": [schema["type"], "null"]}
+    return nullable | ({"description": description} if description else {})
 
 
 def length(low: str, high: str, description: str) -> Schema:
     """A duration between two inclusive bounds."""
-    forms = [*([ZERO] if low == "0s" else []), DURATION_SCHEMA, {"type": "null"}]
-    return {"anyOf": forms, "description": f"{description} From {low} to {high}."}
+    return or_null(DURATION_SCHEMA, f"{description} From {low} to {high}.")
 
 
 def flag(description: str) -> Schema:

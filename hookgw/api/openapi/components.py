@@ -1,9 +1,12 @@
-"""JSON Schemas of response types, with descriptions from their docstrings. No I/O."""
+"""JSON Schemas of response types, with descriptions from their docstrings. No I/O.
+
+They are spelled in the way that generators of clients know best; see :func:`plain`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from inspect import cleandoc
 from typing import Any
@@ -12,6 +15,9 @@ import msgspec
 from msgspec import inspect
 
 _REF = "#/components/schemas/{name}"
+_NULL = {"type": "null"}
+_TYPES = {"string": str, "integer": int}
+_SIZES = {"integer": "int64", "number": "double"}
 _ATTRIBUTES = "\n\nAttributes:\n"
 _FIELD = re.compile(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
@@ -43,7 +49,42 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, 
         component.pop("title", None)
         if "description" in component:
             component["description"] = _markdown(component["description"])
-    return list(schemas), components
+    return [plain(schema) for schema in schemas], {name: plain(one) for name, one in components.items()}
+
+
+def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema in the form that generators know, with the same meaning.
+
+    An enum gets its type, without which generators take any value. ``anyOf`` a type and ``null`` becomes a
+    list of types, for which they make no type of its own. Numbers get their size: otherwise some generators
+    choose 32 bits. An object without properties says that it may have any.
+    """
+    found = dict(schema)
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(found.get(keyword), dict):
+            found[keyword] = plain(found[keyword])
+    if "properties" in found:
+        found["properties"] = {name: plain(inner) for name, inner in found["properties"].items()}
+    if "anyOf" in found:
+        # The null is last: generators name the others after their place.
+        found["anyOf"] = sorted(map(plain, found["anyOf"]), key=_NULL.__eq__)
+        given, *others = found["anyOf"]
+        if others == [_NULL] and isinstance(given.get("type"), str) and "enum" not in given:
+            del found["anyOf"]
+            found = given | found | {"type": [given["type"], "null"]}
+    if "enum" in found and "type" not in found:
+        found |= next(({"type": kind} for kind, cls in _TYPES.items() if _all_are(cls, found["enum"])), {})
+    kinds = found.get("type", ())
+    if found.get("type") == "object" and "properties" not in found:
+        found.setdefault("additionalProperties", True)
+    for kind, size in _SIZES.items():
+        if kind in ([kinds] if isinstance(kinds, str) else kinds):
+            found.setdefault("format", size)
+    return found
+
+
+def _all_are(cls: type, values: Iterable[Any]) -> bool:
+    return all(isinstance(value, cls) for value in values)
 
 
 def structs_in(types: Sequence[Any]) -> set[type[msgspec.Struct]]:

@@ -11,6 +11,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 
 _ATTRIBUTE = "__hookgw_operation__"
 JSON = "application/json"
+BYTES = "application/octet-stream"
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -38,18 +39,20 @@ class Body(msgspec.Struct, frozen=True):
         schemas: JSON Schemas, by content type.
         examples: JSON bodies, by title.
         required: whether the body is required.
+        note: a sentence on further forms of the body, of which generated clients have no use.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
     examples: Mapping[str, Any] = {}
     required: bool = True
+    note: str = ""
 
 
 class NotJson(msgspec.Struct, frozen=True):
     """A response that is not JSON.
 
     Attributes:
-        content_type: its content type.
+        content_type: its content type; ``*/*`` for bytes of any.
         meaning: a sentence.
     """
 
@@ -65,6 +68,7 @@ class Operation(msgspec.Struct, frozen=True):
     body: Body | None
     query: tuple[Parameter, ...]
     errors: frozenset[int]
+    other: Any
     summary: str
     description: str
 
@@ -76,6 +80,7 @@ def describes(
     body: Body | None = None,
     query: tuple[Parameter, ...] = (),
     errors: tuple[int, ...] = (),
+    other: Any = None,
 ) -> Callable[[View], View]:
     """Declare a route in ``/openapi.json``. This does not change the route.
 
@@ -89,11 +94,12 @@ def describes(
         query: parameters in the query and headers.
         errors: the statuses of its errors, besides the errors implied by the path and the body (400, 401,
             403 and 404 for instances, 413, 415, 503, and those of HTTP itself).
+        other: the response with a status that a connector chooses, as in ``responses``; ``None`` for none.
     """
 
     def declare(view: View) -> View:
         summary, description = _texts(view)
-        operation = Operation(tag, responses, body, query, frozenset(errors), summary, description)
+        operation = Operation(tag, responses, body, query, frozenset(errors), other, summary, description)
         # On the function itself, so that a wrapped or re-registered handler keeps its declaration.
         setattr(view, _ATTRIBUTE, operation)
         return view
@@ -110,7 +116,7 @@ def operation_of(view: Callable[..., Any]) -> Operation | None:
 def undeclared(view: Callable[..., Any]) -> Operation:
     """Return a declaration for a plugin's handler that has none."""
     summary, description = _texts(view)
-    return Operation("Plugins", {}, None, (), frozenset(), summary, description)
+    return Operation("Plugins", {}, None, (), frozenset(), None, summary, description)
 
 
 def json_body(name: str, *, required: bool = True, **examples: Any) -> Body:

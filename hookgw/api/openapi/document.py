@@ -11,9 +11,9 @@ import msgspec
 from hookgw._version import __version__
 from hookgw.api import responses
 from hookgw.api.auth import INGEST_RULE, RequiredKey
-from hookgw.api.openapi.components import schemas_of
-from hookgw.api.openapi.describe import JSON, NotJson, Operation
-from hookgw.api.openapi.error_responses import ERRORS, error_components
+from hookgw.api.openapi.components import plain, schemas_of
+from hookgw.api.openapi.describe import BYTES, JSON, NotJson, Operation
+from hookgw.api.openapi.error_responses import ANY_ERROR, ERRORS, error_components
 from hookgw.parsing.json_schemas import COMPONENTS
 from hookgw.parsing.schema_parts import NAME_SCHEMA
 
@@ -23,6 +23,9 @@ hookgw delivers the events of messaging instances to callback URLs: durable, in 
 Every response carries `x-hookgw-version`. Every error has one shape; its `message` is a list of sentences
 that say what is wrong, where, and what would be right. A path that does not accept a method responds with
 405, and lists the accepted methods in `allow`. hookgw ignores unknown fields and names them in `warnings`.
+
+Bodies are shown in one spelling. Those of Evolution API's clients (`webhook_by_events`, `messages.upsert`,
+the fields of a registration in `webhook`, those of a message in `textMessage`) mean the same.
 """
 _VARIABLE = re.compile(r"<(?:[^:<>]+:)?([^<>]+)>")
 _DELIVERY_NAME = {"type": "string", "examples": ["dlv_17"]}
@@ -45,6 +48,8 @@ _ALSO_PER_INSTANCE = frozenset(
     {"/key/create", "/key/list", "/key/delete/<key_name>", "/webhook/list", "/audit/list"}
 )
 """Paths with the same words as a path that also names an instance; their operation ids end in ``Global``."""
+_ENDS = {"/<label>": "Labelled", "/<kind>": "OfKind"}
+"""Ends of paths that also exist without them, and of the operation ids of these paths."""
 _ENCODING = "It may be compressed, with `content-encoding: gzip`."
 _VERSION_HEADER = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
 _MEANINGS: Mapping[int, str] = {
@@ -76,8 +81,8 @@ class Names(msgspec.Struct, frozen=True):
     """Names that depend on the configuration and that bodies may use.
 
     Attributes:
-        kinds: every spelling of the kinds that clients can emit and register for.
-        operational: every spelling of the operational kinds.
+        kinds: the kinds that clients can emit and register for.
+        operational: the operational kinds.
         connectors: the names of connectors.
         plugins: the names of plugins that accept options in registrations.
     """
@@ -99,8 +104,14 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
     known = list(routes)
     contents = _Contents(known)
     paths: dict[str, Any] = {}
+    taken: set[str] = set()
     for route in known:
-        paths.setdefault(document_path(route.path), {})[route.method.lower()] = _operation(route, contents)
+        operation = _operation(route, contents)
+        # Routes of plugins may have the same words; generators make one method of each id.
+        while operation["operationId"] in taken:
+            operation["operationId"] += "Again"
+        taken.add(operation["operationId"])
+        paths.setdefault(document_path(route.path), {})[route.method.lower()] = operation
     kinds = [*names.kinds, *names.operational]
     return {
         "openapi": "3.1.0",
@@ -113,7 +124,7 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
             "schemas": {
                 **contents.components,
                 **COMPONENTS,
-                "KindName": _enum(names.kinds, "An event kind, in one of its spellings, in any case."),
+                "KindName": _enum(names.kinds, "An event kind. Other spellings are accepted, too."),
                 "AnyKindName": _enum(kinds, "An event kind, including operational kinds."),
                 "ConnectorName": _enum(names.connectors, "A connector."),
                 "PluginName": _enum(names.plugins, "A plugin that accepts options in registrations."),
@@ -135,9 +146,9 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
 
 
 def _enum(names: Sequence[str], meaning: str) -> dict[str, Any]:
-    # JSON Schema does not allow an empty enum; without names, nothing must match.
-    found: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"not": {}}
-    return found | {"description": meaning}
+    # JSON Schema does not allow an empty enum.
+    allowed: dict[str, Any] = {"enum": list(dict.fromkeys(names))} if names else {"maxLength": 0}
+    return {"type": "string", **allowed, "description": meaning}
 
 
 def document_path(path: str) -> str:
@@ -149,9 +160,10 @@ class _Contents:
     """The schemas of all responses, built together so that they share components."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        declared = [response for route in routes for response in route.operation.responses.values()]
+        operations = [route.operation for route in routes]
+        declared = [response for one in operations for response in (*one.responses.values(), one.other)]
         types = {repr(one): one for one in declared if not (one is None or isinstance(one, dict | NotJson))}
-        schemas, self.components = schemas_of((*types.values(), responses.Error))
+        schemas, self.components = schemas_of((*types.values(), responses.ApiError))
         self._schemas = dict(zip(types, schemas, strict=False))
 
     def content(self, response: Any) -> dict[str, Any]:
@@ -159,8 +171,12 @@ class _Contents:
         if response is None:
             return {}
         if isinstance(response, NotJson):
-            return {response.content_type: {"schema": {"type": "string", "description": response.meaning}}}
-        schema = response if isinstance(response, dict) else self._schemas[repr(response)]
+            text = {"type": "string", "description": response.meaning}
+            if response.content_type == "*/*":
+                # Generated clients have bytes for the first; programs that know wildcards read the second.
+                return {media: {"schema": text | {"format": "binary"}} for media in (BYTES, "*/*")}
+            return {response.content_type: {"schema": text}}
+        schema = plain(response) if isinstance(response, dict) else self._schemas[repr(response)]
         return {JSON: {"schema": schema}}
 
 
@@ -169,15 +185,14 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
     # ``webhookSetLabelled``: the words of the path.
     words = [word for part in route.path.split("/") for word in re.findall(r"\w+", part) if "<" not in part]
     name = "".join(word[0].upper() + word[1:] for word in words) or "Root"
-    suffix = "Labelled" if route.path.endswith("/<label>") else ""
-    if route.path.endswith("/<kind>"):
-        suffix = "OfKind"
-    if route.path in _ALSO_PER_INSTANCE:
-        suffix = "Global"
+    suffix = ""
     # Paths with two methods.
     is_second = route.method in ("PATCH", "PUT") or (route.method, route.path) == _GET_CHATS
     if route.path == INGEST_RULE or is_second:
-        suffix += route.method.capitalize()
+        suffix = route.method.capitalize()
+    if route.path in _ALSO_PER_INSTANCE:
+        suffix += "Global"
+    suffix += next((word for end, word in _ENDS.items() if route.path.endswith(end)), "")
     operation_id = name[0].lower() + name[1:] + suffix
     operation: dict[str, Any] = {
         "operationId": operation_id,
@@ -191,7 +206,12 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
         parameter = {"name": shown, "in": "path", "required": True, "schema": schema}
         parameters.append(parameter | ({"description": meaning} if meaning else {}))
     for one in declared.query:
-        parameter = {"name": one.name, "in": one.place, "description": one.meaning, "schema": one.schema}
+        parameter = {
+            "name": one.name,
+            "in": one.place,
+            "description": one.meaning,
+            "schema": plain(one.schema),
+        }
         parameters.append(parameter | ({"allowEmptyValue": True} if one.may_be_empty else {}))
     if parameters:
         operation["parameters"] = parameters
@@ -202,7 +222,7 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
             for media, schema in declared.body.schemas.items()
         }
         operation["requestBody"] = {
-            "description": _ENCODING,
+            "description": f"{declared.body.note} {_ENCODING}".strip(),
             "required": declared.body.required,
             "content": content,
         }
@@ -222,6 +242,14 @@ def _responses(route: Route, contents: _Contents) -> dict[str, Any]:
         found[str(status)] = {"$ref": f"#/components/responses/{ERRORS[status].name}"}
     if not route.operation.responses:
         found["default"] = {"description": "The response of the plugin."}
+    if 502 in route.operation.errors:
+        found["default"] = {"$ref": f"#/components/responses/{ANY_ERROR}"}
+    if route.operation.other is not None:
+        found["default"] = {
+            "description": "A response with another status, which the connector chose.",
+            "headers": _VERSION_HEADER,
+            "content": contents.content(route.operation.other),
+        }
     return found
 
 

@@ -60,7 +60,7 @@ ERRORS: dict[int, ErrorResponse] = {
     502: ErrorResponse(
         "BadGateway",
         "The messaging network refused or did not answer; `message` is its reason, `code` its own code. "
-        "A connector may choose another status from 400 for a refusal, except 401 and 407.",
+        "A connector may choose another status for a refusal.",
     ),
     503: ErrorResponse(
         "ServiceUnavailable",
@@ -71,11 +71,18 @@ ERRORS: dict[int, ErrorResponse] = {
 }
 """The errors, by status."""
 
+ANY_ERROR = "Refused"
+"""The error for the statuses that a connector may choose."""
+_REFUSED = ErrorResponse(
+    ANY_ERROR,
+    "The messaging network refused, and the connector chose the status: any from 400, except 401 and 407.",
+)
+
 
 def error_components() -> dict[str, Any]:
     """Return the ``responses`` components of the document."""
     found: dict[str, Any] = {}
-    for error in ERRORS.values():
+    for error in (*ERRORS.values(), _REFUSED):
         # Every response has the version, whatever raised the error.
         headers: dict[str, Any] = {"x-hookgw-version": {"$ref": "#/components/headers/Version"}}
         for name, meaning in error.headers.items():
@@ -83,6 +90,6 @@ def error_components() -> dict[str, Any]:
         found[error.name] = {
             "description": error.meaning,
             "headers": headers,
-            "content": {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
+            "content": {JSON: {"schema": {"$ref": "#/components/schemas/ApiError"}}},
         }
     return found

@@ -68,14 +68,12 @@ class OpenApiRoutes:
     @cached_property
     def document(self) -> dict[str, Any]:
         """The OpenAPI document."""
-        spellings: dict[bool, list[str]] = {False: [], True: []}
-        for kind in self._gateway.catalog:
-            spellings[kind.operational] += [kind.name, kind.dotted_name, *kind.aliases]
+        kinds = list(self._gateway.catalog)
         # Only plugins that check their options accept any; others refuse every block of options.
         plugins = self._gateway.hooks.plugins()
         names = Names(
-            kinds=spellings[False],
-            operational=spellings[True],
+            kinds=[kind.name for kind in kinds if not kind.operational],
+            operational=[kind.name for kind in kinds if kind.operational],
             connectors=self._gateway.instances.connectors,
             plugins=[plugin.name for plugin in plugins if "hookgw_check_registration" in plugin.hooks],
         )

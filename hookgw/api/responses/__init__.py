@@ -8,14 +8,14 @@ present.
 from hookgw.api.responses.accounts import (
     Capabilities,
     ChangedSettings,
-    InstanceOptions,
+    ConnectorOptions,
     NamedSettings,
     Presence,
     Settings,
 )
 from hookgw.api.responses.audit import Actor, AuditEntry, AuditPage, FieldChange
 from hookgw.api.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
-from hookgw.api.responses.common import About, Backlog, Done, DoneMessage, Error, Health, Messages, Started
+from hookgw.api.responses.common import About, ApiError, Backlog, Done, DoneMessage, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
 from hookgw.api.responses.instances import (
@@ -30,6 +30,7 @@ from hookgw.api.responses.instances import (
 )
 from hookgw.api.responses.jobs import Job
 from hookgw.api.responses.keys import CreatedKey, Key
+from hookgw.api.responses.messages import DeletedMessage, EditedMessage, FoundNumber, SentKey, SentMessage
 from hookgw.api.responses.registrations import (
     Condition,
     ListedRegistration,
@@ -43,6 +44,7 @@ from hookgw.api.responses.registrations import (
 __all__ = [
     "About",
     "Actor",
+    "ApiError",
     "Attempt",
     "AuditEntry",
     "AuditPage",
@@ -53,22 +55,24 @@ __all__ = [
     "Code",
     "Condition",
     "Connection",
+    "ConnectorOptions",
     "Contact",
     "Counts",
     "CreatedInstance",
     "CreatedKey",
+    "DeletedMessage",
     "Delivery",
     "DeliveryPage",
     "Done",
     "DoneMessage",
+    "EditedMessage",
     "Emitted",
-    "Error",
     "Event",
     "FieldChange",
+    "FoundNumber",
     "Health",
     "IngestUrl",
     "Instance",
-    "InstanceOptions",
     "Job",
     "Key",
     "Kind",
@@ -88,6 +92,8 @@ __all__ = [
     "Report",
     "Retry",
     "Secret",
+    "SentKey",
+    "SentMessage",
     "Settings",
     "ShownPresence",
     "Started",

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 
-class InstanceOptions(Struct, frozen=True, kw_only=True, rename="camel"):
+class ConnectorOptions(Struct, frozen=True, kw_only=True, rename="camel"):
     """The options of an instance's connector.
 
     Attributes:

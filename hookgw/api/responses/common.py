@@ -26,7 +26,7 @@ class Messages(Struct, frozen=True):
     code: str | UnsetType = UNSET
 
 
-class Error(Struct, frozen=True):
+class ApiError(Struct, frozen=True):
     """Any error.
 
     Attributes:

@@ -43,18 +43,18 @@ class AccountRoutes:
         add("/settings/find/<instance>", view_func=self.find_settings)
         return blueprint
 
-    @describes(_TAG, {200: responses.InstanceOptions})
+    @describes(_TAG, {200: responses.ConnectorOptions})
     async def options(self, instance: str) -> Response:
         """Return the options of the instance's connector; secrets are masked."""
         found = self._instances.get(instance)
         return json_response(
-            responses.InstanceOptions(
+            responses.ConnectorOptions(
                 options=self._instances.masked_options(found),
                 options_schema=self._instances.options_schema(found),
             )
         )
 
-    @describes(_TAG, {200: responses.InstanceOptions}, body=_OPTIONS_BODY, errors=(409,))
+    @describes(_TAG, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409,))
     async def change_options(self, instance: str) -> Response:
         """Change some options of the instance's connector.
 
@@ -65,7 +65,7 @@ class AccountRoutes:
         change = parse_option_changes(await read_json(self._limit))
         changed = await self._instances.change_options(instance, change)
         return json_response(
-            responses.InstanceOptions(
+            responses.ConnectorOptions(
                 options=self._instances.masked_options(changed),
                 options_schema=self._instances.options_schema(changed),
                 warnings=self._instances.option_warnings(changed),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from quart import Blueprint, Response
 
@@ -25,22 +25,12 @@ if TYPE_CHECKING:
 
 _TAG = "Chats"
 _ERRORS = (409, 501, 502)
-_EDITED = {"type": "object", "description": "As in `data` of MESSAGES_EDITED."}
-_DELETED = {"type": "object", "description": "As in `data` of MESSAGES_DELETE."}
-_NUMBERS: dict[str, Any] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "description": "`number`, `exists` and `jid`, and what the network says besides.",
-    },
-}
 _KEY = {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}
 _OWN_KEY = _KEY | {"fromMe": True}
 _READ_BODY = json_body("MarkReadRequest", one_message={"readMessages": [_KEY]})
 _PRESENCE_BODY = json_body(
     "SendPresenceRequest",
-    flat={"number": "5511988887777", "presence": "composing", "delay": 3000},
-    nested={"number": "5511988887777", "options": {"presence": "composing", "delay": 3000}},
+    typing={"number": "5511988887777", "presence": "composing", "delay": 3000},
 )
 _EDIT_BODY = json_body(
     "UpdateMessageRequest", an_edit={"number": "5511988887777", "key": _OWN_KEY, "text": "Oi!"}
@@ -101,21 +91,21 @@ class ChatRoutes:
         await self._messages.show_presence(instance, asked.presence, number=asked.number, delay=asked.delay)
         return json_response(responses.ShownPresence(asked.presence), 201)
 
-    @describes(_TAG, {200: _EDITED}, body=_EDIT_BODY, errors=_ERRORS)
+    @describes(_TAG, {200: responses.EditedMessage}, body=_EDIT_BODY, errors=_ERRORS)
     async def update_message(self, instance: str) -> Response:
         """Replace the text of a message."""
         self._messages.require(instance, "updateMessage")
         edit = await read_parsed(self._limit, parse_edit)
         return json_response(await self._messages.edit(instance, edit.key, edit.text, number=edit.number))
 
-    @describes(_TAG, {201: _DELETED}, body=_DELETE_BODY, errors=_ERRORS)
+    @describes(_TAG, {201: responses.DeletedMessage}, body=_DELETE_BODY, errors=_ERRORS)
     async def delete_message(self, instance: str) -> Response:
         """Delete a message for everyone in the chat."""
         self._messages.require(instance, "deleteMessageForEveryone")
         key = await read_parsed(self._limit, parse_deletion)
         return json_response(await self._messages.delete(instance, key), 201)
 
-    @describes(_TAG, {200: _NUMBERS}, body=_NUMBERS_BODY, errors=_ERRORS)
+    @describes(_TAG, {200: list[responses.FoundNumber]}, body=_NUMBERS_BODY, errors=_ERRORS)
     async def find_numbers(self, instance: str) -> Response:
         """Look up which numbers have an account on the network."""
         self._messages.require(instance, "whatsappNumbers")

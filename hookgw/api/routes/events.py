@@ -13,7 +13,6 @@ from hookgw.api.request_body import NDJSON, json_response
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE
-from hookgw.parsing.json_schemas import EMIT_LINES
 from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
 
 if TYPE_CHECKING:
@@ -23,16 +22,16 @@ EMIT_PATH = "/event/emit/"
 EMIT_RULE = f"{EMIT_PATH}<instance>"
 
 _EVENT = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
+# Generated clients have one type for a body, and none for lines.
 _EMIT_BODY = Body(
-    {JSON: {"$ref": "#/components/schemas/EmitRequest"}, NDJSON: EMIT_LINES},
-    {"one event": _EVENT, "a batch": [_EVENT | {"id": "msg_1"}, _EVENT | {"id": "msg_2"}]},
+    {JSON: {"$ref": "#/components/schemas/EmitRequest"}},
+    {"one event": [_EVENT], "a batch": [_EVENT | {"id": "msg_1"}, _EVENT | {"id": "msg_2"}]},
+    note=f"A single event may also be sent without the list, and a batch as `{NDJSON}`, one event per line.",
 )
 _KIND_BODY = Body(
-    {
-        JSON: {"description": "The event, its `data`, or a list of either."},
-        NDJSON: {"type": "array", "description": "Events or their `data`, one per line."},
-    },
+    {JSON: {"description": "The event, its `data`, or a list of either."}},
     {"the event": _EVENT, "its data": _EVENT["data"]},
+    note=f"A batch may also be sent as `{NDJSON}`, one event per line.",
 )
 _DEDUPE = Parameter(
     "dedupe",

@@ -14,7 +14,7 @@ from quart import Blueprint, Response, request
 
 from hookgw.api.auth import INGEST_RULE, REQUEST_QUOTA
 from hookgw.api.first_headers import FirstHeaders
-from hookgw.api.openapi.describe import Body, NotJson, describes
+from hookgw.api.openapi.describe import BYTES, Body, NotJson, describes
 from hookgw.api.request_body import read_body
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import BODILESS, EXCHANGE, QUOTA_LEASE, RequestResponse
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _HARMLESS = ("text/plain", JSON)
 _SANDBOXED = {"content-security-policy": "sandbox; default-src 'none'"}
-_ANSWER = {200: NotJson("*/*", "The answer of the connector; it may have another status.")}
+_ANSWER = NotJson("*/*", "The answer of the connector.")
+_BODY = {"type": "string", "format": "binary", "description": "What the network sends."}
 _ERRORS = (401, 404, 413, 501, 503)
 
 
@@ -126,7 +127,7 @@ class IngestRoutes:
         blueprint.add_url_rule(INGEST_RULE, view_func=self.post, methods=["POST"])
         return blueprint
 
-    @describes("Networks", _ANSWER, errors=_ERRORS)
+    @describes("Networks", {200: _ANSWER}, errors=_ERRORS, other=_ANSWER)
     async def get(self, instance: str, token: str) -> Response:
         """Pass a request of the network, such as the check of a new URL, to the instance's connector.
 
@@ -137,9 +138,10 @@ class IngestRoutes:
 
     @describes(
         "Networks",
-        _ANSWER,
-        body=Body({"*/*": {"description": "What the network sends."}}, required=False),
+        {200: _ANSWER},
+        body=Body({BYTES: _BODY}, required=False, note="What the network sends, with any content type."),
         errors=_ERRORS,
+        other=_ANSWER,
     )
     async def post(self, instance: str, token: str) -> Response:
         """Pass a request of the network to the instance's connector; respond once its events are on disk.

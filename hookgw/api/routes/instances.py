@@ -35,10 +35,8 @@ _CREATE_BODY = json_body(
     events_over_HTTP_only={"instanceName": "loja1"},
     with_a_registration={
         "instanceName": "loja1",
-        "integration": "WHATSAPP-BAILEYS",
         "webhook": {"url": "https://crm.example/hook", "events": ["MESSAGES_UPSERT"]},
     },
-    older={"instanceName": "loja1", "webhook": "https://crm.example/hook", "webhook_by_events": False},
 )
 _ID_QUERY = Parameter("instanceId", "Only the instance with this id.", {"type": "string"})
 _NAME_QUERY = Parameter("instanceName", "Only the instance with this name.", {"type": "string"})

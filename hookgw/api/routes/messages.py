@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from quart import Blueprint, Response, request
 
+from hookgw.api import responses
 from hookgw.api.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.api.request_body import json_response, read_parsed
 from hookgw.api.server.errors import JSON
@@ -27,28 +28,19 @@ if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
 
 _TAG = "Messages"
-_MESSAGE = {"type": "object", "description": "The message, as in `data` of SEND_MESSAGE."}
+_SENT = {201: responses.SentMessage}
 _ERRORS = (409, 501, 502)
 _NUMBER = "5511988887777"
 _KEY = {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3EB0C0BD05DCA97A7C09CB"}
-_FILE = {"type": "string", "format": "binary", "description": "The file."}
-
-
-def _form(*fields: str) -> dict[str, Any]:
-    properties = {field: {"type": "string"} for field in fields} | {"file": _FILE}
-    return {"type": "object", "required": ["number"], "properties": properties}
-
-
 _TEXT_BODY = json_body(
     "SendTextRequest",
-    flat={"number": _NUMBER, "text": "Oi"},
-    nested={"number": _NUMBER, "textMessage": {"text": "Oi"}},
-    reply={"number": _NUMBER, "text": "Oi", "quoted": {"key": {"id": _KEY["id"]}}},
+    a_text={"number": _NUMBER, "text": "Oi"},
+    a_reply={"number": _NUMBER, "text": "Oi", "quoted": {"key": {"id": _KEY["id"]}}},
 )
 _MEDIA_BODY = Body(
     {
         JSON: {"$ref": "#/components/schemas/SendMediaRequest"},
-        MULTIPART: _form("number", "mediatype", "mimetype", "caption", "fileName", "quoted"),
+        MULTIPART: {"$ref": "#/components/schemas/SendMediaForm"},
     },
     {
         "by URL": {
@@ -69,7 +61,7 @@ _MEDIA_BODY = Body(
 _AUDIO_BODY = Body(
     {
         JSON: {"$ref": "#/components/schemas/SendAudioRequest"},
-        MULTIPART: _form("number", "mimetype", "quoted"),
+        MULTIPART: {"$ref": "#/components/schemas/SendAudioForm"},
     },
     {"by URL": {"number": _NUMBER, "audio": "https://shop.example/hello.ogg"}},
 )
@@ -133,45 +125,45 @@ class MessageRoutes:
             blueprint.add_url_rule(f"/{path}/<instance>", view_func=view, methods=["POST"])
         return blueprint
 
-    @describes(_TAG, {201: _MESSAGE}, body=_TEXT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, _SENT, body=_TEXT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_text(self, instance: str) -> Response:
         """Send a text message."""
         self._messages.require(instance, "sendText")
         return await self._send(instance, await read_parsed(self._limit, parse_text_message))
 
-    @describes(_TAG, {201: _MESSAGE}, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, _SENT, body=_MEDIA_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_media(self, instance: str) -> Response:
         """Send a file: by URL, as base64, or as an upload."""
         self._messages.require(instance, "sendMedia")
         body, files = await read_upload(self._upload_limit, "media")
         return await self._send(instance, parse_media_message(body, files))
 
-    @describes(_TAG, {201: _MESSAGE}, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, _SENT, body=_AUDIO_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_audio(self, instance: str) -> Response:
         """Send a voice message: by URL, as base64, or as an upload."""
         self._messages.require(instance, "sendWhatsAppAudio")
         body, files = await read_upload(self._upload_limit, "audio")
         return await self._send(instance, parse_audio_message(body, files))
 
-    @describes(_TAG, {201: _MESSAGE}, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, _SENT, body=_REACTION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_reaction(self, instance: str) -> Response:
         """React to a message."""
         self._messages.require(instance, "sendReaction")
         return await self._send(instance, await read_parsed(self._limit, parse_reaction_message))
 
-    @describes(_TAG, {201: _MESSAGE}, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, _SENT, body=_LOCATION_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_location(self, instance: str) -> Response:
         """Send a place."""
         self._messages.require(instance, "sendLocation")
         return await self._send(instance, await read_parsed(self._limit, parse_location_message))
 
-    @describes(_TAG, {201: _MESSAGE}, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, _SENT, body=_CONTACT_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_contact(self, instance: str) -> Response:
         """Send cards of people."""
         self._messages.require(instance, "sendContact")
         return await self._send(instance, await read_parsed(self._limit, parse_contact_message))
 
-    @describes(_TAG, {201: _MESSAGE}, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
+    @describes(_TAG, _SENT, body=_TEMPLATE_BODY, query=(_IDEMPOTENCY_KEY,), errors=_ERRORS)
     async def send_template(self, instance: str) -> Response:
         """Send a message that the network has approved beforehand."""
         self._messages.require(instance, "sendTemplate")

@@ -35,22 +35,13 @@ if TYPE_CHECKING:
 _TAG = "Registrations"
 _URL = "https://crm.example/hook"
 _SET_BODY = json_body(
-    "SetRequest",
-    flat={"url": _URL, "events": ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]},
-    snake_case={
-        "url": _URL,
-        "enabled": True,
-        "webhook_by_events": False,
-        "webhook_base64": False,
-        "events": [],
-    },
-    camel_case={"url": _URL, "enabled": True, "webhookByEvents": False, "events": ["messages.upsert"]},
-    nested={"webhook": {"url": _URL, "byEvents": False, "headers": {"Authorization": "Bearer 8sK3"}}},
-    a_URL_in_webhook={"webhook": _URL, "events": ["MESSAGES_UPSERT"]},
-    disabled={"url": "vazio", "enabled": False},
+    "RegistrationRequest",
+    two_kinds={"url": _URL, "events": ["MESSAGES_UPSERT", "CONNECTION_UPDATE"]},
+    every_kind={"url": _URL, "headers": {"Authorization": "Bearer 8sK3"}},
+    disabled={"url": _URL, "enabled": False},
 )
 _UPDATE_BODY = json_body(
-    "UpdateRequest",
+    "RegistrationUpdate",
     another_URL={"url": _URL},
     other_kinds={"events": ["MESSAGES_UPSERT"]},
     disabled={"enabled": False},

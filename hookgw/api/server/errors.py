@@ -18,7 +18,7 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from hookgw._version import __version__
-from hookgw.api.responses import Error, Messages
+from hookgw.api.responses import ApiError, Messages
 from hookgw.auth.media_links import MEDIA_PATH
 from hookgw.gateway.connectors.ingest_url import INGEST_PATH
 from hookgw.models.errors import (
@@ -47,7 +47,7 @@ def error_body(status: int, messages: Sequence[str], code: str | None = None) ->
     """Return the body of an error response. ``code`` is the messaging network's."""
     phrase = _PHRASES.get(status) or HTTPStatus(status).phrase
     reasons = Messages(list(messages), msgspec.UNSET if code is None else code)
-    return msgspec.json.encode(Error(status, phrase, reasons))
+    return msgspec.json.encode(ApiError(status, phrase, reasons))
 
 
 def error_response(

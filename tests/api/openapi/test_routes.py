@@ -192,7 +192,7 @@ async def test_the_document_has_the_names_of_this_gateway(document: dict[str, An
     schemas = document["components"]["schemas"]
     for kind in gateway.catalog:
         assert (kind.name in schemas["KindName"]["enum"]) != kind.operational
-        assert kind.dotted_name in schemas["AnyKindName"]["enum"]
+        assert kind.name in schemas["AnyKindName"]["enum"]
     assert schemas["ConnectorName"]["enum"] == gateway.instances.connectors
 
 

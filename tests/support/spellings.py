@@ -1,0 +1,123 @@
+"""Spells a request as ``/openapi.json`` does: parsers accept many spellings, the document has one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hookgw.models.errors import Invalid
+from hookgw.models.events import Catalog
+from hookgw.parsing.fields import is_whole
+from hookgw.parsing.instances import BESIDE, FOREIGN, SETTINGS
+
+NAMES = {
+    **dict.fromkeys(("byEvents", "webhook_by_events", "by_events"), "webhookByEvents"),
+    **dict.fromkeys(("base64", "webhook_base64"), "webhookBase64"),
+    **{snake: camel for (camel, snake), _ in SETTINGS.values()},
+    **dict.fromkeys(("take", "limit"), "offset"),
+    "max_age": "maxAge",
+    "disable_after": "disableAfter",
+    "expires_in": "expiresIn",
+    "expires_at": "expiresAt",
+    "mediaType": "mediatype",
+    "contactMessage": "contact",
+    "read_messages": "readMessages",
+    "id": "remoteJid",
+}
+"""The published name of each field that has other names."""
+NUMBERS = frozenset({"number", "numbers", "mentioned", "phoneNumber"})
+"""Fields in which a number may be a JSON number."""
+KINDS = ("KindName", "AnyKindName")
+MAY_BE_NULL = ("RotateRequest", "ChatQueryRequest")
+URL = "https://crm.example/hook"
+
+
+class Spelling:
+    """Spells bodies as the components of a document say.
+
+    Args:
+        components: the document's schemas by name.
+        catalog: the event kinds.
+    """
+
+    def __init__(self, components: Mapping[str, Any], catalog: Catalog) -> None:
+        self._components = components
+        self._catalog = catalog
+
+    def of(self, schema: Mapping[str, Any], value: Any, name: str = "") -> Any:
+        """Return a value as a schema has it; unchanged if no other spelling is known.
+
+        Args:
+            schema: its schema.
+            value: the value.
+            name: of the field that has it.
+        """
+        component = schema.get("$ref", "").rpartition("/")[2]
+        if component in KINDS:
+            return self._kind(value)
+        if component in MAY_BE_NULL and value is None:
+            return {}
+        if component == "EmitRequest" and not isinstance(value, list):
+            value = [value]
+        if component:
+            return self.of(self._components[component], value, name)
+        if "anyOf" in schema:  # a reference or null
+            return value if value is None else self.of(schema["anyOf"][0], value, name)
+        if isinstance(value, list):
+            return [self.of(schema.get("items", {}), item, name) for item in value]
+        if isinstance(value, dict) and "properties" in schema:
+            return self._object(schema["properties"], value)
+        if name in NUMBERS and is_whole(value):
+            return str(int(value))
+        is_duration = schema.get("format") == "duration-with-unit"
+        return "0s" if is_duration and value in (0, "0") and value is not False else value
+
+    def _kind(self, value: Any) -> Any:
+        try:
+            return self._catalog.resolve(value, "").name
+        except Invalid:
+            return value
+
+    def _object(self, properties: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        if "webhook" in properties:
+            found = _with_registration(given)
+        elif isinstance(given.get("webhook"), str):
+            found = given | {"url": given["webhook"]}
+        else:
+            found = _flat(properties, given)
+        for name, published in NAMES.items():
+            is_other = published in properties and name not in properties
+            if is_other and found.get(published) is None and found.get(name) is not None:
+                found = found | {published: found[name]}
+        is_disabled = "webhookByEvents" in properties and found.get("enabled") is False
+        if is_disabled and isinstance(found.get("url"), str) and len(found["url"]) <= 2048:
+            found = found | {"url": URL}  # any string is accepted
+        return {name: self.of(properties.get(name, {}), value, name) for name, value in found.items()}
+
+
+def _with_registration(given: dict[str, Any]) -> dict[str, Any]:
+    """The body of create: its webhook may be a URL, with some fields beside it."""
+    found = dict(given)
+    webhook = given.get("webhook")
+    if webhook in ("", {}):
+        found["webhook"] = None
+    elif isinstance(webhook, str | dict):
+        beside = {name: given[name] for name in BESIDE if name in given}
+        found["webhook"] = beside | ({"url": webhook} if isinstance(webhook, str) else webhook)
+    if isinstance(given.get("integration"), str) and given["integration"] in ("", *FOREIGN):
+        found["integration"] = None
+    return found
+
+
+def _flat(properties: Mapping[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of objects in a body; those of ``webhook`` win, others fill what is missing outside."""
+    found = {name: value for name, value in given.items() if value is not None or name not in properties}
+    nulls = {name: None for name in given if name not in found}
+    for name, inner in given.items():
+        if name in properties or not isinstance(inner, dict):
+            continue
+        inner = {key: value for key, value in inner.items() if value is not None and key != "number"}
+        found = found | inner if name == "webhook" else inner | found
+        if name == "options" and isinstance(inner.get("mentions"), dict):
+            found = inner["mentions"] | found
+    return nulls | found
