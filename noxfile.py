@@ -201,7 +201,7 @@ def measure_coverage(session: nox.Session, *options: str, core: str) -> None:
 def binary(session: nox.Session) -> None:
     """Build ``dist/hookgw``, one file, and test it without Python on the path: two minutes."""
     # Not editable: the wheel has what users get, such as the first-party plugins.
-    session.install("--quiet", ".", *nox.project.dependency_groups(PROJECT, "binary"))
+    session.install("--quiet", ".[otel]", *nox.project.dependency_groups(PROJECT, "binary"))
     folder = Path(session.create_tmp()).resolve()
     options = ("--noconfirm", "--log-level", "WARN", "--workpath", str(folder), "--distpath", "dist")
     session.run("pyinstaller", *options, "deploy/binary/hookgw.spec", silent=True)

@@ -8,6 +8,7 @@ import httpx
 
 from hookgw.config.settings import Settings
 from hookgw.delivery.outbound import OutboundHttp
+from hookgw.gateway.metrics import Metrics
 from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.errors import Unavailable
 from hookgw.models.events import Catalog, Event, Receipt
@@ -25,6 +26,7 @@ class IdleGateway:
         self.events = _NoEvents()
         self.instances = _NoInstances()
         self.registrations = _NoRegistrations()
+        self.metrics = Metrics()
 
     def lanes(self) -> list[LaneStatistics]:
         return []

@@ -13,7 +13,7 @@ Nothing here waits for a receiver. When :meth:`EventIntake.accept` returns, the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
@@ -56,6 +56,7 @@ _YEAR_10000 = 253_402_300_800.0
 
 
 _AT_ONCE = nullcontext()
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class EventIntake:
@@ -92,13 +93,14 @@ class EventIntake:
         self._metrics = metrics
         self._server_url = server_url
 
-    async def accept(
+    async def accept(  # noqa: C901 -- one step a time
         self,
         events: Sequence[Event],
         *,
         single: bool = False,
         is_parsed: bool = False,
         state: ConnectorState | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Receipt:
         """Store events, each with one delivery for every registration that wants it: all of them or none.
 
@@ -110,6 +112,7 @@ class EventIntake:
             single: the caller sent one event, not a batch: messages about it name no index.
             is_parsed: hookgw's own parser made the events. Those of plugins may hold anything.
             state: of a connector, stored in the same commit, even if there are no events, or only duplicates.
+            headers: of the request, for observers.
 
         Raises:
             Invalid: an event breaks a rule; each message begins with the event's index.
@@ -129,6 +132,8 @@ class EventIntake:
             warnings = finish(checks)
         else:
             warnings = await run_in_slices(events[0].instance if events else "", checks)
+        if completed and self._hooks.implements("hookgw_accept"):
+            await self._hooks.notify("hookgw_accept", events=completed, headers=dict(headers))
 
         def address() -> list[Append]:
             # The id, too: the state must not outlive its instance, nor go to a later one of that name.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -195,6 +196,7 @@ async def open_gateway(
         restarts = PluginRestarts(operational)
         connectors_by_name = hooks.connectors()
         plugins = {connector.plugin for connector in connectors_by_name.values()}
+        plugins |= {plugin for plugin, _ in hooks.background() if hooks.servers(plugin)}
         clients = outbound.connector_clients({plugin: hooks.servers(plugin) for plugin in plugins})
         links = MediaLinks(media_key, settings.media.lifetime, settings.server.address, clock.wall)
         connectors = Connectors(
@@ -320,14 +322,28 @@ async def open_gateway(
             async def note_failure(failure: PluginFailed, wait: float) -> None:
                 restarts.failed(failure, wait)
 
-            for plugin, run in hooks.background():
-                with acting_as(Actor(kind=ActorKind.PLUGIN, name=plugin)):
-                    nursery.start_soon(
-                        restart_on_failure,
-                        partial(run, gateway),
-                        note_failure,
-                        name=f"hookgw_run of {plugin}",
-                    )
+            background_ended = trio.Event()
+
+            async def run_background(
+                *, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
+            ) -> None:
+                try:
+                    async with trio.open_nursery() as plugins_nursery:
+                        for plugin, run in hooks.background():
+                            # With servers of its own, it needs a client that nobody else has.
+                            http = clients[plugin] if hooks.servers(plugin) else gateway.http
+                            with acting_as(Actor(kind=ActorKind.PLUGIN, name=plugin)):
+                                plugins_nursery.start_soon(
+                                    restart_on_failure,
+                                    partial(run, replace(gateway, http=http)),
+                                    note_failure,
+                                    name=f"hookgw_run of {plugin}",
+                                )
+                        task_status.started(plugins_nursery.cancel_scope)
+                finally:
+                    background_ended.set()
+
+            background = await nursery.start(run_background)
             try:
                 yield gateway
             finally:
@@ -339,4 +355,7 @@ async def open_gateway(
                     pending.stop()
                     await dispatcher.wait_stopped()
                     await operational.drain()
+                    # Last, but before the HTTP clients are closed: a plugin may send what it has collected.
+                    background.cancel()
+                    await background_ended.wait()
                 nursery.cancel_scope.cancel()

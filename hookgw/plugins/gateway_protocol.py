@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import httpx
+from prometheus_client.core import Metric
 
 from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.events import Catalog, Event, Receipt
@@ -54,6 +55,13 @@ class Registrations(Protocol):
         """Return the registrations of an instance, sorted by label."""
 
 
+class GatewayMetrics(Protocol):
+    """The metrics of the gateway."""
+
+    async def collect(self) -> list[Metric]:
+        """Return what ``GET /metrics`` shows, without the metrics of the process."""
+
+
 class PluginGateway(Protocol):
     """The running gateway as ``hookgw_run`` and ``hookgw_routes`` receive it.
 
@@ -79,6 +87,10 @@ class PluginGateway(Protocol):
     @property
     def registrations(self) -> Registrations:
         """The registrations."""
+
+    @property
+    def metrics(self) -> GatewayMetrics:
+        """The metrics."""
 
     def lanes(self) -> list[LaneStatistics]:
         """Return a snapshot of the lanes that have work, or had some recently."""

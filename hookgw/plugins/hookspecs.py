@@ -38,13 +38,14 @@ def hookgw_event_kinds() -> list[EventKind]:  # type: ignore[empty-body]
 
 
 @hookspec
-def hookgw_configure(options: dict[str, Any]) -> None:
+def hookgw_configure(options: dict[str, Any]) -> bool | None:
     """Take and check the plugin's block ``plugins.options.<name>`` of the configuration.
 
     Called once at start, before all other hooks but ``hookgw_secret_options``, with ``{}`` if there is no
     such block. To reject the options, raise ``ValueError`` with a sentence that says what is wrong and what
     would be right: the start stops with the path of the key. A block for a plugin without this hook stops the
-    start too.
+    start too. Return ``False`` if the plugin has nothing to do with these options: it is switched off, and
+    none of its hooks costs anything.
     """
 
 
@@ -75,6 +76,16 @@ def hookgw_secret_options() -> list[str]:  # type: ignore[empty-body]
     They count in both blocks: ``plugins.options.<name>`` of the configuration and ``plugins.<name>`` of
     registrations. Called once at start, before all other hooks. hookgw masks these values wherever it shows
     registrations, in what it keeps of responses, and in messages and tracebacks of plugins.
+    """
+
+
+@hookspec
+def hookgw_accept(events: list[Event], headers: dict[str, str]) -> None:
+    """Observe events that are about to be stored, and will be accepted unless the store refuses them.
+
+    Called once for each request or batch. ``headers`` has those of a request to emit that concern tracing, if
+    it has them: ``traceparent``, ``tracestate``, ``baggage``. A failure is logged and counted, and changes
+    nothing.
     """
 
 

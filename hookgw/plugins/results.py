@@ -122,6 +122,10 @@ def copy_for_observer(record: Any) -> Any:
         return msgspec.structs.replace(record)
     if isinstance(record, Registration):
         return record.detached()
+    if isinstance(record, list):
+        return [copy_for_observer(one) for one in record]
+    if isinstance(record, dict):
+        return record.copy()
     return record
 
 

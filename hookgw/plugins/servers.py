@@ -1,4 +1,4 @@
-"""The option ``servers`` of plugins with connectors: where the operator lets them connect. No I/O."""
+"""The option ``servers`` of plugins with connectors or background tasks: where they may connect. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hookgw.models.target_url import parse_target
 from hookgw.parsing.fields import as_list, as_text
 
 SERVERS = "servers"
-"""The name of the option. A plugin that provides connectors cannot have an option of this name itself."""
+"""The name of the option. A plugin with connectors or ``hookgw_run`` cannot have it for itself."""
 
 Server = tuple[str, str, int]
 """Scheme, host and port."""

@@ -123,7 +123,8 @@ class StartupHooks:
     def configure(self, options: Mapping[str, Any]) -> None:  # noqa: C901 -- reads once from top to bottom
         """Give each plugin its block of ``plugins.options``, or ``{}``. Call this before any other hook.
 
-        The ``servers`` of a plugin that provides connectors are hookgw's: the plugin does not get them.
+        The ``servers`` of a plugin with connectors or a background task are hookgw's: the plugin does not get
+        them. A plugin that returns ``False`` is switched off.
 
         Raises:
             ConfigError: a block belongs to no known plugin or to one without options, is not a mapping, or
@@ -163,11 +164,14 @@ class StartupHooks:
                 refuse(name, f"must be a mapping of options, not {kind_of(block)}.")
                 continue
             try:
-                self.boundary.call(implementation, block, passes=_REJECTIONS, reports=False)
+                wants = self.boundary.call(implementation, block, passes=_REJECTIONS, reports=False)
             except _REJECTIONS as error:
                 refuse(name, self._sentence(error))
             except PluginFailed as failure:
                 self._stop_or_switch_off(failure)
+            else:
+                if wants is False:
+                    self._switch_off(name)
         if problems:
             raise ConfigError(*(f"plugins.options.{problem}" for problem in problems))
 
@@ -255,10 +259,10 @@ class StartupHooks:
     def _without_servers(
         self, options: Mapping[str, Any], refuse: Callable[[str, str], None]
     ) -> Mapping[str, Any]:
-        """Keep the servers of connectors, and return the options without them."""
+        """Keep the servers of connectors and background tasks, and return the options without them."""
         rest = dict(options)
-        for implementation in self._implementations["hookgw_connectors"]:
-            name = implementation.plugin
+        found = (*self._implementations["hookgw_connectors"], *self._implementations["hookgw_run"])
+        for name in {implementation.plugin for implementation in found}:
             block = options.get(name)
             if not isinstance(block, dict) or SERVERS not in block:
                 continue
@@ -273,7 +277,7 @@ class StartupHooks:
         return rest
 
     def servers(self, plugin: str) -> tuple[Server, ...]:
-        """Return the servers that the operator lists for a plugin's connectors."""
+        """Return the servers that the operator lists for a plugin's connectors and background task."""
         return self._servers.get(plugin, ())
 
     def kinds(self) -> list[EventKind]:
@@ -514,7 +518,10 @@ class StartupHooks:
                 f"{sentence} Fix the plugin, or add {name} to plugins.disabled or plugins.optional."
             ) from cause
         self.boundary.report(failure)
-        self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=str(failure))
+        self._switch_off(name, str(failure))
+
+    def _switch_off(self, name: str, error: str | None = None) -> None:
+        self._infos[name] = msgspec.structs.replace(self._infos[name], enabled=False, error=error)
         self._secret_names.pop(name, None)
         # All of its hooks: a plugin whose options or kinds are missing must not touch deliveries either.
         self._implementations = {

@@ -401,3 +401,32 @@ def test_a_plugin_that_is_switched_off_keeps_its_secrets(hooks_of: HooksOf) -> N
     assert hooks.secret_options.masked({"mine": {"token": "a", "url": "b"}}) == {
         "mine": {"token": MASK, "url": MASK}
     }
+
+
+def test_the_servers_of_a_background_task_are_hookgws_own_option(hooks_of: HooksOf) -> None:
+    class Plugin:
+        @hookimpl
+        async def hookgw_run(self) -> None: ...
+
+    hooks = hooks_of(mine=Plugin())
+    hooks.configure({"mine": {"servers": ["http://10.0.0.5:4318"]}})
+    assert hooks.servers("mine") == (("http", "10.0.0.5", 4318),)
+
+
+def test_a_plugin_without_work_is_switched_off(hooks_of: HooksOf) -> None:
+    class Plugin:
+        @hookimpl
+        def hookgw_configure(self, options: dict[str, Any]) -> bool:
+            return bool(options)
+
+        @hookimpl
+        def hookgw_attempt(self) -> None: ...
+
+    hooks = hooks_of(mine=Plugin())
+    hooks.configure({})
+    assert not hooks.implements("hookgw_attempt")
+    [info] = [info for info in hooks.plugins() if info.name == "mine"]
+    assert (info.enabled, info.error) == (False, None)
+    hooks = hooks_of(mine=Plugin())
+    hooks.configure({"mine": {"a": 1}})
+    assert hooks.implements("hookgw_attempt")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 EMIT_STATUS = 202
 
 _encode = Encoder().encode
+TRACE_HEADERS = ("traceparent", "tracestate", "baggage")
+"""The headers of the W3C's Trace Context and Baggage, which plugins may see."""
 _SHORT = 4096
 """Bytes of an event that is read in less than 0.1 ms, whatever is in it."""
 
@@ -84,7 +86,9 @@ class EmitEndpoint:
         del body, steps  # the events have their own bytes
         # A client that disconnects now cancels this task. An append that has begun still reaches the disk;
         # the client's retry with the same ids is a duplicate.
-        receipt = await gateway.events.accept(batch.events, single=batch.is_single, is_parsed=True)
+        receipt = await gateway.events.accept(
+            batch.events, single=batch.is_single, is_parsed=True, headers=self._headers_for_observers(headers)
+        )
         accepted = sum(receipt.fresh)
         emitted = Emitted(
             accepted=accepted,
@@ -94,6 +98,12 @@ class EmitEndpoint:
             warnings=[*batch.warnings, *receipt.warnings] or UNSET,
         )
         return _encode(emitted)
+
+    def _headers_for_observers(self, headers: Headers) -> dict[str, str]:
+        if not self._gateway.hooks.implements("hookgw_accept"):
+            return {}
+        # No others: a plugin need not see keys.
+        return {name: value for name in TRACE_HEADERS if (value := headers.get(name)) is not None}
 
 
 def _asks_for_dedupe(query: bytes) -> bool:

@@ -1,0 +1,410 @@
+"""The plugin otel, against a receiver that speaks OTLP."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import trio
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from trio.testing import MockClock
+
+from hookgw import __version__
+from hookgw.models.errors import ConfigError
+from hookgw.models.events import Event, new_event_id
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import LoadedPlugins
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = f"00-{TRACE}-{SPAN}-01"
+KIND = "CALL"
+
+
+@pytest.fixture
+async def collector(hookgw_clock: MockClock) -> AsyncIterator[Receiver]:
+    async with open_receiver() as receiver:
+        yield receiver
+
+
+@asynccontextmanager
+async def reporting(folder: Path, collector: Receiver, **options: Any) -> AsyncIterator[GatewayKit]:
+    block = {"endpoint": f"http://127.0.0.1:{collector.port}", "metrics": False, **options}
+    async with open_kit(folder, settings={"plugins": {"options": {"otel": block}}}) as kit:
+        yield kit
+        assert kit.plugin_failures == []
+
+
+async def accept(
+    kit: GatewayKit, headers: dict[str, str] | None = None, event_id: str | None = None
+) -> Event:
+    event = Event(
+        id=event_id or new_event_id(),
+        kind=KIND,
+        instance="shop",
+        data_json=b'{"a": 1}',
+        time=kit.gateway.clock.wall(),
+    )
+    await kit.gateway.events.accept([event], headers=headers or {})
+    return event
+
+
+async def until(kit: GatewayKit, condition: Callable[[], bool]) -> None:
+    """Let the plugin's clock run until something has happened."""
+    with trio.CancelScope() as scope:
+        for _ in range(200):
+            if condition():
+                return
+            kit.clock.jump(0.6)
+            await trio.to_thread.run_sync(lambda: None)
+            await trio.testing.wait_all_tasks_blocked(0.001)
+    assert not scope.cancelled_caught
+    raise AssertionError("it did not happen")
+
+
+def spans(collector: Receiver) -> dict[str, Any]:
+    """The spans that were sent, by name; of several, the last one."""
+    found: dict[str, Any] = {}
+    for request in collector.requests:
+        if request.target == "/v1/traces":
+            message = ExportTraceServiceRequest.FromString(gzip.decompress(request.body))
+            for resource in message.resource_spans:
+                found |= {span.name: span for scope in resource.scope_spans for span in scope.spans}
+    return found
+
+
+def attributes(of: Any) -> dict[str, Any]:
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in of.attributes}
+
+
+async def test_one_trace_from_the_producer_to_the_receiver(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with reporting(tmp_path, collector, headers={"authorization": "Bearer k"}) as kit:
+        registration = await kit.register(hookgw_receiver.url)
+        event = await accept(kit, {"traceparent": PARENT, "tracestate": "vendor=1"})
+        await kit.settled()
+        await until(kit, lambda: len(spans(collector)) == 3)
+    host = "127.0.0.1"
+    found = spans(collector)
+    accepted, delivered, attempt = (
+        found[name] for name in (f"accept {KIND}", f"deliver {KIND}", f"POST {host}")
+    )
+    assert {span.trace_id.hex() for span in found.values()} == {TRACE}
+    assert {span.trace_state for span in found.values()} == {"vendor=1"}
+    assert accepted.parent_span_id.hex() == SPAN
+    assert delivered.parent_span_id == accepted.span_id
+    assert attempt.parent_span_id == delivered.span_id
+    [request] = hookgw_receiver.requests
+    assert request.header("traceparent") == f"00-{TRACE}-{attempt.span_id.hex()}-01"
+    assert request.header("tracestate") == "vendor=1"
+    assert attributes(accepted)["messaging.message.id"] == event.id
+    assert attributes(delivered)["hookgw.registration"] == registration.id
+    assert attributes(attempt) == {
+        "messaging.system": "hookgw",
+        "messaging.destination.name": KIND,
+        "messaging.message.id": event.id,
+        "hookgw.instance": "shop",
+        "http.request.method": "POST",
+        "server.address": host,
+        "server.port": hookgw_receiver.port,
+        "url.full": hookgw_receiver.url,
+        "http.request.resend_count": 0,
+        "http.response.status_code": 200,
+        "hookgw.registration": registration.id,
+        "hookgw.label": "default",
+        "hookgw.delivery": "dlv_1",
+        "hookgw.outcome": "delivered",
+    }
+    assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in found.values())
+    sent = collector.requests[0]
+    assert sent.header("authorization") == "Bearer k"
+    assert sent.header("content-type") == "application/x-protobuf"
+    resource = ExportTraceServiceRequest.FromString(gzip.decompress(sent.body)).resource_spans[0].resource
+    assert attributes(resource)["service.name"] == "hookgw"
+    assert attributes(resource)["service.version"] == __version__
+
+
+async def test_attempts_of_a_delivery_are_in_one_trace_also_after_a_restart(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(500))
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(f"{hookgw_receiver.url}?token=secret")
+        await accept(kit)
+        await kit.settled()
+    first = spans(collector)
+    failed = first["POST 127.0.0.1"]
+    assert failed.status.code == 2
+    assert "500" in failed.status.message
+    assert attributes(failed)["error.type"] == "500"
+    assert attributes(failed)["url.full"] == hookgw_receiver.url  # without its query
+    assert f"deliver {KIND}" not in first
+    async with reporting(tmp_path, collector) as kit:
+        await kit.advance(10)
+        await hookgw_receiver.wait_for(2)
+        await kit.settled()
+    found = spans(collector)
+    assert {span.trace_id for span in found.values()} == {failed.trace_id}
+    assert found["POST 127.0.0.1"].span_id != failed.span_id
+    assert found["POST 127.0.0.1"].parent_span_id == failed.parent_span_id == found[f"deliver {KIND}"].span_id
+    assert found[f"deliver {KIND}"].parent_span_id == found[f"accept {KIND}"].span_id
+    traces = {request.header("traceparent").split("-")[1] for request in hookgw_receiver.requests}  # type: ignore[union-attr]
+    assert traces == {failed.trace_id.hex()}
+
+
+async def test_a_dead_letter_is_an_error(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.default = answer(400)
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit)
+        await kit.settled()
+    delivered = spans(collector)[f"deliver {KIND}"]
+    assert delivered.status.code == 2
+    assert attributes(delivered)["error.type"] == "dead letter"
+
+
+@pytest.mark.parametrize(
+    ("sample", "headers", "flags"),
+    [
+        (0.0, {}, "00"),
+        (0.0, {"traceparent": PARENT}, "01"),
+        (1.0, {"traceparent": PARENT.removesuffix("1") + "0"}, "00"),
+        (1.0, {}, "01"),
+    ],
+    ids=["none", "the producer's is", "the producer's is not", "all"],
+)
+async def test_only_sampled_traces_are_sent_and_the_receiver_knows(
+    tmp_path: Path,
+    collector: Receiver,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    sample: float,
+    headers: dict[str, str],
+    flags: str,
+) -> None:
+    async with reporting(tmp_path, collector, sample=sample) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit, headers)
+        await kit.settled()
+    parent = hookgw_receiver.requests[0].header("traceparent")
+    assert parent is not None
+    assert parent.rpartition("-")[2] == flags
+    assert bool(spans(collector)) is (flags == "01")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"traceparent": "00-x"},
+        {"traceparent": f"ff-{TRACE}-{SPAN}-01"},
+        {"traceparent": f"00-{'0' * 32}-{SPAN}-01"},
+        {"traceparent": f"00-{TRACE}-{'0' * 16}-01"},
+        {"traceparent": f"00-{TRACE}-{SPAN}-01-more"},
+        {"traceparent": PARENT.upper()},
+        {"tracestate": "alone"},
+    ],
+    ids=lambda headers: next(iter(headers.values())),
+)
+async def test_a_wrong_traceparent_begins_another_trace(
+    tmp_path: Path,
+    collector: Receiver,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    headers: dict[str, str],
+) -> None:
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit, headers)
+        await kit.settled()
+    assert len(spans(collector)) == 3
+    assert all(span.trace_id.hex() != TRACE for span in spans(collector).values())
+    assert hookgw_receiver.requests[0].header("tracestate") is None
+
+
+@pytest.mark.parametrize("state", ["a=\xe9", " a=1", "a=1\r\nx: y", "a" * 513, ""])
+async def test_a_tracestate_that_no_header_can_carry_fails_no_delivery(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock, state: str
+) -> None:
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit, {"traceparent": PARENT, "tracestate": state})
+        await kit.settled()
+    assert hookgw_receiver.requests[0].header("tracestate") is None
+    assert spans(collector)[f"accept {KIND}"].trace_id.hex() == TRACE
+
+
+async def test_a_registrations_own_traceparent_stays(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url, headers={"traceparent": "mine"})
+        await accept(kit)
+        await kit.settled()
+    assert hookgw_receiver.requests[0].header("traceparent") == "mine"
+
+
+async def test_a_repeated_event_keeps_its_trace(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    hookgw_receiver.will(answer(503))
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit, {"traceparent": PARENT}, event_id="order-1")
+        await kit.settled()
+        await accept(kit, {"traceparent": PARENT.replace("0af", "fff")}, event_id="order-1")
+        await kit.advance(1)
+        await hookgw_receiver.wait_for(2)
+        await kit.settled()
+    assert {request.header("traceparent").split("-")[1] for request in hookgw_receiver.requests} == {TRACE}  # type: ignore[union-attr]
+
+
+async def test_a_collector_that_is_down_gets_everything_later(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    collector.will(answer(503), answer(429, headers={"retry-after": "20"}))
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        with structlog.testing.capture_logs() as logs:
+            await accept(kit)
+            await kit.settled()
+            await until(kit, lambda: len(collector.requests) == 2)
+            before = kit.clock.current_time()
+            await until(kit, lambda: len(collector.requests) == 3)
+            assert kit.clock.current_time() - before >= 19
+    assert len({request.body for request in collector.requests}) == 1
+    assert len(spans(collector)) == 3
+    assert [entry["reason"] for entry in logs if "collector" in entry["event"]] == [
+        "status 503",
+        "status 429",
+    ]
+
+
+async def test_what_the_collector_refuses_is_not_repeated(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    partial = ExportTraceServiceResponse()
+    partial.partial_success.rejected_spans = 3
+    partial.partial_success.error_message = "too old"
+    collector.will(answer(401), answer(200, partial.SerializeToString()), answer(200, b"{not protobuf"))
+    async with reporting(tmp_path, collector) as kit:
+        await kit.register(hookgw_receiver.url)
+        with structlog.testing.capture_logs() as logs:
+            for count in (1, 2, 3):
+                await accept(kit)
+                await kit.settled()
+                await until(kit, lambda: len(collector.requests) == count)  # noqa: B023
+    assert [entry["reason"] for entry in logs if "collector" in entry["event"]] == [
+        "status 401",
+        "3 rejected: too old",
+    ]
+
+
+async def test_too_many_spans_are_lost_and_counted(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with reporting(tmp_path, collector, queue=2) as kit:
+        await kit.register(hookgw_receiver.url)
+        with structlog.testing.capture_logs() as logs:
+            await accept(kit)
+            await kit.settled()
+            await until(kit, lambda: len(collector.requests) == 1)
+    assert [entry["count"] for entry in logs if entry["event"].startswith("spans lost")] == [1]
+    assert len(spans(collector)) == 2
+
+
+async def test_the_rest_is_sent_at_the_end(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    """Before the clients are closed; a collector that hangs delays the end by three seconds at most."""
+    async with reporting(tmp_path, collector, metrics=True, traces=False) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit)
+        await kit.settled()
+    assert [request.target for request in collector.requests] == ["/v1/metrics"]
+    assert hookgw_receiver.requests[0].header("traceparent") is None
+
+
+async def test_metrics(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with reporting(
+        tmp_path, collector, metrics=True, resource={"deployment.environment.name": "test"}
+    ) as kit:
+        await kit.register(hookgw_receiver.url)
+        await accept(kit)
+        await kit.settled()
+        await until(kit, lambda: any(request.target == "/v1/metrics" for request in collector.requests))
+    [request, *_] = [request for request in collector.requests if request.target == "/v1/metrics"]
+    [resource] = ExportMetricsServiceRequest.FromString(gzip.decompress(request.body)).resource_metrics
+    assert attributes(resource.resource)["deployment.environment.name"] == "test"
+    found = {metric.name: metric for scope in resource.scope_metrics for metric in scope.metrics}
+    [accepted] = found["hookgw_events_accepted"].sum.data_points
+    assert (attributes(accepted), accepted.as_double) == ({"kind": KIND}, 1)
+    assert found["hookgw_events_accepted"].sum.is_monotonic
+    lanes = {attributes(point)["state"]: point.as_double for point in found["hookgw_lanes"].gauge.data_points}
+    assert lanes["idle"] == 1
+    [seconds] = found["hookgw_delivery_seconds"].histogram.data_points
+    assert seconds.count == 1
+    assert sum(seconds.bucket_counts) == 1
+    assert len(seconds.bucket_counts) == len(seconds.explicit_bounds) + 1
+    assert seconds.explicit_bounds[0] == 0.001
+    assert math.isfinite(seconds.explicit_bounds[-1])
+    assert accepted.start_time_unix_nano <= accepted.time_unix_nano
+
+
+def test_without_options_it_is_switched_off(hooks: Hooks) -> None:
+    """Also what deliveries ask for each time: whether any plugin has a hook."""
+    [info] = [info for info in hooks.plugins() if info.name == "otel"]
+    assert (info.enabled, info.error) == (False, None)
+    for hook in (
+        "hookgw_accept",
+        "hookgw_event_accepted",
+        "hookgw_attempt",
+        "hookgw_delivered",
+        "hookgw_run",
+    ):
+        assert not hooks.implements(hook), hook
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"sample": 1}, "Object missing required field `endpoint`."),
+        (
+            {"endpoint": "collector:4318"},
+            "endpoint: use the URL of the collector, such as http://collector:4318.",
+        ),
+        ({"endpoint": "http://c:x"}, "endpoint: Invalid port"),
+        ({"endpoint": "http://c", "sample": 2}, "Expected `float` <= 1.0"),
+        ({"endpoint": "http://c", "interval": "10ms"}, "interval: use 1s or longer."),
+        ({"endpoint": "http://c", "trace": True}, "Object contains unknown field `trace`."),
+    ],
+)
+def test_wrong_options_stop_the_start(loaded: LoadedPlugins, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Hooks(loaded).configure({"otel": options})
+    assert error.value.messages[0].startswith("plugins.options.otel: ")
+    assert sentence in error.value.messages[0]
+
+
+def test_a_missing_package_is_named(loaded: LoadedPlugins, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1.trace_service_pb2", None)
+    Hooks(loaded).configure({})
+    with pytest.raises(ConfigError) as error:
+        Hooks(loaded).configure({"otel": {"endpoint": "http://c"}})
+    assert "pip install 'hookgw[otel]'" in error.value.messages[0]
