@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from hookgw.dashboard.pages.deliveries import DeliveriesPage
+from hookgw.dashboard.pages.delivery import DeliveryPage
 from hookgw.dashboard.pages.instance import InstancePage
 from hookgw.dashboard.pages.instances import InstancesPage
 from hookgw.dashboard.pages.overview import OverviewPage
@@ -38,6 +40,8 @@ class Dashboard:
         OverviewPage(site, self.streams)
         InstancesPage(site, self.streams)
         InstancePage(site, self.streams)
+        DeliveriesPage(site, self.streams)
+        DeliveryPage(site, self.streams)
 
     async def run(self) -> None:
         """Wait for the end of the server, and end the streams then: they would hold it up."""

@@ -17,9 +17,10 @@ _STEPS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 
 def install_filters(blueprint: Blueprint) -> None:
-    """Add the filters ``time``, ``number``, ``duration`` and ``size`` to all templates."""
+    """Add the filters ``time``, ``utc``, ``number``, ``duration`` and ``size`` to all templates."""
     for name, function in (
         ("time", time_element),
+        ("utc", rfc3339),
         ("number", number_element),
         ("duration", duration_text),
         ("size", size_text),

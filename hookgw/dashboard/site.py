@@ -20,6 +20,7 @@ from hookgw.dashboard.cookies import SESSION, Cookies
 from hookgw.dashboard.formats import install_filters
 from hookgw.dashboard.notices import NOTICES
 from hookgw.dashboard.origin import is_own_request
+from hookgw.gateway.audit import act_as, holder_as_actor
 from hookgw.gateway.browser_sessions import SignedIn
 from hookgw.models.api_keys import Principal
 from hookgw.models.browser_sessions import form_token, is_form_token
@@ -171,6 +172,8 @@ class Site:
         quota = scope.get(REQUEST_QUOTA)
         if holder.principal.instance is not None and quota is not None:
             scope[QUOTA_LEASE] = quota.enter(holder.principal.instance)
+        client = scope["client"]
+        act_as(holder_as_actor(holder, client[0] if client else None, "dashboard"))
         # As the API's authentication does: shared code asks there for the caller.
         g.holder = holder
         g.visitor = Visitor(signed_in, form_token(token))

@@ -43,7 +43,7 @@ class DeliveryHistory:
             Invalid: the cursor is not one of a page.
             StorageUnavailable: the disk refuses.
         """
-        async with self._turn(query.instance, query.without_global):
+        async with self._turn(query.instance or "", query.without_global):
             return await self._store.list_deliveries(query)
 
     async def find(self, instance: str, name: str, *, without_global: bool = False) -> DeliveryReport:

@@ -63,9 +63,12 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which deliveries to list. What is ``None`` does not filter.
 
     Attributes:
-        instance: the instance's name; there is no listing across instances.
+        instance: the instance's name; ``None`` for all instances.
         state: deliveries in that state.
         kind: deliveries of events of that kind.
+        registration: deliveries to the registration of that id.
+        text: deliveries with this text in the reason for their state, or in the error or answer of their
+            newest attempt.
         since: events accepted at that time or later, in seconds since the epoch.
         until: events accepted before that time.
         cursor: from the page before; ``None`` for the first page.
@@ -73,9 +76,11 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
         without_global: leave out deliveries to registrations of the configuration, present and past.
     """
 
-    instance: str
+    instance: str | None
     state: DeliveryState | None = None
     kind: str | None = None
+    registration: str | None = None
+    text: str | None = None
     since: float | None = None
     until: float | None = None
     cursor: str | None = None

@@ -23,7 +23,7 @@ class SlowStore:
         self.free = trio.Event()
 
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
-        self.reading.append(query.instance)
+        self.reading.append(query.instance or "")
         await self.free.wait()
         return PAGE
 

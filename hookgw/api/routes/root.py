@@ -21,7 +21,7 @@ class RootRoutes:
     def __init__(self, gateway: Gateway) -> None:
         self._address = gateway.settings.server.address
         # Where people begin. Relative, because a proxy may add a prefix that hookgw does not know.
-        self._page = "docs"
+        self._page = "dashboard/" if gateway.settings.dashboard.enabled else "docs"
 
     def blueprint(self) -> Blueprint:
         """Return the route."""

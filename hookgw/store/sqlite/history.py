@@ -53,6 +53,10 @@ _FOUND = f"SELECT {_SUMMARY}, e.data, e.sender, e.server_url FROM deliveries d {
 # names that begin so include those of their lanes, of which there may be one for each instance.
 _IS_LISTED = f"""(NOT :without_global OR (SELECT substr(name, 1, {len(GLOBAL_ID_PREFIX)}) FROM names
     WHERE number = registration) <> '{GLOBAL_ID_PREFIX}')"""  # noqa: S608
+# Both are short, or kept only up to a limit.
+_HAS_TEXT = """(instr(coalesce(reason, ''), :text) OR EXISTS (
+    SELECT 1 FROM attempts a WHERE a.delivery = deliveries.seq AND a.number = deliveries.attempts
+    AND (instr(coalesce(a.error, ''), :text) OR instr(a.answer, :text))))"""
 _BY_SEQ = f"{_FOUND} WHERE d.seq = :seq AND i.name = :instance AND {_IS_LISTED}"
 # An event may have several deliveries: the newest one is the one that people ask about.
 _BY_EVENT = f"""{_FOUND} WHERE d.seq = (
@@ -279,7 +283,7 @@ class SqliteHistory:
         return freed
 
 
-def search_deliveries(
+def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     connection: sqlite3.Connection, query: DeliveryQuery, before: int | None, rows: int, wanted: int
 ) -> SearchPart:
     """Search an instance's newest deliveries for those that match a query.
@@ -293,18 +297,28 @@ def search_deliveries(
     """
     started = time.perf_counter()
     given: dict[str, Any] = {
-        "instance": of_instance(query.instance),
         "before": 2**63 - 1 if before is None else before,
         "rows": rows,
         "wanted": wanted,
     }
-    source, conditions = "deliveries INDEXED BY history WHERE", ["1"]
-    if query.state is DeliveryState.DELIVERED:
-        conditions.append("state = 'delivered'")
+    source, conditions = "deliveries NOT INDEXED WHERE", ["1"]
+    if query.instance is not None:
+        given["instance"] = of_instance(query.instance)
+        source = "deliveries INDEXED BY history WHERE"
+    if query.state is DeliveryState.DELIVERED or (query.state is not None and query.instance is None):
+        conditions.append(f"state = '{query.state.value}'")
     elif query.state is not None:
         # Written out and said twice, so that the index of undelivered deliveries can be used.
         source = f"""deliveries INDEXED BY undelivered
             WHERE state <> 'delivered' AND state = '{query.state.value}' AND"""
+    if query.instance is not None:
+        source += " instance = (SELECT number FROM names WHERE name = :instance) AND"
+    if query.registration is not None:
+        conditions.append("registration = (SELECT number FROM names WHERE name = :registration)")
+        given["registration"] = query.registration
+    if query.text is not None:
+        conditions.append(_HAS_TEXT)
+        given["text"] = query.text
     if query.kind is not None:
         conditions.append("kind = (SELECT number FROM names WHERE name = :kind)")
         given["kind"] = query.kind
@@ -318,8 +332,7 @@ def search_deliveries(
         given["without_global"] = True
     statement = f"""
         WITH looked_at AS MATERIALIZED (
-            SELECT seq, {" AND ".join(conditions)} AS matches FROM {source}
-                instance = (SELECT number FROM names WHERE name = :instance) AND seq < :before
+            SELECT seq, {" AND ".join(conditions)} AS matches FROM {source} seq < :before
             ORDER BY seq DESC LIMIT :rows
         ),
         chosen AS (SELECT seq FROM looked_at WHERE matches ORDER BY seq DESC LIMIT :wanted)

@@ -1,0 +1,190 @@
+"""The pages of deliveries, over HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping
+
+import pytest
+import trio
+
+from hookgw.gateway.gateway import Gateway
+from hookgw.models.events import Event
+from hookgw.parsing import parse_registration
+from hookgw.testing import Receiver, answer, open_receiver
+from tests.dashboard.conftest import Browser
+
+LIST = "/deliveries"
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with open_receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+async def loja1(gateway: Gateway, receiver: Receiver) -> str:
+    """An instance whose first delivery is refused, and whose second one arrives."""
+    await gateway.instances.create("loja1", token="key-of-loja1")
+    body = {"url": receiver.url.replace("//", "//ana:geheim@"), "headers": {"x-token": "abc"}}
+    change, _ = parse_registration(body, gateway.catalog)
+    await gateway.registrations.set("loja1", "default", change)
+    receiver.will(answer(422, body=b"<b>no</b>"), answer(200))
+    for number, kind in enumerate(("MESSAGES_UPSERT", "CONNECTION_UPDATE")):
+        await emit(gateway, kind, f"evt_{number}")
+    await receiver.wait_for(2)
+    with trio.fail_after(10):
+        while gateway.backlog.of_instance("loja1")[0]:  # noqa: ASYNC110 (nobody tells of the commit)
+            await trio.sleep(0.01)
+    await gateway.store.flush()
+    return "loja1"
+
+
+async def emit(gateway: Gateway, kind: str, event_id: str, instance: str = "loja1") -> None:
+    data = Event.encode({"text": "Olá <b>mundo</b>", "key": {"id": event_id}})
+    event = Event(id=event_id, kind=kind, instance=instance, data_json=data, time=gateway.clock.wall())
+    await gateway.events.accept([event])
+
+
+def shown(page: str) -> list[str]:
+    """Return the ids of the deliveries in a list."""
+    return re.findall(r'class="quiet mono">(dlv_\d+)<', page)
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        ("", ["dlv_2", "dlv_1"]),
+        ("instance=loja1", ["dlv_2", "dlv_1"]),
+        ("state=dead", ["dlv_1"]),
+        ("instance=loja1&state=dead", ["dlv_1"]),
+        ("instance=loja1&state=delivered", ["dlv_2"]),
+        ("kind=connection.update", ["dlv_2"]),
+        ("instance=loja1&label=default", ["dlv_2", "dlv_1"]),
+        ("since=2h", ["dlv_2", "dlv_1"]),
+        ("until=2020-01-01T00:00:00Z", []),
+        ("until=2h", []),
+        ("text=422", ["dlv_1"]),
+        ("text=no</b>", ["dlv_1"]),
+        ("text=nothing", []),
+        ("instance=loja1&text=dlv_2", ["dlv_2"]),
+        ("instance=loja1&text=evt_0", ["dlv_1"]),
+    ],
+)
+async def test_the_filters(browser: Browser, loja1: str, query: str, ids: list[str]) -> None:
+    page = (await browser.get(f"{LIST}?{query}")).text
+    assert shown(page) == ids
+    if not ids:
+        assert "No delivery matches these filters" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "status_code", "text"),
+    [
+        ("state=lost", 400, "lost"),
+        ("kind=NOPE", 400, "NOPE"),
+        ("since=yesterday", 400, "From must be a time"),
+        ("instance=nope", 404, "nope"),
+        ("instance=loja1&label=nope", 404, "nope"),
+    ],
+)
+async def test_a_wrong_filter_is_explained(
+    browser: Browser, loja1: str, query: str, status_code: int, text: str
+) -> None:
+    page = await browser.get(f"{LIST}?{query}")
+    assert page.status_code == status_code
+    assert text in page.text.partition('role="alert"')[2].partition("</div>")[0]
+
+
+async def test_an_empty_list_says_why(browser: Browser) -> None:
+    assert "Nothing was sent yet" in (await browser.get(LIST)).text
+
+
+async def test_the_list_goes_on_with_older_deliveries(browser: Browser, gateway: Gateway, loja1: str) -> None:
+    for number in range(60):
+        await emit(gateway, "MESSAGES_UPSERT", f"more_{number}")
+    first = (await browser.get(f"{LIST}?instance=loja1")).text
+    older = re.search(r'rel="next" href="/dashboard([^"]+)"', first)
+    assert older is not None
+    second = (await browser.get(older[1].replace("&amp;", "&"))).text
+    assert [*shown(first), *shown(second)] == [f"dlv_{number}" for number in range(62, 0, -1)]
+
+
+async def test_a_delivery_shows_what_happened(browser: Browser, loja1: str) -> None:
+    page = (await browser.get(f"{LIST}/loja1/dlv_1")).text
+    assert "status 422" in page
+    assert "&lt;b&gt;no&lt;/b&gt;" in page
+    assert "Olá &lt;b&gt;mundo&lt;/b&gt;" in page
+    assert "x-token: ********" in page
+    for secret in ("geheim", "abc"):
+        assert secret not in page
+    assert (await browser.get(f"{LIST}/loja1/dlv_99")).status_code == 404
+    assert (await browser.get(f"{LIST}/loja1/evt_0")).status_code == 200
+
+
+async def test_a_delivery_is_replayed(browser: Browser, receiver: Receiver, loja1: str) -> None:
+    page = f"{LIST}/loja1/dlv_1"
+    assert (await browser.submit(page, f"{page}/resend")).headers["location"].endswith("?done=resent")
+    await receiver.wait_for(3)
+    assert receiver.ids[0] == receiver.ids[2]
+
+
+async def test_several_are_sent_again_the_oldest_first(
+    browser: Browser, receiver: Receiver, loja1: str
+) -> None:
+    ticked = {"delivery": ["loja1/dlv_2", "loja1/dlv_1"], "instance": "loja1"}
+    sent = await browser.submit(LIST, f"{LIST}/resend", ticked)
+    assert sent.headers["location"] == "/dashboard/deliveries?instance=loja1&done=resent"
+    await receiver.wait_for(4)
+    assert receiver.ids[2:] == receiver.ids[:2]
+    nothing = await browser.submit(LIST, f"{LIST}/resend")
+    assert nothing.status_code == 400
+    unknown = await browser.submit(LIST, f"{LIST}/resend", {"delivery": ["loja1/dlv_77"]})
+    assert unknown.status_code == 409
+    assert "dlv_77" in unknown.text
+
+
+async def test_a_time_span_is_counted_before_it_is_replayed(
+    browser: Browser, receiver: Receiver, loja1: str
+) -> None:
+    page = f"{LIST}?instance=loja1"
+    asked: Mapping[str, object] = {"instance": "loja1", "replay_since": "2h", "replay_state": "all"}
+    counted = (await browser.submit(page, f"{LIST}/replay", asked)).text
+    assert "2 finished deliveries of loja1" in counted
+    since = re.search(r'name="replay_since" value="([^"]+)"', counted)
+    assert since is not None
+    confirmed = {**asked, "replay_since": since[1], "confirmed": "true"}
+    done = await browser.submit(page, f"{LIST}/replay", confirmed)
+    assert done.headers["location"] == "/dashboard/deliveries?instance=loja1&done=replayed"
+    await receiver.wait_for(4)
+    for name, value, text in (("replay_since", "x", "since"), ("replay_label", "nope", "nope")):
+        refused = await browser.submit(page, f"{LIST}/replay", {**asked, name: value})
+        assert refused.status_code in (400, 404)
+        assert text in refused.text.partition('role="alert"')[2]
+
+
+async def test_a_tenant_sees_and_sends_its_own(visitor: Browser, gateway: Gateway, loja1: str) -> None:
+    await gateway.instances.create("mine", token="key-of-mine")
+    await visitor.log_in("key-of-mine")
+    assert shown((await visitor.get(LIST)).text) == []
+    for path in (f"{LIST}?instance=loja1", f"{LIST}/loja1/dlv_1", "/live/delivery/loja1/dlv_1"):
+        assert (await visitor.get(path)).status_code == 403
+    forms: tuple[tuple[str, Mapping[str, object]], ...] = (
+        ("resend", {"delivery": ["loja1/dlv_1"]}),
+        ("replay", {"instance": "loja1", "replay_since": "2h"}),
+        ("loja1/dlv_1/resend", {}),
+    )
+    for action, fields in forms:
+        assert (await visitor.submit(LIST, f"{LIST}/{action}", fields)).status_code == 403
+    assert gateway.backlog.of_instance("loja1")[0] == 0
+
+
+async def test_deliveries_of_a_deleted_instance_stay_in_the_list(
+    browser: Browser, gateway: Gateway, loja1: str
+) -> None:
+    await gateway.instances.delete("loja1")
+    page = (await browser.get(LIST)).text
+    assert shown(page) == ["dlv_2", "dlv_1"]
+    assert "loja1" in page
+    assert "/deliveries/loja1" not in page
