@@ -92,9 +92,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check all types (mypy, strict)."""
+    """Check all types (mypy, strict), and the packages that ``hookgw plugin new`` writes."""
     install(session, "types")
     session.run("mypy")
+    session.run("pytest", "-q", "tests/cli/test_plugin.py", "-k", "has_types or well_formed")
 
 
 @nox.session

@@ -33,6 +33,7 @@ COMMANDS = {
     "lane": "hookgw.cli.lane:lane",
     "health": "hookgw.cli.health:health",
     "plugins": "hookgw.cli.plugins:plugins",
+    "plugin": "hookgw.cli.plugin:plugin",
     "check-config": "hookgw.cli.check_config:check_config",
     "master-key": "hookgw.cli.master_key:master_key",
     "import": "hookgw.cli.evolution.command:import_",
