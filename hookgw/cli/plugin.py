@@ -73,7 +73,8 @@ def _check_name(_context: click.Context, _parameter: click.Parameter, value: str
 def new(name: str, connector: bool, folder: Path) -> None:
     """Write a package with a plugin and its tests.
 
-    Its name is hookgw-NAME. It has an entry point and a nox file, and its tests pass at once. Then replace the example with your own code. A folder that exists is not touched.
+    Its name is hookgw-NAME. It has an entry point and a nox file, and its tests pass at once. Then replace
+    the example with your own code. A folder that exists is not touched.
     """
     plugin_name = name.replace("-", "_")
     values = {
