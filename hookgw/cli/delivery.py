@@ -10,6 +10,7 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import read_time
+from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import complete_kinds, instance_argument
 from hookgw.cli.output import (
     Column,
@@ -41,10 +42,13 @@ LISTED_DEAD = {
 }
 """The columns of the lists, by the field of a delivery."""
 
+MOST_COUNTED = 100_000
+"""The server counts no further."""
+
 
 @click.group()
 def delivery() -> None:
-    """List and inspect deliveries, and send them again."""
+    """List and inspect deliveries, send them again, and cancel them."""
 
 
 delivery.add_command(replay)
@@ -179,3 +183,42 @@ def resend(client: Client, instance: str, delivery_id: str, as_json: bool) -> No
         show_json(queued)
     else:
         click.echo(f"{queued['id']} will be sent again to {printable(queued['url'])}")
+
+
+@delivery.command()
+@click.argument("instance")
+@click.option("--label", help="Only deliveries to the registration with this label.")
+@click.option("--kind", "kinds", multiple=True, help="Only events of this kind; repeatable.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=read_time,
+    help="Only events accepted since a time, or since 10m, 2h, 3d ago.",
+)
+@click.option("--until", metavar="TIME", callback=read_time, help="Only events accepted until then.")
+@click.option("--yes", is_flag=True, help="Cancel without asking.")
+@server_options
+@json_option
+def cancel(client: Client, instance: str, yes: bool, as_json: bool, **choice: Any) -> None:
+    """Cancel INSTANCE's pending deliveries: they become dead letters.
+
+    \b
+        hookgw delivery cancel loja1 --label crm --until 1h
+        hookgw delivery cancel loja1 --kind PRESENCE_UPDATE
+
+    Attempts in flight are not cut off. To send cancelled deliveries after all, use resend or replay.
+    """
+    body = {name: value for name, value in choice.items() if value}
+    if not yes:
+        asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
+        count = asked["matching"]
+        shown = f"{count:,}" + (" or more" if count >= MOST_COUNTED else "")
+        click.confirm(f"Cancel {shown} pending deliveries of {instance!r}?", abort=True, err=True)
+    response = client.call("POST", "delivery", "cancel", instance, body=body)
+    cancelled = response["cancelled"]
+    if "job" in response:
+        cancelled = follow_aloud(client, response["job"], "Cancelled")["done"]
+    if as_json:
+        show_json({"cancelled": cancelled})
+    else:
+        click.echo(f"Cancelled {cancelled:,} deliveries.")

@@ -33,7 +33,7 @@ COLUMNS = {
 def job() -> None:
     """Show work that takes longer than a call.
 
-    Deletions, disabled registrations and replays become jobs after 2 seconds.
+    Deletions, disabled registrations, replays and cancellations become jobs after 2 seconds.
     """
 
 

@@ -16,6 +16,7 @@ from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.browser_sessions import BrowserSessions
 from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.connectors.ingest import IngestService
+from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
@@ -27,7 +28,6 @@ from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.reload import ConfigurationReload
-from hookgw.gateway.replay import Replays
 from hookgw.models.clock import Clock
 from hookgw.models.deliveries import LaneStatistics
 from hookgw.models.errors import Unavailable
@@ -49,7 +49,7 @@ class Gateway:
         ingest: passes requests of networks to connectors.
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
-        deliveries: sends finished deliveries again.
+        deliveries: sends finished deliveries again, and cancels pending ones.
         history: lists and finds deliveries.
         jobs: what takes longer than a request.
         media: opens links to inbound files.
@@ -74,7 +74,7 @@ class Gateway:
     keys: KeyService
     messages: MessageService
     chats: ChatSearch
-    deliveries: Replays
+    deliveries: DeliveryService
     history: DeliveryHistory
     jobs: Jobs
     media: MediaDownloads

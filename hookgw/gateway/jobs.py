@@ -170,13 +170,14 @@ class Jobs:
         return next((job for job in found if (job.kind, job.instance) == (kind, instance)), None)
 
     def registrations(self) -> set[str]:
-        """Return the ids of the registrations that running jobs park."""
+        """Return the ids of the registrations whose lanes running jobs keep from starting."""
         return {name for running in self._running.values() for name in running.job.registrations}
 
     def parking(self, registration: str) -> Job | None:
         """Return the newest stored job that parks a registration; ``None`` if there is none."""
         found = (one.job for one in reversed(self._running.values()) if one.is_stored)
-        return next((job for job in found if registration in job.registrations), None)
+        parks = (job for job in found if job.kind is not JobKind.CANCEL)
+        return next((job for job in parks if registration in job.registrations), None)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:

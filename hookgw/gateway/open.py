@@ -28,6 +28,7 @@ from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.browser_sessions import BrowserSessions
+from hookgw.gateway.cancellation import Cancellations
 from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.configured_registrations import read_global_webhooks, read_operations
 from hookgw.gateway.connectors.inbound_media import InboundMedia, load_media_key
@@ -35,6 +36,7 @@ from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
 from hookgw.gateway.disk_space import DiskSpaceWatch
 from hookgw.gateway.gateway import Gateway
@@ -221,6 +223,7 @@ async def open_gateway(
         keys = KeyService(keyring, registry, global_keys, clock)
         history = DeliveryHistory(store, metrics.limited)
         replays = Replays(registry, store, history, jobs, outbox, audit)
+        cancellations = Cancellations(registry, store, dispatcher, pending, jobs, audit)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())
@@ -250,7 +253,7 @@ async def open_gateway(
             keys=keys,
             messages=MessageService(registry, connectors, catalog, clock),
             chats=ChatSearch(history),
-            deliveries=replays,
+            deliveries=DeliveryService(replays, cancellations),
             history=history,
             jobs=jobs,
             media=media,
@@ -292,6 +295,7 @@ async def open_gateway(
                 "The dispatcher", dispatcher.is_stopping, dispatcher.run, lane_services, startable
             )
             begin = {
+                JobKind.CANCEL: cancellations.cancelling,
                 JobKind.DELETE_INSTANCE: instances.deletion,
                 JobKind.DELETE_REGISTRATION: pending.parking,
                 JobKind.DISABLE_REGISTRATION: pending.parking,

@@ -207,12 +207,12 @@ class PendingDeliveries:
                     async with self._jobs.turn():
                         step = await retry_until_readable(park, refused)
                     running.job = running.job.advanced(step.count, cursor)
-                    self._report_dead(registration_id, known.get(registration_id), reason, step.count)
+                    self.report_dead(registration_id, known.get(registration_id), reason, step.count)
                     more = step.more
             if running.is_resumed:
                 # The start left their lanes to this job. One of them may be enabled again by now.
                 for registration_id in running.job.registrations:
-                    await self._start_lanes(registration_id)
+                    await self.start_lanes(registration_id)
 
     async def drop_oldest(
         self, registration_id: str, instance: str, reason: str, *, count: int, size: int
@@ -236,23 +236,32 @@ class PendingDeliveries:
             return 0  # deleted meanwhile; the deletion parks what is pending
         self._store.check_open()
         rule = lane_rule(registration)
-        # A lane of its own, if it has one: the lanes of other instances go on. During a re-partition, its
-        # deliveries are in lanes of former generations, too.
-        lane = None if registration_id in self._repartitions else rule.lane_of_instance(instance)
+        # A lane of its own, if it has one: the lanes of other instances go on.
+        lane = self.lane_of_instance(registration, instance)
         with self._dispatcher.paused(registration_id, lane):
             spared = [seq for seq, _ in self._dispatcher.in_flight(registration_id, lane)]
             dropped = await self._store.drop_oldest(
                 rule, instance, reason, count=count, size=size, spared=spared
             )
-        self._report_dead(registration_id, registration, reason, dropped)
+        self.report_dead(registration_id, registration, reason, dropped)
         return dropped
 
     def _in_flight(self, registration_id: str) -> list[int]:
         return [seq for seq, _ in self._dispatcher.in_flight(registration_id)]
 
-    def _report_dead(
+    def lane_of_instance(self, registration: Registration, instance: str) -> str | None:
+        """Return the key of the lane that has all pending deliveries of an instance's events, and no others.
+
+        ``None`` if there is no such lane. During a re-partition they are in lanes of former generations, too.
+        """
+        if registration.id in self._repartitions:
+            return None
+        return lane_rule(registration).lane_of_instance(instance)
+
+    def report_dead(
         self, registration_id: str, registration: Registration | None, reason: str, count: int
     ) -> None:
+        """Count dead letters of a registration, and raise their operational event."""
         self._metrics.dead(count)
         self._operational.dead(registration_id, registration, reason, count=count)
 
@@ -295,12 +304,12 @@ class PendingDeliveries:
                 while await retry_until_readable(step, refused):
                     pass
                 # Appended meanwhile, or moved.
-                await self._start_lanes(registration_id)
+                await self.start_lanes(registration_id)
         finally:
             if self._repartitions.get(registration_id) is lock:
                 del self._repartitions[registration_id]
 
-    async def _start_lanes(self, registration_id: str) -> None:
+    async def start_lanes(self, registration_id: str) -> None:
         """Start the lanes with pending deliveries; those that run already read on by themselves."""
         read = partial(self._store.pending_lanes, registration_id)
         backlog = await retry_until_readable(read, partial(_log_refusal, "starting lanes", registration_id))

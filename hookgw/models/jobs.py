@@ -14,6 +14,7 @@ from hookgw.models.api_keys import Key
 class JobKind(StrEnum):
     """What a job does."""
 
+    CANCEL = "cancel"
     DELETE_INSTANCE = "delete_instance"
     DELETE_REGISTRATION = "delete_registration"
     DISABLE_REGISTRATION = "disable_registration"
@@ -47,6 +48,19 @@ class ReplayScope(msgspec.Struct, frozen=True, kw_only=True):
     without_global: bool = False
 
 
+class CancelScope(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pending deliveries are cancelled, of those to the job's registrations.
+
+    Attributes:
+        since, until: when the events were accepted, in seconds since the epoch; ``None`` does not filter.
+        kinds: events of those kinds; empty for all.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job: what it is to do, and how far it has come.
 
@@ -60,10 +74,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         started, finished: seconds since the epoch; ``finished`` is ``None`` while it runs.
         error: why it failed; a sentence.
         cursor: where the next step goes on; opaque, ``None`` before the first step.
-        registrations: the ids of the registrations whose pending deliveries become dead letters.
+        registrations: the ids of the registrations whose pending deliveries become dead letters. Their lanes
+            do not start before the job continues at the next start.
         reason: of those dead letters; a sentence.
         keys: of an instance that is deleted: they show the job until it ends.
         replay: which deliveries a replay sends again.
+        cancel: which deliveries are cancelled.
     """
 
     id: str
@@ -80,6 +96,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     keys: tuple[Key, ...] = ()
     replay: ReplayScope | None = None
+    cancel: CancelScope | None = None
 
     @property
     def is_running(self) -> bool:

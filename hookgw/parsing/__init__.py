@@ -1,6 +1,6 @@
 """Read the request bodies of clients, in every spelling that known clients use, into models. No I/O."""
 
-from hookgw.parsing.deliveries import Replay, parse_replay
+from hookgw.parsing.deliveries import Cancellation, Replay, parse_cancellation, parse_replay
 from hookgw.parsing.events import Batch, EmitLimits, finish, parse_events, read_events
 from hookgw.parsing.headers import unmask_headers, unmask_url
 from hookgw.parsing.instances import (
@@ -35,6 +35,7 @@ from hookgw.parsing.registrations import parse_grace, parse_registration, parse_
 
 __all__ = [
     "Batch",
+    "Cancellation",
     "ChatQuery",
     "Creation",
     "Edit",
@@ -45,6 +46,7 @@ __all__ = [
     "decode_base64",
     "finish",
     "parse_audio_message",
+    "parse_cancellation",
     "parse_chat_query",
     "parse_contact_message",
     "parse_creation",

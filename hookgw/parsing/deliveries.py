@@ -1,4 +1,4 @@
-"""The body of ``/delivery/replay``. No I/O."""
+"""The bodies of ``/delivery/replay`` and ``/delivery/cancel``. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.units import parse_duration
-from hookgw.parsing.fields import Check, Fields, as_object, kind_of, list_of, one_of, text_up_to
+from hookgw.parsing.fields import Check, Fields, as_bool, as_object, kind_of, list_of, one_of, text_up_to
 
 _MAX_KINDS = 1_000
 _MAX_LABEL = 128
@@ -61,6 +61,50 @@ def parse_replay(body: Any, catalog: Catalog, *, now: float) -> tuple[Replay, li
         label=fields.pick(text_up_to(_MAX_LABEL), "label"),
     )
     return replay, fields.finish()
+
+
+class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
+    """The pending deliveries of an instance to cancel. What is ``None`` or empty does not filter.
+
+    Attributes:
+        since, until: the range of acceptance times of their events, in seconds since the epoch. ``until`` is
+            excluded.
+        kinds: only these kinds.
+        label: only the registration with this label.
+        dry_run: only count them.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
+    label: str | None = None
+    dry_run: bool = False
+
+
+def parse_cancellation(body: Any, catalog: Catalog, *, now: float) -> tuple[Cancellation, list[str]]:
+    """Read the body of a cancellation.
+
+    Args:
+        body: the decoded JSON.
+        catalog: the known event kinds.
+        now: durations count back from here, in seconds since the epoch.
+
+    Returns:
+        The cancellation, and a warning for each ignored field.
+
+    Raises:
+        Invalid: with every mistake.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    kinds = list_of(lambda value, where: catalog.resolve(value, where).name, _MAX_KINDS)
+    cancellation = Cancellation(
+        since=fields.pick(_moment(now), "since"),
+        until=fields.pick(_moment(now), "until"),
+        kinds=fields.read(kinds, (), "kinds", "events"),
+        label=fields.pick(text_up_to(_MAX_LABEL), "label"),
+        dry_run=fields.read(as_bool, False, "dryRun", "dry_run"),
+    )
+    return cancellation, fields.finish()
 
 
 def _moment(now: float) -> Check[float]:

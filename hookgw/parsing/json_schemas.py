@@ -23,6 +23,7 @@ from hookgw.parsing.schema_parts import (
     TIME_SCHEMA,
     Schema,
     enum,
+    flag,
     length,
     or_null,
     ref,
@@ -147,6 +148,18 @@ REPLAY: Schema = {
     },
 }
 
+CANCEL: Schema = {
+    "type": "object",
+    "description": "Which pending deliveries to cancel; without a field, all of the instance.",
+    "properties": {
+        "since": or_null(MOMENT_SCHEMA, "The first acceptance time, or how long ago that is."),
+        "until": or_null(MOMENT_SCHEMA, "The end of the range, excluded."),
+        "kinds": or_null({"type": "array", "items": ref("AnyKindName")}, "Only these kinds."),
+        "label": or_null(NAME_SCHEMA, "Only this registration."),
+        "dryRun": flag("Only count them."),
+    },
+}
+
 # The names in the OpenAPI document, which adds the gateway's lists of names (KindName, PluginName, …), and
 # the enums of its responses (Ordering, Signature).
 COMPONENTS: dict[str, Schema] = {
@@ -168,4 +181,5 @@ COMPONENTS: dict[str, Schema] = {
     "EmitRequest": EMIT,
     "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),
     "ReplayRequest": REPLAY,
+    "CancelRequest": CANCEL,
 }

@@ -43,6 +43,8 @@ from hookgw.store.records import (
     Append,
     AuditPage,
     AuditQuery,
+    CancelQuery,
+    CancelStep,
     ConnectorState,
     DeliveryPage,
     DeliveryQuery,
@@ -192,6 +194,39 @@ class PendingChanges(Protocol):
         Returns:
             How many there were. In a lane that instances share, the search is bounded, too.
         """
+
+    def cancel_cursor(self) -> str:
+        """Return the cursor of the first step that cancels what is pending now."""
+
+    async def cancel_step(
+        self,
+        query: CancelQuery,
+        reason: str,
+        cursor: str,
+        *,
+        spared: Collection[int] = (),
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> CancelStep:
+        """Turn the next selected pending deliveries into dead letters.
+
+        Args:
+            query: which deliveries.
+            reason: a sentence.
+            cursor: from :meth:`cancel_cursor`, then what the step before returned. What is appended, or made
+                pending again, after the first one was made stays pending. The first cursor may be used
+                again: what is left is found then.
+            spared: as for :meth:`park_step`.
+            job: the job that this is a step of. It is stored in the same commit, advanced by the step, with
+                the cursor that it has; but not by the last step of a job that has done nothing before.
+            audit: entries that the same commit writes.
+
+        Returns:
+            How many there were, and the cursor of the next step; no cursor after the last.
+        """
+
+    async def count_cancellable(self, query: CancelQuery, most: int) -> int:
+        """Return how many pending deliveries a query selects, at most ``most``."""
 
     async def resend(
         self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()

@@ -106,6 +106,24 @@ class ReplayQuery(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
 
 
+class CancelQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pending deliveries to cancel. What is ``None`` or empty does not filter.
+
+    Attributes:
+        instance: the instance's name.
+        registrations: the ids of the registrations; always filters.
+        since: events accepted at that time or later, in seconds since the epoch.
+        until: events accepted before that time.
+        kinds: events of those kinds.
+    """
+
+    instance: str
+    registrations: tuple[str, ...]
+    since: float | None = None
+    until: float | None = None
+    kinds: tuple[str, ...] = ()
+
+
 class DeliverySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery as a list shows it: everything but the payload and the earlier attempts.
 
@@ -230,6 +248,18 @@ class ParkStep(msgspec.Struct, frozen=True):
 
     count: int
     more: bool
+
+
+class CancelStep(msgspec.Struct, frozen=True):
+    """What one step of a cancellation did.
+
+    Attributes:
+        counts: how many deliveries became dead letters, by registration id.
+        cursor: where the next step goes on; ``None`` after the last one.
+    """
+
+    counts: Mapping[str, int]
+    cursor: str | None
 
 
 class ReplayStep(msgspec.Struct, frozen=True):

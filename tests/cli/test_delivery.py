@@ -107,6 +107,32 @@ async def test_show_prints_urls_if_one_is_another(invoke: Invoke, server: Receiv
     assert result.stdout.count("https://x/hook") == 1
 
 
+async def test_cancel_shows_the_count_and_asks(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"cancelled": 0, "matching": 1234})
+    options = ["--label", "crm", "--kind", "CALL", "--since", "2026-11-20T12:00:00Z"]
+    result = await invoke("delivery", "cancel", "loja1", *options)
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/delivery/cancel/loja1")
+    asked = {"label": "crm", "kinds": ["CALL"], "since": "2026-11-20T12:00:00.000Z"}
+    assert request.json == asked | {"dryRun": True}
+    assert "Cancel 1,234 pending deliveries of 'loja1'?" in result.stderr
+    assert result.exit_code == 1
+    server.default = says({"cancelled": 1234})
+    result = await invoke("delivery", "cancel", "loja1", *options, "--yes")
+    assert server.requests[-1].json == asked
+    assert result.stdout == "Cancelled 1,234 deliveries.\n"
+    result = await invoke("delivery", "cancel", "loja1", "--yes", "--json")
+    assert json.loads(result.stdout) == {"cancelled": 1234}
+
+
+async def test_a_long_cancellation_is_followed(invoke: Invoke, server: Receiver) -> None:
+    found = {"id": "job_1", "state": "done", "done": 200_000, "error": None}
+    server.will(says({"cancelled": 7, "job": "job_1"}, 202), says(found))
+    result = await invoke("delivery", "cancel", "loja1", "--yes")
+    assert server.requests[-1].target == "/job/find/job_1"
+    assert result.stdout == "Cancelled 200,000 deliveries.\n"
+
+
 async def test_show_without_attempts_has_no_second_table(invoke: Invoke, server: Receiver) -> None:
     server.default = says(REPORT | {"attempts": []})
     assert "outcome" not in (await invoke("delivery", "show", "loja1", "dlv_7")).stdout

@@ -16,7 +16,7 @@ from hookgw.api.responses.accounts import (
 from hookgw.api.responses.audit import Actor, AuditEntry, AuditPage, FieldChange
 from hookgw.api.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
 from hookgw.api.responses.common import About, ApiError, Backlog, Done, DoneMessage, Health, Messages, Started
-from hookgw.api.responses.deliveries import Attempt, Delivery, DeliveryPage, Lane, Replayed, Report
+from hookgw.api.responses.deliveries import Attempt, Cancelled, Delivery, DeliveryPage, Lane, Replayed, Report
 from hookgw.api.responses.events import Emitted, Event, Kind
 from hookgw.api.responses.instances import (
     Code,
@@ -49,6 +49,7 @@ __all__ = [
     "AuditEntry",
     "AuditPage",
     "Backlog",
+    "Cancelled",
     "Capabilities",
     "ChangedSettings",
     "Chat",

@@ -120,6 +120,23 @@ class Replayed(Struct, frozen=True, kw_only=True):
     warnings: list[str] | UnsetType = UNSET
 
 
+class Cancelled(Struct, frozen=True, kw_only=True):
+    """The result of a cancellation.
+
+    Attributes:
+        cancelled: the number of deliveries that became dead letters, so far if there is a `job`.
+        matching: with `dryRun`, the number of deliveries that would be cancelled; 100,000 stands for so many
+            or more.
+        job: the job that goes on with the cancellation, if it takes long.
+        warnings: fields of the request that were ignored.
+    """
+
+    cancelled: Count
+    matching: Count | UnsetType = UNSET
+    job: str | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
+
+
 class Lane(Struct, frozen=True, kw_only=True, rename="camel"):
     """The in-order queue of a registration, or of one of its partitions.
 

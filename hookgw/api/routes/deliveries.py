@@ -17,7 +17,7 @@ from hookgw.api.request_body import json_response, read_parsed
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Invalid
 from hookgw.models.registrations import Registration
-from hookgw.parsing import parse_replay
+from hookgw.parsing import parse_cancellation, parse_replay
 from hookgw.parsing.schema_parts import TIME_SCHEMA
 from hookgw.store import DeliveryQuery
 
@@ -51,6 +51,11 @@ _REPLAY_BODY = json_body(
         "kinds": ["MESSAGES_UPSERT"],
     },
 )
+_CANCEL_BODY = json_body(
+    "CancelRequest",
+    of_one_registration={"label": "crm", "until": "1h"},
+    how_many_of_some_kinds={"kinds": ["MESSAGES_UPSERT"], "dryRun": True},
+)
 
 
 class DeliveryRoutes:
@@ -65,7 +70,11 @@ class DeliveryRoutes:
         blueprint = Blueprint("deliveries", __name__)
         blueprint.add_url_rule("/delivery/list/<instance>", view_func=self.list_deliveries)
         blueprint.add_url_rule("/delivery/find/<instance>/<name>", view_func=self.find)
-        for path, view in (("resend/<instance>/<name>", self.resend), ("replay/<instance>", self.replay)):
+        for path, view in (
+            ("resend/<instance>/<name>", self.resend),
+            ("replay/<instance>", self.replay),
+            ("cancel/<instance>", self.cancel),
+        ):
             blueprint.add_url_rule(f"/delivery/{path}", view_func=view, methods=["POST"])
         blueprint.add_url_rule("/lane/list", view_func=self.lanes)
         return blueprint
@@ -134,6 +143,30 @@ class DeliveryRoutes:
             replayed=job.done, job=job.id if job.is_running else UNSET, warnings=warnings or UNSET
         )
         return json_response(replayed, 202)
+
+    @describes(_TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_BODY)
+    async def cancel(self, instance: str) -> Response:
+        """Cancel pending deliveries: they become dead letters, which can be replayed.
+
+        The cancellation continues even if the client disconnects. If it takes more than 2 s, the status is
+        202, and the response has its job.
+        """
+        self._gateway.instances.get(instance)  # 404 comes before any error of the body
+        catalog, now = self._gateway.catalog, self._gateway.clock.wall()
+        asked, warnings = await read_parsed(
+            self._limit, lambda body: parse_cancellation(body, catalog, now=now)
+        )
+        deliveries, without_global = self._gateway.deliveries, not current_principal().is_global
+        if asked.dry_run:
+            matching = await deliveries.count_cancellable(instance, asked, without_global=without_global)
+            return json_response(
+                responses.Cancelled(cancelled=0, matching=matching, warnings=warnings or UNSET)
+            )
+        job = await deliveries.cancel(instance, asked, without_global=without_global)
+        cancelled = responses.Cancelled(
+            cancelled=job.done, job=job.id if job.is_running else UNSET, warnings=warnings or UNSET
+        )
+        return json_response(cancelled, 202 if job.is_running else 200)
 
     def _registrations(self, instance: str) -> dict[str, Registration]:
         # Webhooks of the configuration are not among them: their labels and URLs are the operator's.

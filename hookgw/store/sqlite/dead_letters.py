@@ -66,7 +66,7 @@ def park(
     given = {"registration": registration, "spared": _json(spared), "newest": newest, "limit": limit}
     # Each step starts at the beginning of the index: the deliveries of the former steps have left it.
     seqs = _numbers_of(connection.execute(_PENDING, given).fetchone()[0])
-    return _bury(connection, seqs, reason, at)
+    return bury(connection, seqs, reason, at)
 
 
 def drop_oldest(
@@ -104,7 +104,7 @@ def drop_oldest(
         if seq and seq not in spared:
             chosen.append(seq)
             total += bytes_of
-    return _bury(connection, chosen, reason, at)
+    return bury(connection, chosen, reason, at)
 
 
 def _in_order(
@@ -131,7 +131,8 @@ def _in_order(
         rows = min(2 * rows, limit)
 
 
-def _bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
+def bury(connection: sqlite3.Connection, seqs: Collection[int], reason: str, at: float) -> PendingChange:
+    """Turn these pending deliveries into dead letters; return how many and how large they are."""
     connection.execute(_BURY, {"seqs": _json(seqs), "reason": storable(reason), "at": micros(at)})
     return weight(connection, seqs)
 

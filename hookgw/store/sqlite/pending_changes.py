@@ -11,9 +11,10 @@ from hookgw.models.errors import Invalid
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
 from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import ParkStep, PendingChange, ReplayQuery, ReplayStep
+from hookgw.store.records import CancelQuery, CancelStep, ParkStep, PendingChange, ReplayQuery, ReplayStep
 from hookgw.store.sqlite import dead_letters
 from hookgw.store.sqlite.audit import write_audit
+from hookgw.store.sqlite.cancel import cancel, find_pending
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import SequenceNumbers
@@ -116,6 +117,57 @@ class SqlitePendingChanges:
             return _count_dead(transaction, gone)
 
         return await self._commits.call(drop)
+
+    def cancel_cursor(self) -> str:
+        return f"0-{self._numbers.newest}"
+
+    async def cancel_step(
+        self,
+        query: CancelQuery,
+        reason: str,
+        cursor: str,
+        *,
+        spared: Collection[int] = (),
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> CancelStep:
+        after, newest = _read_cursor(cursor)
+        # Beside the commits, as in a replay: it may walk through a long backlog.
+        find = partial(
+            find_pending,
+            query=query,
+            after=after,
+            newest=newest,
+            limit=STEP,
+            rows=SEARCH_ROWS,
+            spared=spared,
+        )
+        found, last = await self._reader.run(find)
+        next_cursor = None if last is None else f"{last}-{newest}"
+        if job is not None and next_cursor is None and not job.done:
+            job = None  # one step needs no record
+        if not found and job is None and not audit:
+            return CancelStep({}, next_cursor)
+        at = self._clock.steady()
+
+        def step(transaction: Transaction) -> dict[str, int]:
+            counts = cancel(transaction, found, reason, at, newest)
+            write_audit(transaction, audit)
+            self._records.write_job(transaction, job and job.advanced(sum(counts.values()), job.cursor))
+            return counts
+
+        return CancelStep(await self._commits.call(step), next_cursor)
+
+    async def count_cancellable(self, query: CancelQuery, most: int) -> int:
+        after: int | None = 0
+        newest, total = self._numbers.newest, 0
+        while after is not None and total < most:
+            find = partial(
+                find_pending, query=query, after=after, newest=newest, limit=most - total, rows=SEARCH_ROWS
+            )
+            found, after = await self._reader.run(find)
+            total += len(found)
+        return total
 
     async def resend(
         self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()

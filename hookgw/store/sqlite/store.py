@@ -65,6 +65,9 @@ class SqliteStore:
         self.park_cursor = changes.park_cursor
         self.park_step = changes.park_step
         self.drop_oldest = changes.drop_oldest
+        self.cancel_cursor = changes.cancel_cursor
+        self.cancel_step = changes.cancel_step
+        self.count_cancellable = changes.count_cancellable
         self.resend = changes.resend
         self.replay_step = changes.replay_step
         self.repartition_step = changes.repartition_step

@@ -233,3 +233,26 @@ class TestSendingAgain:
         response = await client.post(f"/delivery/replay/{instance}", json=body)
         assert response.status_code == status
         assert shape_of(response)
+
+
+async def test_cancel(client: httpx.AsyncClient) -> None:
+    await client.post("/webhook/set/loja1", json={"url": "https://example.com/hook"})
+    await client.post("/webhook/pause/loja1")
+    for kind in ("CALL", "CALL", "MESSAGES_UPSERT"):
+        await client.post("/event/emit/loja1", json={"event": kind, "data": {}})
+    asked: dict[str, object] = {"kinds": ["call"], "since": "1h", "odd": 1}
+    counted = (await client.post("/delivery/cancel/loja1", json=asked | {"dryRun": True})).json()
+    assert counted == {
+        "cancelled": 0,
+        "matching": 2,
+        "warnings": ["odd is an unknown field; it was ignored."],
+    }
+    response = await client.post("/delivery/cancel/loja1", json={"kinds": ["call"], "since": "1h"})
+    assert (response.status_code, response.json()) == (200, {"cancelled": 2})
+    dead = (await client.get("/delivery/list/loja1", params={"state": "dead"})).json()["deliveries"]
+    assert {one["reason"] for one in dead} == {"Cancelled with a global key."}
+    assert (await client.post("/delivery/cancel/loja1", json={})).json() == {"cancelled": 1}
+    assert (await client.post("/delivery/cancel/loja1", json={"label": "none"})).status_code == 404
+    bad = await client.post("/delivery/cancel/loja1", json={"kinds": ["x"], "since": 5, "dryRun": 2})
+    assert bad.status_code == 400
+    assert len(bad.json()["response"]["message"]) == 3

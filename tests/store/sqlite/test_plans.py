@@ -13,8 +13,9 @@ import pytest
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.lanes import LaneRule
 from hookgw.models.registrations import Ordering
-from hookgw.store import AuditQuery, DeliveryQuery, ReplayQuery
+from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery
 from hookgw.store.sqlite import audit, dead_letters, event_ids, history, name_pruning, outbox
+from hookgw.store.sqlite.cancel import cancel, find_pending
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, resend
@@ -81,6 +82,16 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "drop the oldest": lambda c: dead_letters.drop_oldest(
         c, RULE, "shop", "full", AT, count=1, size=0, spared=[], limit=10
     ),
+    "cancel": lambda c: find_pending(
+        c,
+        CancelQuery(instance="shop", registrations=("reg",), since=0.0, until=AT, kinds=("K",)),
+        after=0,
+        newest=9,
+        limit=9,
+        rows=9,
+        spared=[1],
+    ),
+    "cancelled": lambda c: cancel(transaction(c), [1], "no", AT, 9),
     "re-partition": lambda c: repartition(c, NameIds(c), RULE, 10),
     "re-partition by instance": lambda c: repartition(
         c, NameIds(c), LaneRule("reg", 1, Ordering.INSTANCE, 4), 10

@@ -1,0 +1,209 @@
+"""Cancelling pending deliveries: they become dead letters, which can be replayed.
+
+A cancellation is a job (see :mod:`hookgw.gateway.jobs`). From the call until its end, the lanes of the
+registrations start no attempt. So nothing that is selected is sent after the call, except by an attempt that
+is in flight. The job waits for those, and cancels what they did not settle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.store_retry import retry_until_readable
+from hookgw.gateway.audit import Audit, current_actor
+from hookgw.gateway.jobs import Jobs, RunningJob
+from hookgw.gateway.pending import PendingDeliveries
+from hookgw.gateway.registry import Registry
+from hookgw.models.audit import ActorKind, AuditEntry
+from hookgw.models.clock import rfc3339
+from hookgw.models.errors import NotFound, StorageUnavailable
+from hookgw.models.jobs import CancelScope, Job, JobKind
+from hookgw.models.registrations import Registration, is_global
+from hookgw.parsing import Cancellation
+from hookgw.store import CancelQuery, Store
+
+MOST_COUNTED = 100_000
+"""A count goes no further."""
+
+logger = structlog.get_logger("hookgw.cancelling")
+
+
+class Cancellations:
+    """Cancels pending deliveries, on behalf of the gateway."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        dispatcher: Dispatcher,
+        pending: PendingDeliveries,
+        jobs: Jobs,
+        audit: Audit,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._dispatcher = dispatcher
+        self._pending = pending
+        self._jobs = jobs
+        self._audit = audit
+
+    async def count(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> int:
+        """Return how many pending deliveries :meth:`cancel` would select now, at most :data:`MOST_COUNTED`.
+
+        Args:
+            instance, asked, without_global: as for :meth:`cancel`.
+
+        Raises:
+            NotFound: there is no such instance, or it has no registration of the label.
+            StorageUnavailable: the disk refuses.
+        """
+        self._registry.instance(instance)
+        registrations = self._selected(instance, asked.label, without_global)
+        query = CancelQuery(
+            instance=instance,
+            registrations=tuple(one.id for one in registrations),
+            since=asked.since,
+            until=asked.until,
+            kinds=asked.kinds,
+        )
+        return await self._store.count_cancellable(query, MOST_COUNTED)
+
+    async def cancel(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> Job:
+        """Turn pending deliveries of an instance's events into dead letters.
+
+        A caller that is cancelled while it waits does not stop it, and neither does a restart.
+
+        Args:
+            instance: the instance's name.
+            asked: which ones.
+            without_global: leave deliveries to registrations of the configuration alone: they are the
+                operator's.
+
+        Returns:
+            The job. It runs still if that takes long; see :meth:`Jobs.wait`.
+
+        Raises:
+            NotFound: there is no such instance, or it has no registration of the label.
+            Unavailable: the disk refused, and nothing is cancelled; or the gateway is closing.
+        """
+        instance_id = self._registry.instance(instance).id
+        registrations = self._selected(instance, asked.label, without_global)
+        self._store.check_open()
+        job = self._jobs.new(
+            JobKind.CANCEL,
+            instance,
+            instance_id=instance_id,
+            registrations=tuple(one.id for one in registrations),
+            reason=_reason(),
+            cancel=CancelScope(since=asked.since, until=asked.until, kinds=asked.kinds),
+        )
+        # Stored with its first step, unless that is the last.
+        return await self._jobs.wait(self._jobs.start(job, self.cancelling, is_stored=False))
+
+    def cancelling(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
+        """Pause the lanes of a job's registrations, and return the work that cancels; see :class:`Jobs`."""
+        job = running.job
+        running.job = msgspec.structs.replace(job, cursor=job.cursor or self._store.cancel_cursor())
+        pauses, flights = ExitStack(), []
+        for registration_id in job.registrations:
+            registration = self._registry.registration(registration_id)
+            lane = None
+            if registration is not None:
+                lane = self._pending.lane_of_instance(registration, job.instance)
+            pauses.enter_context(self._dispatcher.paused(registration_id, lane))
+            flights += self._dispatcher.in_flight(registration_id, lane)
+        return partial(self._carry_out, running, pauses, flights)
+
+    async def _carry_out(
+        self, running: RunningJob, pauses: ExitStack, flights: Sequence[tuple[int, trio.Event]]
+    ) -> None:
+        with pauses:
+            if flights:
+                if not running.is_stored:  # to wait for them may take as long as their timeout
+                    await self._store.put_job(running.job)
+                    await self._audit.record(self._entry(running.job))
+                    running.is_stored = True
+                await self._walk(running, [seq for seq, _ in flights])
+                for _, ended in flights:
+                    await ended.wait()
+                await self._store.flush()
+            await self._walk(running, ())
+            if running.is_resumed:
+                # The start left their lanes to this job.
+                for registration_id in running.job.registrations:
+                    await self._pending.start_lanes(registration_id)
+
+    async def _walk(self, running: RunningJob, spared: Collection[int]) -> None:
+        """Cancel all that is selected, from the first one on."""
+        job = running.job
+        scope, cursor = job.cancel or CancelScope(), job.cursor
+        query = CancelQuery(
+            instance=job.instance,
+            registrations=job.registrations,
+            since=scope.since,
+            until=scope.until,
+            kinds=scope.kinds,
+        )
+        while cursor is not None:
+            step = partial(
+                self._store.cancel_step,
+                query,
+                job.reason,
+                cursor,
+                spared=spared,
+                job=running.job,
+                audit=[] if running.is_stored else [self._entry(job)],
+            )
+            async with self._jobs.turn():
+                if running.is_stored:
+                    done = await retry_until_readable(step, _log_refusal)
+                else:  # nothing is cancelled: the caller may ask again
+                    done = await step()
+            running.job = running.job.advanced(sum(done.counts.values()), running.job.cursor)
+            for registration_id, count in done.counts.items():
+                registration = self._registry.registration(registration_id)
+                self._pending.report_dead(registration_id, registration, job.reason, count)
+            cursor = done.cursor
+            if cursor is not None:
+                running.is_stored = True
+
+    def _selected(self, instance: str, label: str | None, without_global: bool) -> list[Registration]:
+        if label is not None:
+            found = self._registry.find(instance, label)
+            if found is None:
+                raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+            return [found]
+        hearing = self._registry.hearing(instance)
+        return [one for one in hearing if not (without_global and is_global(one.id))]
+
+    def _entry(self, job: Job) -> AuditEntry:
+        scope = job.cancel or CancelScope()
+        labels = (one.label for one in map(self._registry.registration, job.registrations) if one)
+        details = {
+            "job": job.id,
+            "since": None if scope.since is None else rfc3339(scope.since),
+            "until": None if scope.until is None else rfc3339(scope.until),
+            "kinds": ", ".join(scope.kinds) or None,
+            "labels": ", ".join(labels) or None,
+        }
+        instance = self._registry.find_instance(job.instance)
+        return self._audit.entry("delivery.cancel", instance, details=details)
+
+
+def _reason() -> str:
+    actor = current_actor()
+    if actor.kind is ActorKind.KEY and actor.instance is not None:
+        return f"Cancelled with the key {actor.name!r}."
+    # Names of global keys are the operator's.
+    return "Cancelled with a global key." if actor.kind is ActorKind.KEY else "Cancelled by hookgw."
+
+
+def _log_refusal(error: StorageUnavailable) -> None:
+    logger.warning("cancelling waits for the disk", reason=str(error))

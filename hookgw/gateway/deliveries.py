@@ -1,0 +1,22 @@
+"""What callers can do to deliveries, in one place for the API, the dashboard and plugins."""
+
+from __future__ import annotations
+
+from hookgw.gateway.cancellation import Cancellations
+from hookgw.gateway.replay import Replays
+
+
+class DeliveryService:
+    """The calls that change deliveries. The methods are those of the parts themselves.
+
+    Attributes:
+        resend, replay: see :class:`~hookgw.gateway.replay.Replays`.
+        cancel: see :meth:`~hookgw.gateway.cancellation.Cancellations.cancel`.
+        count_cancellable: see :meth:`~hookgw.gateway.cancellation.Cancellations.count`.
+    """
+
+    def __init__(self, replays: Replays, cancellations: Cancellations) -> None:
+        self.resend = replays.resend
+        self.replay = replays.replay
+        self.cancel = cancellations.cancel
+        self.count_cancellable = cancellations.count

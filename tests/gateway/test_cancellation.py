@@ -1,0 +1,198 @@
+"""Cancelling pending deliveries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hookgw.gateway import cancellation, jobs
+from hookgw.models.deliveries import DeliveryState, LaneState
+from hookgw.models.errors import NotFound, StorageUnavailable
+from hookgw.models.registrations import Ordering
+from hookgw.parsing import Cancellation, Replay
+from hookgw.store import DeliveryQuery
+from hookgw.store.sqlite import pending_changes
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.gateway.test_pending import KIND, emit, states
+
+ALL = Cancellation()
+
+
+async def wait_for_count(kit: GatewayKit, count: int) -> None:
+    """Wait until so many deliveries are pending."""
+    while kit.gateway.backlog.count != count:
+        await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+async def test_what_is_cancelled_is_not_sent_and_can_be_replayed(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.will(answer(503, headers={"retry-after": "100"}))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    ids = await emit(hookgw_gateway, 4)
+    await hookgw_gateway.emit("SEND_MESSAGE", {}, event_id="other")
+    await hookgw_gateway.settled()
+    asked = Cancellation(kinds=(KIND,))
+    assert await gateway.deliveries.count_cancellable("shop", asked) == 4
+    job = await gateway.deliveries.cancel("shop", asked)
+    assert (job.is_running, job.done) == (False, 4)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [ids[0], "other"]
+    assert gateway.backlog.count == 0
+    assert [lane.backlog for lane in gateway.lanes()] == [0]
+    page = await gateway.store.list_deliveries(DeliveryQuery(instance="shop", state=DeliveryState.DEAD))
+    assert {one.reason for one in page.deliveries} == {"Cancelled by hookgw."}
+    await gateway.deliveries.replay("shop", Replay(since=0.0))
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [ids[0], "other", *ids]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_an_attempt_in_flight_is_waited_for(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, status: int
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.will(answer(status, wait=5))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    ids = await emit(hookgw_gateway, 3)
+    await hookgw_receiver.wait_for(1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.deliveries.cancel, "shop", ALL)
+        await wait_for_count(hookgw_gateway, 1)
+        hookgw_clock.jump(5)
+    await wait_for_count(hookgw_gateway, 0)
+    await hookgw_gateway.advance(1000)
+    first = DeliveryState.DELIVERED if status == 200 else DeliveryState.DEAD
+    assert await states(hookgw_gateway) == dict.fromkeys(ids, DeliveryState.DEAD) | {ids[0]: first}
+    assert hookgw_receiver.ids == ids[:1]
+    await emit(hookgw_gateway, 1, first=3)
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == [ids[0], "shop-3"]
+
+
+async def test_only_the_own_events_of_a_global_webhook_and_only_for_its_operator(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    settings = {"global_webhooks": [{"url": f"{hookgw_receiver.url}?global"}]}
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.register(hookgw_receiver.url, instance="bar")
+        await emit(kit, 2)
+        await emit(kit, 2, instance="bar")
+        await kit.settled()
+        deliveries = kit.gateway.deliveries
+        assert await deliveries.count_cancellable("shop", ALL, without_global=True) == 2
+        assert (await deliveries.cancel("shop", ALL, without_global=True)).done == 2
+        assert (await deliveries.cancel("shop", ALL)).done == 2
+        assert {instance for _, instance in await kit.gateway.store.pending_counts()} == {"bar"}
+
+
+async def test_a_paused_lane_counts_what_is_left(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await gateway.registrations.pause("shop")
+    await emit(hookgw_gateway, 3)
+    await hookgw_gateway.emit("SEND_MESSAGE", {}, event_id="other")
+    await gateway.deliveries.cancel("shop", Cancellation(kinds=(KIND,)))
+    with trio.fail_after(20):
+        while [(lane.state, lane.backlog) for lane in gateway.lanes()] != [(LaneState.PAUSED, 1)]:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+    await gateway.registrations.resume("shop")
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids == ["other"]
+
+
+async def test_unknown_names(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    for call in (
+        hookgw_gateway.gateway.deliveries.cancel,
+        hookgw_gateway.gateway.deliveries.count_cancellable,
+    ):
+        for instance, label in (("bar", None), ("shop", "none")):
+            with pytest.raises(NotFound):
+                await call(instance, Cancellation(label=label))
+
+
+async def test_a_long_one_becomes_a_job_that_goes_on_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending_changes, "STEP", 2)
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    async with open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url, ordering=Ordering.CHAT, concurrency=3)
+        await emit(kit, 11)
+        await kit.emit("SEND_MESSAGE", {}, event_id="other")
+        await kit.settled()
+        step, steps = kit.gateway.store.cancel_step, 0
+
+        async def one_step(*args: Any, **kwargs: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps > 1:
+                await trio.sleep_forever()
+            return await step(*args, **kwargs)
+
+        monkeypatch.setattr(kit.gateway.store, "cancel_step", one_step)
+        job = await kit.gateway.deliveries.cancel("shop", Cancellation(kinds=(KIND,)))
+        assert job.is_running
+        await wait_for_count(kit, 10)
+    requests = len(hookgw_receiver.requests)
+    hookgw_receiver.default = answer()
+    async with open_kit(tmp_path) as kit:
+        while (found := kit.gateway.jobs.find(job.id)) is None or found.is_running:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        assert found.done == 11
+        hookgw_clock.jump(2000)
+        await kit.settled()
+        after = [request.event_id for request in hookgw_receiver.requests[requests:]]
+        assert set(after) == {"other"}
+        assert kit.gateway.backlog.count == 0
+
+
+async def test_a_disk_that_refuses_at_first_cancels_nothing(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await emit(hookgw_gateway, 2)
+    await hookgw_gateway.settled()
+    step = gateway.store.cancel_step
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise StorageUnavailable("The disk is full.")
+
+    monkeypatch.setattr(gateway.store, "cancel_step", refuse)
+    with pytest.raises(StorageUnavailable, match="full"):
+        await gateway.deliveries.cancel("shop", ALL)
+    assert gateway.backlog.count == 2
+    monkeypatch.setattr(gateway.store, "cancel_step", step)
+    assert (await gateway.deliveries.cancel("shop", ALL)).done == 2
+
+
+async def test_a_count_ends(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cancellation, "MOST_COUNTED", 2)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.gateway.registrations.pause("shop")
+    await emit(hookgw_gateway, 3)
+    assert await hookgw_gateway.gateway.deliveries.count_cancellable("shop", ALL) == 2
