@@ -102,6 +102,8 @@ class StartupHooks:
         self._secret_names = {info.name: frozenset[str]() for info in loaded.plugins if info.enabled}
         self.secret_options = SecretOptions(self._secret_names)
         self._servers: dict[str, tuple[Server, ...]] = {}
+        # Switched off, because their options leave them nothing to do.
+        self._without_work: set[str] = set()
         self._provided: tuple[_Kinds, _Connectors] | None = None
 
     def implements(self, hook: str) -> bool:
@@ -171,6 +173,7 @@ class StartupHooks:
                 self._stop_or_switch_off(failure)
             else:
                 if wants is False:
+                    self._without_work.add(name)
                     self._switch_off(name)
         if problems:
             raise ConfigError(*(f"plugins.options.{problem}" for problem in problems))
@@ -188,7 +191,11 @@ class StartupHooks:
         """
         implementations = {found.plugin: found for found in self._implementations["hookgw_reconfigure"]}
         takes_options = {found.plugin for found in self._implementations["hookgw_configure"]}
-        has_servers = {found.plugin for found in self._implementations["hookgw_connectors"]}
+        has_servers = {
+            found.plugin
+            for hook in ("hookgw_connectors", "hookgw_run")
+            for found in self._implementations[hook]
+        }
         in_use, needs_restart, problems = dict(self._options), [], []
         uses: list[tuple[HookImplementation, Callable[[], None]]] = []
         # From here on, messages must not show the new secrets either.
@@ -198,7 +205,11 @@ class StartupHooks:
                 old, new = (block.get(name) or {} for block in (self._options, options))
                 info = self._infos.get(name)
                 # The same rules as at start: the options of a plugin that is off may be anything.
-                if old == new or (info is None and name in self._optional) or (info and not info.enabled):
+                if old == new or (info is None and name in self._optional):
+                    continue
+                if info and not info.enabled:
+                    if name in self._without_work:
+                        needs_restart.append(name)
                     continue
                 if info is None:
                     if new:

@@ -44,6 +44,7 @@ class Exporter:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._url = options.endpoint.rstrip("/")
+        self._server = str(httpx.URL(options.endpoint).copy_with(path="/", query=None)).rstrip("/")
         self._encoder = Encoder(options, started_at=time.time())
         self._spans: deque[Span] = deque()
         self._lost = 0
@@ -117,12 +118,16 @@ class Exporter:
         waits = iter(WAITS)
         while True:
             wait = next(waits, WAITS[-1])
+            hint = {}
             try:
                 response = await http.post(
                     f"{self._url}/v1/{signal}", content=body, headers=headers, timeout=TIMEOUT
                 )
             except httpx.HTTPError as error:
                 reason = f"{type(error).__name__}: {error}"
+                if isinstance(error, httpx.ConnectError) and "delivery.allow_networks" in reason:
+                    # That setting would open the address to every registration.
+                    hint = {"fix": f'To allow it for this plugin alone, add "{self._server}" to its servers.'}
             else:
                 if response.is_success:
                     if problem := problem_in(response.content, of_traces=signal == "traces"):
@@ -133,7 +138,7 @@ class Exporter:
                     logger.warning("the collector refuses a report", signal=signal, reason=reason)
                     return
                 wait = max(wait, min(_seconds(response.headers.get("retry-after")), LONGEST_RETRY_AFTER))
-            logger.warning("the collector cannot be reached", signal=signal, reason=reason, retry_after=wait)
+            logger.warning("the collector cannot be reached", signal=signal, reason=reason, **hint)
             if not repeats:
                 return
             await trio.sleep(wait)

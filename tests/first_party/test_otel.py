@@ -292,6 +292,20 @@ async def test_a_collector_that_is_down_gets_everything_later(
     ]
 
 
+async def test_a_private_address_is_refused_with_the_way_to_allow_it(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    """The guard's own advice would open the address to every registration."""
+    block = {"endpoint": "http://10.0.0.5:4318/otlp", "metrics": False}
+    async with open_kit(tmp_path, settings={"plugins": {"options": {"otel": block}}}) as kit:
+        with structlog.testing.capture_logs() as logs:
+            await kit.register("http://127.0.0.1:9/")
+            await accept(kit)
+            await until(kit, lambda: any("fix" in entry for entry in logs))
+    fixes = {entry["fix"] for entry in logs if "fix" in entry}
+    assert fixes == {'To allow it for this plugin alone, add "http://10.0.0.5:4318" to its servers.'}
+
+
 async def test_what_the_collector_refuses_is_not_repeated(
     tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:

@@ -404,29 +404,24 @@ def test_a_plugin_that_is_switched_off_keeps_its_secrets(hooks_of: HooksOf) -> N
 
 
 def test_the_servers_of_a_background_task_are_hookgws_own_option(hooks_of: HooksOf) -> None:
-    class Plugin:
-        @hookimpl
-        async def hookgw_run(self) -> None: ...
+    async def run() -> None: ...
 
-    hooks = hooks_of(mine=Plugin())
+    hooks = hooks_of(mine=plugin(run=run))
     hooks.configure({"mine": {"servers": ["http://10.0.0.5:4318"]}})
     assert hooks.servers("mine") == (("http", "10.0.0.5", 4318),)
+    checked = hooks.check_options_again({"mine": {"servers": []}})
+    assert checked.needs_restart == ["plugins.options.mine.servers"]
 
 
 def test_a_plugin_without_work_is_switched_off(hooks_of: HooksOf) -> None:
-    class Plugin:
-        @hookimpl
-        def hookgw_configure(self, options: dict[str, Any]) -> bool:
-            return bool(options)
-
-        @hookimpl
-        def hookgw_attempt(self) -> None: ...
-
-    hooks = hooks_of(mine=Plugin())
+    mine = plugin(configure=lambda options: bool(options), attempt=lambda: None)
+    hooks = hooks_of(mine=mine)
     hooks.configure({})
     assert not hooks.implements("hookgw_attempt")
     [info] = [info for info in hooks.plugins() if info.name == "mine"]
     assert (info.enabled, info.error) == (False, None)
-    hooks = hooks_of(mine=Plugin())
+    assert hooks.check_options_again({}).needs_restart == []
+    assert hooks.check_options_again({"mine": {"a": 1}}).needs_restart == ["plugins.options.mine"]
+    hooks = hooks_of(mine=mine)
     hooks.configure({"mine": {"a": 1}})
     assert hooks.implements("hookgw_attempt")
