@@ -352,7 +352,7 @@ async def test_what_the_disk_refuses_did_not_happen(
 ) -> None:
     key = await make(gateway, scope, "crm", GatewayKit.key)
 
-    async def refuse(*_: object) -> None:
+    async def refuse(*_: object, **__: object) -> None:
         raise StorageUnavailable("The disk is full.")
 
     monkeypatch.setattr(gateway.store, "put_instance", refuse)
