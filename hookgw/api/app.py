@@ -29,6 +29,7 @@ from hookgw.api.routes.keys import KeyRoutes
 from hookgw.api.routes.media import MediaRoutes
 from hookgw.api.routes.messages import MessageRoutes
 from hookgw.api.routes.root import RootRoutes
+from hookgw.api.routes.storage import StorageRoutes
 from hookgw.api.routes.webhooks import WebhookRoutes
 from hookgw.api.server.body_memory import COPIES, BodyMemory
 from hookgw.api.server.errors import error_body, install_error_handlers
@@ -202,6 +203,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         DeliveryRoutes(gateway),
         JobRoutes(gateway),
         AuditRoutes(gateway),
+        StorageRoutes(gateway),
         RootRoutes(gateway),
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway),

@@ -44,6 +44,7 @@ def present_job(job: Job) -> responses.Job:
         instance=job.instance,
         state=job.state,
         done=job.done,
+        total=job.total,
         started=rfc3339(job.started),
         finished=present_time(job.finished),
         error=job.error,

@@ -8,9 +8,17 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.fields import read_time
-from hookgw.cli.output import json_option, show_json, show_table
+from hookgw.cli.names import instance_argument
+from hookgw.cli.output import Column, show_json, show_table, table_options
 
-COLUMNS = ("at", "who", "from", "action", "subject", "what")
+COLUMNS = (
+    Column("at", least=None, is_time=True),
+    Column("who", least=10, wraps=True),
+    Column("from", least=None, drop=3),
+    Column("action", least=None),
+    Column("subject", least=12, drop=1, wraps=True),
+    Column("what", least=16, drop=2, wraps=True),
+)
 
 
 @click.group()
@@ -19,7 +27,7 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.argument("instance", required=False)
+@instance_argument(required=False)
 @click.option("--action", help="Only this action, for example key.create, or all of a resource: key.")
 @click.option(
     "--since",
@@ -31,8 +39,8 @@ def audit() -> None:
 @click.option("--limit", type=click.IntRange(1), help="Changes per page.")
 @click.option("--cursor", help="Continue a list; each page prints the cursor of the next.")
 @server_options
-@json_option
-def list_(client: Client, instance: str | None, as_json: bool, **query: str | int | None) -> None:
+@table_options
+def list_(client: Client, instance: str | None, wide: bool, as_json: bool, **query: str | int | None) -> None:
     """List changes, newest first.
 
     With INSTANCE, the changes of that instance, of its registrations and of its keys. Without it, a global
@@ -42,7 +50,7 @@ def list_(client: Client, instance: str | None, as_json: bool, **query: str | in
     if as_json:
         show_json(page)
         return
-    show_table(COLUMNS, map(_row, page["entries"]))
+    show_table(COLUMNS, map(_row, page["entries"]), wide=wide)
     if page["cursor"]:
         # To standard error, so that a pipe gets only the table.
         click.echo(f"There are more. For the next page, add: --cursor {page['cursor']}", err=True)
@@ -58,7 +66,7 @@ def _row(entry: dict[str, Any]) -> tuple[object, ...]:
     subject = "/".join(part for part in (entry["instance"], entry["subject"]) if part)
     what = [_change(change) for change in entry["changes"]]
     what += [f"{name}: {value}" for name, value in entry["details"].items()]
-    return entry["at"].partition(".")[0], who, actor["address"], entry["action"], subject, what
+    return entry["at"], who, actor["address"], entry["action"], subject, what
 
 
 def _change(change: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ COLUMNS = {
 def job() -> None:
     """Show work that takes longer than a call.
 
-    Deletions, disabled registrations, replays and cancellations become jobs after 2 seconds.
+    Deletions, disabled registrations, replays, cancellations and backups become jobs after 2 seconds.
     """
 
 
@@ -51,7 +51,7 @@ def find(client: Client, job_id: str, wait: bool, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        show_fields({name: found[name] for name in COLUMNS})
+        show_fields({**{name: found[name] for name in COLUMNS}, "done": _done(found)})
 
 
 @job.command("list")
@@ -63,7 +63,13 @@ def list_(client: Client, wide: bool, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        show_table(tuple(COLUMNS.values()), ([one[name] for name in COLUMNS] for one in found), wide=wide)
+        rows = ([({**one, "done": _done(one)})[name] for name in COLUMNS] for one in found)
+        show_table(tuple(COLUMNS.values()), rows, wide=wide)
+
+
+def _done(found: dict[str, Any]) -> str:
+    """Return how far a job has come: of a backup, the pages and all pages."""
+    return str(found["done"]) if found.get("total") is None else f"{found['done']}/{found['total']} pages"
 
 
 def follow(
@@ -96,7 +102,8 @@ def follow(
         is_down = False
         on_progress(found["done"])
         if found["state"] == "failed":
-            raise Failed(f"{job_id} failed after {found['done']:,} deliveries: {found['error']}")
+            done = f" after {found['done']:,} deliveries" if found.get("total") is None else ""
+            raise Failed(f"{job_id} failed{done}: {found['error']}")
         if found["state"] == "done":
             return found
         wait()

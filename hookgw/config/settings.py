@@ -117,6 +117,8 @@ class StorageSettings(Section, frozen=True, kw_only=True):
     """Approximate disk space for finished deliveries; the oldest are deleted first."""
     audit: Duration = Duration(90 * DAY)
     """How long the entries of the audit are kept; 0 keeps them for a minute."""
+    backup_folder: str | None = None
+    """The folder for backups that a client of the HTTP API asks for; null or empty for none."""
     min_free: Size = Size(512 * 2**20)
     """With less free disk space than this, events are refused with 503; 0 disables the check."""
     master_key: str | None = None

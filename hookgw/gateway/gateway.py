@@ -13,6 +13,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
 from hookgw.gateway.audit import Audit
 from hookgw.gateway.backlog import Backlog
+from hookgw.gateway.backups import BackupService
 from hookgw.gateway.browser_sessions import BrowserSessions
 from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.connectors.ingest import IngestService
@@ -64,6 +65,7 @@ class Gateway:
         backlog: counts what is pending.
         disk: watches the free disk space.
         audit: lists who changed what.
+        backups: copies the data file.
         settings, catalog, hooks, store, clock, metrics: shared by all of these.
     """
 
@@ -92,6 +94,7 @@ class Gateway:
     hooks: Hooks
     store: Store
     audit: Audit
+    backups: BackupService
     clock: Clock
     metrics: Metrics
 

@@ -149,6 +149,8 @@ class Jobs:
         elif running.error is not None:
             raise running.error
         elif running.job.is_running:
+            if running.job.kind is JobKind.BACKUP:
+                raise Unavailable("The gateway is closing. Nothing of the backup is kept.")
             done = f"{running.job.done:,} deliveries were handled before that"
             later = "; the rest follows at the next start" if running.is_stored else ""
             raise Unavailable(f"The gateway is closing. {done}{later}.")

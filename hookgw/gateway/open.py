@@ -27,6 +27,7 @@ from hookgw.gateway.audit import Audit, acting_as
 from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backlog_limits import LimitedOutbox
+from hookgw.gateway.backups import BackupService
 from hookgw.gateway.browser_sessions import BrowserSessions
 from hookgw.gateway.cancellation import Cancellations
 from hookgw.gateway.chats import ChatSearch
@@ -271,6 +272,7 @@ async def open_gateway(
             hooks=hooks,
             store=store,
             audit=audit,
+            backups=BackupService(store, jobs, audit, clock, settings.storage),
             clock=clock,
             metrics=metrics,
         )

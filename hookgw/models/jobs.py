@@ -19,6 +19,7 @@ class JobKind(StrEnum):
     DELETE_REGISTRATION = "delete_registration"
     DISABLE_REGISTRATION = "disable_registration"
     REPLAY = "replay"
+    BACKUP = "backup"
 
 
 class JobState(StrEnum):
@@ -67,10 +68,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: ``job_`` and random characters.
         kind: what it does.
-        instance: the name of the instance that it works on; ``*`` for a registration of the configuration.
+        instance: the name of the instance that it works on; ``*`` for a registration of the configuration,
+            and for a backup.
         instance_id: the id of that instance, because a later one may have the same name.
         state: whether it runs, and how it ended.
-        done: how many deliveries became dead letters, or are sent again, so far.
+        done: how many deliveries became dead letters, or are sent again, so far; of a backup, the pages.
+        total: the pages of the file that a backup copies, as far as known; ``None`` for other jobs.
         started, finished: seconds since the epoch; ``finished`` is ``None`` while it runs.
         error: why it failed; a sentence.
         cursor: where the next step goes on; opaque, ``None`` before the first step.
@@ -88,6 +91,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str | None = None
     state: JobState = JobState.RUNNING
     done: int = 0
+    total: int | None = None
     started: float
     finished: float | None = None
     error: str | None = None

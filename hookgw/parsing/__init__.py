@@ -32,6 +32,7 @@ from hookgw.parsing.messages import (
     parse_text_message,
 )
 from hookgw.parsing.registrations import parse_grace, parse_registration, parse_registration_patch
+from hookgw.parsing.storage import parse_backup
 
 __all__ = [
     "Batch",
@@ -46,6 +47,7 @@ __all__ = [
     "decode_base64",
     "finish",
     "parse_audio_message",
+    "parse_backup",
     "parse_cancellation",
     "parse_chat_query",
     "parse_contact_message",

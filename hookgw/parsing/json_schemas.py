@@ -160,6 +160,14 @@ CANCEL: Schema = {
     },
 }
 
+BACKUP: Schema = {
+    "type": "object",
+    "description": "The backup to make.",
+    "properties": {
+        "name": or_null(NAME_SCHEMA, "The name of the new file, without a dot first; by default, the time."),
+    },
+}
+
 # The names in the OpenAPI document, which adds the gateway's lists of names (KindName, PluginName, …), and
 # the enums of its responses (Ordering, Signature).
 COMPONENTS: dict[str, Schema] = {
@@ -182,4 +190,5 @@ COMPONENTS: dict[str, Schema] = {
     "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),
     "ReplayRequest": REPLAY,
     "CancelRequest": CANCEL,
+    "BackupRequest": BACKUP,
 }

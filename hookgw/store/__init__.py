@@ -1,6 +1,15 @@
 """Everything that lasts. The rest of hookgw uses the Protocols and records only; no other code knows SQL."""
 
-from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records, Store, StoreListener
+from hookgw.store.protocol import (
+    Audit,
+    Backups,
+    History,
+    Outbox,
+    PendingChanges,
+    Records,
+    Store,
+    StoreListener,
+)
 from hookgw.store.records import (
     Append,
     AuditPage,
@@ -30,6 +39,7 @@ __all__ = [
     "Audit",
     "AuditPage",
     "AuditQuery",
+    "Backups",
     "CancelQuery",
     "CancelStep",
     "ConnectorState",

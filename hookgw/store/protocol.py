@@ -1,4 +1,4 @@
-"""The store as the rest of hookgw sees it: five narrow Protocols. A second engine is written from this file.
+"""The store as the rest of hookgw sees it: six narrow Protocols. A second engine is written from this file.
 
 One conformance suite (``tests/store/conformance``) runs against every engine.
 
@@ -29,7 +29,8 @@ the epoch of its lane, and a stale one changes nothing).
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from hookgw.models.audit import AuditEntry
@@ -474,7 +475,32 @@ class Audit(Protocol):
         """
 
 
-class Store(Outbox, PendingChanges, History, Records, Audit, Protocol):
+class Backups(Protocol):
+    """Copies of everything, made while the store is used."""
+
+    async def back_up(self, file: Path, on_progress: Callable[[int, int], None], *, min_free: int = 0) -> int:
+        """Write a consistent copy of everything to a new file.
+
+        The file gets its name once it is whole and on disk, with mode 0600. Whatever is encrypted in the
+        storage is encrypted in it, with the same key. Writes go on meanwhile, and wait for some milliseconds
+        at a time.
+
+        Args:
+            file: in an existing folder.
+            on_progress: called in the Trio thread with the units that are copied, and all of them as far as
+                known. Both may grow. It must not block or raise.
+            min_free: the bytes that must stay free if the file is on the disk of the storage.
+
+        Returns:
+            The bytes of the file.
+
+        Raises:
+            Conflict: there is a file, or a link, of that name. It was not changed.
+            StorageUnavailable: the disk of the file refuses, or has no room. Nothing of it remains.
+        """
+
+
+class Store(Outbox, PendingChanges, History, Records, Audit, Backups, Protocol):
     """Everything that lasts."""
 
     async def check(self) -> None:

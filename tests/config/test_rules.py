@@ -31,6 +31,7 @@ MAY_BE_ZERO = {
     "plugins.block_warning",
     "server.shutdown_grace",
     "storage.retention",
+    "storage.audit",
     "events.dedupe",
     "delivery.retry_after_max",
 }

@@ -40,6 +40,7 @@ from hookgw.api.responses.registrations import (
     Retry,
     Secret,
 )
+from hookgw.api.responses.storage import Backup
 
 __all__ = [
     "About",
@@ -49,6 +50,7 @@ __all__ = [
     "AuditEntry",
     "AuditPage",
     "Backlog",
+    "Backup",
     "Cancelled",
     "Capabilities",
     "ChangedSettings",

@@ -14,9 +14,10 @@ class Job(Struct, frozen=True, kw_only=True):
     Attributes:
         id: the job's id.
         kind: what it does.
-        instance: the instance that it works on; `*` for a webhook of the configuration.
+        instance: the instance that it works on; `*` for a webhook of the configuration, and for a backup.
         state: whether it runs, and how it ended.
-        done: how many deliveries became dead letters, or are sent again, so far.
+        done: how many deliveries became dead letters, or are sent again, so far; of a backup, the pages.
+        total: the pages that a backup copies, as far as known; ``null`` for other jobs.
         started: when it began.
         finished: when it ended; ``null`` while it runs.
         error: why it failed.
@@ -27,6 +28,7 @@ class Job(Struct, frozen=True, kw_only=True):
     instance: str
     state: JobState
     done: Count
+    total: Count | None
     started: Time
     finished: Time | None
     error: str | None

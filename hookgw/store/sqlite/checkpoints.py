@@ -9,7 +9,7 @@ commits.
 from __future__ import annotations
 
 import sqlite3
-from functools import partial
+import threading
 
 import trio
 
@@ -26,12 +26,18 @@ class Checkpoints:
     Args:
         connection: for checkpoints only. The caller closes it.
         writer: the writing connection.
-        writing: held while the writing connection is used.
+        writing: held while the writing connection is used for a commit or by this.
+        in_use: held by the thread that uses the writing connection.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, writer: sqlite3.Connection, writing: trio.CapacityLimiter
+        self,
+        connection: sqlite3.Connection,
+        writer: sqlite3.Connection,
+        writing: trio.CapacityLimiter,
+        in_use: threading.Lock,
     ) -> None:
+        self._in_use = in_use
         self._connection = connection
         self._writer = writer
         self._writing = writing
@@ -52,8 +58,12 @@ class Checkpoints:
             self._written = trio.Event()
             pages = await trio.to_thread.run_sync(fold, self._connection, limiter=self._thread)
             if pages >= WAL_PAGES:
-                await trio.to_thread.run_sync(partial(fold, self._writer), limiter=self._writing)
+                await trio.to_thread.run_sync(self._fold_rest, limiter=self._writing)
             await trio.sleep(INTERVAL)
+
+    def _fold_rest(self) -> None:
+        with self._in_use:
+            fold(self._writer)
 
 
 def fold(connection: sqlite3.Connection) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
@@ -14,9 +15,10 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.tasks import run_essential
 from hookgw.store.encryption import RecordCipher
-from hookgw.store.protocol import Audit, History, Outbox, PendingChanges, Records, Store
+from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
 from hookgw.store.sqlite.audit import SqliteAudit
+from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
 from hookgw.store.sqlite.group_commit import GroupCommit
@@ -29,7 +31,7 @@ from hookgw.store.sqlite.writer import Writer, touch
 
 
 class SqliteStore:
-    """The five parts behind one interface, :class:`hookgw.store.protocol.Store`.
+    """The six parts behind one interface, :class:`hookgw.store.protocol.Store`.
 
     The methods are those of the parts themselves, not wrappers: ``settle_nowait`` and ``read_lane`` are on
     the path of every delivery.
@@ -43,6 +45,7 @@ class SqliteStore:
         history: History,
         records: Records,
         audit: Audit,
+        backups: Backups,
         background: Reader,
         path: Path,
     ) -> None:
@@ -98,6 +101,8 @@ class SqliteStore:
         self.list_audit = audit.list_audit
         self.prune_audit = audit.prune_audit
 
+        self.back_up = backups.back_up
+
     async def check(self) -> None:
         await self._commits.call(touch)
 
@@ -140,11 +145,13 @@ async def open_store(
     opened = await trio.to_thread.run_sync(_open, path, keys)
     connections = opened.connections
     try:
-        # One connection writes, for the commits and for the last pages of a long log, one at a time.
+        # One connection writes, for the commits and for the last pages of a long log, one at a time. The lock
+        # is for the steps of backups: theirs must not wait for the event loop before they let others in.
         writing = trio.CapacityLimiter(1)
-        checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing)
+        in_use = threading.Lock()
+        checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing, in_use)
         commits = GroupCommit(
-            Writer(connections.writer, path, keep_history=keep_history),
+            Writer(connections.writer, path, keep_history=keep_history, in_use=in_use),
             observer or SilentObserver(),
             thread=writing,
             on_committed=checkpoints.committed,
@@ -160,6 +167,7 @@ async def open_store(
             SqliteHistory(commits, lists, background, clock),
             records,
             SqliteAudit(commits, lists, background),
+            OnlineBackup(connections.writer, in_use, path),
             background,
             path,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -44,10 +45,19 @@ class Writer:
         connection: the writing connection, in autocommit mode. The caller closes it.
         path: the file, for messages.
         keep_history: whether deliveries are kept after they are settled.
+        in_use: held while the connection is used. A backup uses it, too, in a thread of its own.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, *, keep_history: bool = True) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        *,
+        keep_history: bool = True,
+        in_use: threading.Lock | None = None,
+    ) -> None:
         self._connection = connection
+        self._in_use = in_use or threading.Lock()
         self._keep_history = keep_history
         self._path = path
         self._names = NameIds(connection)
@@ -66,7 +76,7 @@ class Writer:
             StorageUnavailable: the disk refused, and nothing was stored.
         """
         started = time.perf_counter()
-        with storage_errors(self._path):
+        with self._in_use, storage_errors(self._path):
             try:
                 changes = self._transact(groups, probe, self._append_together)
             except _BAD_VALUES:

@@ -117,12 +117,13 @@ def sent(example: Example) -> dict[str, Any]:
 async def test_every_example_works(
     app: Application, nursery: trio.Nursery, gateway: Gateway, hookgw_receiver: Receiver
 ) -> None:
-    """Some examples fail here: without a connection, ``operations.url`` or a v1a key."""
+    """Some examples fail here: without a connection, ``operations.url``, a v1a key or a folder."""
     document = OpenApiRoutes(app, gateway).document
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}
     refused |= {"media": 403, "ingestGet": 404, "ingestPost": 404, "instanceRotateIngest": 409}
     refused |= {"instanceOptionsPatch": 409, "instanceRestart": 409, "instanceSetPresence": 409}
+    refused |= {"storageBackup": 409}
     refused |= {"jobFind": 404, "deliveryFind": 404, "deliveryResend": 404, "webhookPublicKey": 409}
     async with open_client(app, nursery) as stranger:
         refused |= {

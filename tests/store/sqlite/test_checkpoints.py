@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -54,7 +55,9 @@ async def test_commits_of_one_interval_share_a_checkpoint(
     connections: Connections, monkeypatch: pytest.MonkeyPatch, mock_clock: trio.testing.MockClock
 ) -> None:
     folds = Folds(monkeypatch)
-    checkpoints = Checkpoints(connections.checkpoints, connections.writer, trio.CapacityLimiter(1))
+    checkpoints = Checkpoints(
+        connections.checkpoints, connections.writer, trio.CapacityLimiter(1), threading.Lock()
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checkpoints.run)
         await settled()
@@ -80,7 +83,7 @@ async def test_the_writer_folds_the_rest_of_a_long_log_between_two_commits(
 ) -> None:
     folds = Folds(monkeypatch, WAL_PAGES)
     writing = trio.CapacityLimiter(1)
-    checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing)
+    checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing, threading.Lock())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checkpoints.run)
         async with writing:  # a commit is under way
@@ -96,7 +99,9 @@ async def test_a_log_that_is_short_is_no_business_of_the_writer(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folds = Folds(monkeypatch, WAL_PAGES - 1)
-    checkpoints = Checkpoints(connections.checkpoints, connections.writer, trio.CapacityLimiter(1))
+    checkpoints = Checkpoints(
+        connections.checkpoints, connections.writer, trio.CapacityLimiter(1), threading.Lock()
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checkpoints.run)
         checkpoints.committed()

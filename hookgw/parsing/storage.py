@@ -1,0 +1,25 @@
+"""The body of ``/storage/backup``. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.parsing.fields import Fields, as_object, as_text
+
+
+def parse_backup(body: Any) -> tuple[str | None, list[str]]:
+    """Read the body of a backup.
+
+    Args:
+        body: the decoded JSON; ``None`` for no body.
+
+    Returns:
+        The name of the file, ``None`` if the request does not say, and a warning for each ignored field. The
+        gateway checks the name.
+
+    Raises:
+        Invalid: the body is not an object, or the name is no text.
+    """
+    fields = Fields(("", as_object({} if body is None else body, "The body")))
+    name = fields.pick(as_text, "name")
+    return name, fields.finish()

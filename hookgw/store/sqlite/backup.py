@@ -1,0 +1,231 @@
+"""Backups: a consistent copy of the data file, made in steps by SQLite's online backup.
+
+A step copies some pages. If another connection changes the source between two steps, SQLite starts the copy
+over, so that a copy of a busy file would never end. There are two ways around that, and each has its place:
+
+- The gateway copies with the connection that writes. If a commit then changes a page that was copied already,
+  SQLite writes it to the copy, too, and nothing starts over. Steps and commits take turns, so a step must be
+  short. The copy is the file at the moment of its last step, and the write-ahead log does not grow.
+- Another process (``hookgw backup``) copies inside a read transaction. Commits do not wait for it, and the
+  copy is the file at the beginning. Meanwhile the log cannot start over: it grows by what is written.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import trio
+
+from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.store.sqlite.database import is_disk_error
+from hookgw.store.sqlite.new_file import new_file
+from hookgw.store.sqlite.schema import APPLICATION_ID
+
+# How many pages one step copies: commits wait for it.
+PAGES = 256
+PAGE_BYTES = 4096
+# After so many pages, the copy is synchronized, and the free space looked at. Without that, the system would
+# write hundreds of MiB at some moment, and a commit would wait for all of them.
+SYNC_PAGES = 2048
+# The least rest between two steps, in seconds. A rest is as long as the step was, so that a copy takes at
+# most half of the writer's time.
+LEAST_REST = 0.001
+
+Progress = Callable[[int, int], None]
+"""Called with the pages that are copied, and all pages as far as known. Both may grow."""
+
+
+class OnlineBackup:
+    """Copies the data file with the connection that writes.
+
+    Args:
+        writer: the writing connection.
+        in_use: held by the thread that uses the writing connection.
+        path: the data file.
+    """
+
+    def __init__(self, writer: sqlite3.Connection, in_use: threading.Lock, path: Path) -> None:
+        self._writer = writer
+        self._in_use = in_use
+        self._path = path
+        self._thread = trio.CapacityLimiter(1)
+
+    async def back_up(self, file: Path, on_progress: Progress, *, min_free: int = 0) -> int:
+        """See :meth:`hookgw.store.protocol.Backups.back_up`."""
+        return await trio.to_thread.run_sync(self._copy, file, on_progress, min_free, limiter=self._thread)
+
+    def _copy(self, file: Path, on_progress: Progress, min_free: int) -> int:
+        with (
+            _errors(file),
+            new_file(file) as partial_file,
+            closing(Target(partial_file, self._path, min_free)) as target,
+        ):
+            target.check_space(self._path.stat().st_size // PAGE_BYTES)
+            begun = 0.0
+
+            def between(done: int, total: int) -> None:
+                nonlocal begun
+                # At once: a commit waits.
+                self._in_use.release()
+                took = time.perf_counter() - begun
+                try:
+                    trio.from_thread.run_sync(on_progress, done, total)
+                    target.between(done, total)
+                    trio.from_thread.run(trio.sleep, max(took, LEAST_REST))
+                finally:
+                    # Also if this was cancelled: SQLite uses the connection to end the copy, too.
+                    self._in_use.acquire()
+                    begun = time.perf_counter()
+
+            with self._in_use:
+                begun = time.perf_counter()
+                target.copy(self._writer, between)
+            return target.size()
+
+
+def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int) -> int:
+    """Copy a data file, whether or not a gateway uses it.
+
+    Args:
+        path: the data file.
+        file: the copy, which must not exist.
+        on_progress: see :data:`Progress`. What it raises ends the copy.
+        min_free: as for :meth:`hookgw.store.protocol.Backups.back_up`.
+
+    Returns:
+        The bytes of the copy.
+
+    Raises:
+        Conflict: the file exists.
+        StorageUnavailable: the data file cannot be read, or the copy cannot be written.
+    """
+    with (
+        _errors(file),
+        closing(open_existing(path)) as source,
+        new_file(file) as partial_file,
+        closing(Target(partial_file, path, min_free)) as target,
+    ):
+        # The first read begins the transaction: until its end, SQLite shows the file as it is now.
+        source.execute("BEGIN")
+        application, pages = source.execute(
+            "SELECT application_id, page_count FROM pragma_application_id, pragma_page_count"
+        ).fetchone()
+        if application != APPLICATION_ID:
+            raise StorageUnavailable(f"The file {path} is not a data file of hookgw.")
+        target.check_space(pages)
+
+        def between(done: int, total: int) -> None:
+            on_progress(done, total)
+            target.between(done, total)
+
+        target.copy(source, between)
+        return target.size()
+
+
+def open_existing(path: Path) -> sqlite3.Connection:
+    """Open a data file for reading; it is not created.
+
+    Raises:
+        StorageUnavailable: there is no such file.
+        sqlite3.Error: it cannot be opened.
+    """
+    if not path.exists():
+        raise StorageUnavailable(f"There is no data file {path}.")
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=5
+    )
+    try:
+        connection.execute("PRAGMA query_only = ON")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def check_space(folder: Path, needed: int, min_free: int = 0) -> None:
+    """Raise ``StorageUnavailable`` if a disk has no room for so many bytes, beside those that stay free."""
+    free = shutil.disk_usage(folder).free
+    if free < needed + min_free:
+        raise StorageUnavailable(
+            f"The disk of {folder} has {free / 2**20:,.0f} MiB free, and the copy needs "
+            f"{(needed + min_free) / 2**20:,.0f} MiB"
+            + (" with the storage.min_free that hookgw leaves free there." if min_free else ".")
+        )
+
+
+@contextmanager
+def _errors(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError as error:
+        raise Conflict(
+            f"There is a file {file} already. Choose another name: nothing is replaced."
+        ) from error
+    except OSError as error:
+        raise StorageUnavailable(f"The backup {file} cannot be written: {error.strerror}.") from error
+    except sqlite3.Error as error:
+        if not is_disk_error(error):
+            raise
+        raise StorageUnavailable(
+            f"The backup {file} cannot be written: {error} ({error.sqlite_errorname})."
+        ) from error
+
+
+class Target:
+    """The file that a copy goes to.
+
+    Args:
+        file: an empty file.
+        source: the data file.
+        min_free: the bytes that stay free if both are on one disk.
+    """
+
+    def __init__(self, file: Path, source: Path, min_free: int) -> None:
+        self._file = file
+        folder = file.parent
+        self._min_free = min_free if folder.stat().st_dev == source.resolve().stat().st_dev else 0
+        self._synced = 0
+        # Without locks, because nobody else knows the file: on some network disks, SQLite's would conflict
+        # with that of new_file.
+        self._connection = sqlite3.connect(
+            f"{file.absolute().as_uri()}?nolock=1", uri=True, isolation_level=None, check_same_thread=False
+        )
+        # A copy that is cut short is thrown away, so nothing in it needs a journal.
+        self._connection.execute("PRAGMA journal_mode = OFF")
+        self._connection.execute("PRAGMA synchronous = OFF")
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+
+    def copy(self, source: sqlite3.Connection, between: Progress) -> None:
+        source.backup(
+            self._connection,
+            pages=PAGES,
+            progress=lambda _, remaining, total: between(total - remaining, total),
+        )
+
+    def between(self, done: int, total: int) -> None:
+        """Keep the copy on disk, and the disk free enough, while it grows."""
+        if abs(done - self._synced) >= SYNC_PAGES:  # a copy that starts over has fewer pages again
+            self._synced = done
+            os.fdatasync(self._descriptor)
+            self.check_space(total - done)
+
+    def check_space(self, pages: int) -> None:
+        """Raise ``StorageUnavailable`` if the disk has no room for so many pages more."""
+        check_space(self._file.parent, pages * PAGE_BYTES, self._min_free)
+
+    def size(self) -> int:
+        """Return the bytes that were copied."""
+        self._connection.close()
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        # The connection first: closing another descriptor of the file would drop its locks.
+        self._connection.close()
+        os.close(self._descriptor)

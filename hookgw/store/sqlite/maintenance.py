@@ -1,0 +1,366 @@
+"""Work on a data file from outside of the gateway: check, measure and compact it, and restore a backup.
+
+Only compacting and restoring change something, and both hold the lock of the file: they refuse while a
+gateway runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import msgspec
+
+from hookgw.models.errors import Conflict, StartError, StorageUnavailable
+from hookgw.store.sqlite.backup import PAGE_BYTES, Target, check_space, open_existing
+from hookgw.store.sqlite.database import hold_lock, keep_private, start_errors
+from hookgw.store.sqlite.event_ids import remembered_bytes
+from hookgw.store.sqlite.new_file import sync_folder
+from hookgw.store.sqlite.schema import APPLICATION_ID, OLDEST_VERSION, VERSION
+
+# Names that rows refer to, by table.
+_NAMED = {"events": ("instance", "kind"), "deliveries": ("instance", "kind", "registration", "lane")}
+MOST_PROBLEMS = 20
+
+
+class FileReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check of a data file found.
+
+    Attributes:
+        file: its path.
+        schema: the number of its schema.
+        bytes: its size, without the write-ahead log.
+        events, deliveries, pending: how many there are.
+        problems: what is wrong, in sentences; empty if nothing is.
+    """
+
+    file: str
+    schema: int
+    bytes: int
+    events: int
+    deliveries: int
+    pending: int
+    problems: list[str]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What takes space in a data file.
+
+    Attributes:
+        name: of the part.
+        rows: how many there are; ``None`` for what has no rows.
+        bytes: about how many it takes.
+    """
+
+    name: str
+    rows: int | None
+    bytes: int
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+    """The bytes of a data file before and after it was compacted."""
+
+    before: int
+    after: int
+
+
+def read_schema(connection: sqlite3.Connection, path: Path) -> int:
+    """Return the number of a data file's schema.
+
+    Raises:
+        StartError: the file is not hookgw's, or this hookgw does not know its schema.
+    """
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION_ID:
+        raise StartError(f"The file {path} is not a data file of hookgw.")
+    if version > VERSION:
+        raise StartError(
+            f"The file {path} has schema {version}, and this hookgw knows schemas up to {VERSION}: a newer "
+            "hookgw wrote it. Use that version."
+        )
+    if version < OLDEST_VERSION:
+        raise StartError(f"The file {path} has schema {version}, which is too old for this hookgw.")
+    return version
+
+
+def check_file(path: Path) -> FileReport:
+    """Check a data file, also while a gateway uses it: its pages and indexes, and what refers to what.
+
+    Raises:
+        StartError: it cannot be read, is not hookgw's, or has a schema that this hookgw does not know.
+        StorageUnavailable: there is no such file.
+    """
+    with start_errors(path), closing(open_existing(path)) as connection:
+        version = read_schema(connection, path)
+        # One transaction, so that all counts are of one moment.
+        connection.execute("BEGIN")
+        problems = _integrity(connection)
+        # A damaged page makes the counts below fail, or mean nothing.
+        if problems:
+            return FileReport(
+                file=str(path),
+                schema=version,
+                bytes=path.stat().st_size,
+                events=0,
+                deliveries=0,
+                pending=0,
+                problems=problems,
+            )
+
+        def count(statement: str) -> int:
+            return int(connection.execute(statement).fetchone()[0])
+
+        pending = count("SELECT count(*) FROM deliveries WHERE state = 'pending'")
+        walked = count("SELECT count(*) FROM deliveries NOT INDEXED WHERE state = 'pending'")
+        if pending != walked:
+            problems.append(f"The index of the outbox has {pending} pending deliveries, the table {walked}.")
+        problems += _dangling(count)
+        return FileReport(
+            file=str(path),
+            schema=version,
+            bytes=path.stat().st_size,
+            events=count("SELECT count(*) FROM events WHERE heard >= 0"),
+            deliveries=count("SELECT count(*) FROM deliveries"),
+            pending=pending,
+            problems=problems,
+        )
+
+
+def _integrity(connection: sqlite3.Connection) -> list[str]:
+    """Return what is wrong with the pages and indexes of a file, in sentences."""
+    try:
+        found = connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})").fetchall()
+    except sqlite3.DatabaseError as error:  # some damage ends the check itself
+        return [f"{error}."]
+    return [f"{line}." for (line,) in found if line != "ok"]
+
+
+def _dangling(count: Callable[[str], int]) -> list[str]:
+    """Return a sentence for each kind of row that refers to a missing one."""
+    problems = []
+    lost = count(
+        "SELECT count(*) FROM deliveries d LEFT JOIN events e ON e.seq = d.event WHERE e.seq IS NULL"
+    )
+    if lost:
+        problems.append(f"{lost} deliveries have no event.")
+    for table in ("attempts", "bodies"):
+        key = "delivery" if table == "attempts" else "seq"
+        lost = count(
+            f"SELECT count(*) FROM {table} t LEFT JOIN deliveries d ON d.seq = t.{key} WHERE d.seq IS NULL"  # noqa: S608 - constants
+        )
+        if lost:
+            problems.append(f"{lost} rows of {table} have no delivery.")
+    for table, columns in _NAMED.items():
+        for column in columns:
+            lost = count(
+                f"""SELECT count(*) FROM {table} t LEFT JOIN names n ON n.number = t.{column}
+                WHERE n.number IS NULL"""  # noqa: S608 - constants
+            )
+            if lost:
+                problems.append(f"{lost} rows of {table} have a {column} without a name.")
+    return problems
+
+
+def measure_file(path: Path) -> list[Usage]:
+    """Return what takes space in a data file, also while a gateway uses it.
+
+    The bytes of the parts are estimates from the sizes of their rows. The history is what remains.
+
+    Raises:
+        StartError: it cannot be read, or is not hookgw's.
+        StorageUnavailable: there is no such file.
+    """
+    with start_errors(path), closing(open_existing(path)) as connection:
+        version = read_schema(connection, path)
+        connection.execute("BEGIN")
+
+        def row(statement: str) -> tuple[int, int]:
+            first, second = connection.execute(statement).fetchone()
+            return first, second
+
+        pages, free = row("SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count")
+        # As history.py estimates what the outbox needs.
+        outbox = row(
+            """SELECT count(*), coalesce(sum(210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)),
+            size + 400)), 0) FROM deliveries WHERE state = 'pending'"""
+        )
+        bodies = row("SELECT count(*), coalesce(sum(length(body) + 40), 0) FROM bodies")
+        ids, audit = (0, 0), (0, 0)
+        if version >= 4:
+            ids = (row("SELECT count(*), 0 FROM events WHERE heard < 0")[0], remembered_bytes(connection))
+        if version >= 5:
+            audit = row("SELECT count(*), coalesce(sum(length(entry) + 120), 0) FROM audit")
+        records = row("SELECT count(*), coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves")
+        names = row("SELECT count(*), coalesce(sum(2 * length(name) + 40), 0) FROM names")
+        finished = row("SELECT count(*), 0 FROM deliveries WHERE state <> 'pending'")[0]
+        parts = {
+            "outbox": outbox,
+            "stored bodies": bodies,
+            "ids": ids,
+            "records": records,
+            "names": names,
+            "audit": audit,
+        }
+        used = (pages - free) * PAGE_BYTES
+        history = max(0, used - sum(size for _, size in parts.values()))
+        log = _log_of(path.resolve())
+        return [
+            *(Usage(name=name, rows=count, bytes=size) for name, (count, size) in parts.items()),
+            Usage(name="history", rows=finished, bytes=history),
+            Usage(name="free pages", rows=None, bytes=free * PAGE_BYTES),
+            Usage(name="file", rows=None, bytes=pages * PAGE_BYTES),
+            Usage(name="write-ahead log", rows=None, bytes=log.stat().st_size if log.exists() else 0),
+        ]
+
+
+def compact_file(path: Path) -> Compacted:
+    """Rewrite a data file without its free pages. A process that is killed meanwhile leaves it as it was.
+
+    Raises:
+        StartError: a gateway uses the file; it cannot be read or written, or is not hookgw's; or the disk has
+            no room for a second copy of its content.
+        StorageUnavailable: there is no such file.
+    """
+    path = path.resolve()
+    with start_errors(path):
+        with closing(open_existing(path)) as connection:
+            read_schema(connection, path)
+        with hold_lock(path):
+            before = _fold(path)
+            with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+                pages, free = connection.execute(
+                    "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
+                ).fetchone()
+                check_space(path.parent, (pages - free) * PAGE_BYTES)
+                spare = path.with_name(f".{path.name}.compact")
+                spare.unlink(missing_ok=True)  # of a process that was killed
+                os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+                try:
+                    connection.execute("VACUUM INTO ?", (str(spare),))
+                except BaseException:
+                    spare.unlink()
+                    raise
+            with spare.open("rb") as file:
+                os.fsync(file.fileno())
+            # The log is empty and gone, so nothing of the former file can end up in the new one.
+            spare.replace(path)
+            sync_folder(path.parent)
+            return Compacted(before=before, after=path.stat().st_size)
+
+
+def restore_file(
+    backup: Path, path: Path, *, force: bool, on_progress: Callable[[int, int], None] = lambda *_: None
+) -> Path | None:
+    """Put a backup in the place of a data file.
+
+    The backup is copied and checked before anything else changes. It stays where it is.
+
+    Args:
+        backup: a backup, or the data file of a gateway that does not run.
+        path: the data file.
+        force: move a data file that is there aside, in place of refusing.
+        on_progress: called with the pages that are copied, and all pages.
+
+    Returns:
+        Where the former data file is now; ``None`` if there was none.
+
+    Raises:
+        Conflict: there is a data file, and ``force`` is false.
+        StartError: a gateway uses the data file; or the backup cannot be read, is damaged, not hookgw's, or
+            has a schema that this hookgw does not know. Nothing was changed.
+        StorageUnavailable: there is no such backup.
+    """
+    path = path.resolve()
+    if backup.resolve() == path:
+        raise Conflict(f"The backup {backup} is the data file itself.")
+    with start_errors(backup), closing(_open_backup(backup)) as source:
+        read_schema(source, backup)
+    with start_errors(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        keep_private(path)
+        with hold_lock(path):
+            if not force and any(map(os.path.lexists, (path, _log_of(path)))):
+                raise Conflict(
+                    f"There is a data file {path}. With --force, it is moved aside, and the backup takes its "
+                    "place."
+                )
+            spare = path.with_name(f".{path.name}.restore")
+            spare.unlink(missing_ok=True)  # of a process that was killed
+            os.close(os.open(spare, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            try:
+                _copy_checked(backup, spare, on_progress)
+                aside = _move_aside(path)
+                spare.rename(path)
+            finally:
+                spare.unlink(missing_ok=True)
+            sync_folder(path.parent)
+            return aside
+
+
+def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], None]) -> None:
+    """Copy a backup to an empty file, put it on disk, and check it."""
+    with (
+        start_errors(backup),
+        closing(_open_backup(backup)) as source,
+        closing(Target(copy, backup, min_free=0)) as target,
+    ):
+        target.check_space(source.execute("PRAGMA page_count").fetchone()[0])
+        target.copy(source, on_progress)
+        target.size()
+    with copy.open("rb") as file:
+        os.fsync(file.fileno())
+    with start_errors(backup), closing(_open_backup(copy)) as connection:
+        problems = _integrity(connection)
+    if problems:
+        raise StartError(f"The backup {backup} is damaged: {' '.join(problems)}", "Use another backup.")
+
+
+def _open_backup(path: Path) -> sqlite3.Connection:
+    """Open a file for reading, without a trace beside it; it may be in a folder that is read-only."""
+    if not path.is_file():
+        raise StorageUnavailable(f"There is no file {path}.")
+    # The data file of a gateway that was killed has its newest commits in the log. A backup has no log.
+    log = _log_of(path)
+    mode = "mode=rw" if log.exists() and log.stat().st_size else "immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, isolation_level=None, timeout=5)
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _fold(path: Path) -> int:
+    """Fold the write-ahead log of a data file into it, and remove the log; return the bytes of the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise StartError(f"Another program reads the data file {path}.", "Stop it, and try again.")
+    return path.stat().st_size
+
+
+def _move_aside(path: Path) -> Path | None:
+    """Give a data file and its log another name; return it, or ``None`` if there is no file."""
+    log = _log_of(path)
+    if not path.exists() and not log.exists():
+        return None
+    aside, number = path.with_name(f"{path.name}.before-restore"), 1
+    while os.path.lexists(aside) or os.path.lexists(_log_of(aside)):
+        aside, number = path.with_name(f"{path.name}.before-restore.{number}"), number + 1
+    # Into one file. A damaged one, which may be the reason for the restore, keeps its log: SQLite deletes the
+    # log of a file that it does not recognize.
+    with suppress(sqlite3.Error, StorageUnavailable, StartError):
+        with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as connection:
+            read_schema(connection, path)
+        _fold(path)
+    # The log first: a process that is killed in between must not leave it beside the backup, whose pages it
+    # would overwrite.
+    with suppress(FileNotFoundError):
+        log.rename(_log_of(aside))
+    path.with_name(path.name + "-shm").unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        path.rename(aside)
+    return aside

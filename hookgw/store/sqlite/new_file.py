@@ -1,0 +1,84 @@
+"""A file that appears whole or not at all, and never in the place of another one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_PREFIX, _SUFFIX = ".hookgw-", ".partial"
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Write a file under another name for the length of a block, then give it its own.
+
+    The file gets its name once all of it is on disk. If the block raises, nothing remains of it. If the
+    process is killed meanwhile, a hidden ``.hookgw-….partial`` remains beside it until the next call in the
+    same folder.
+
+    Args:
+        path: the file's name, in an existing folder.
+
+    Yields:
+        An empty file with mode 0600 in the same folder, to write to. Close it before the end of the block.
+
+    Raises:
+        FileExistsError: the name is taken, by a file or by a link, also a broken one. Nothing was changed.
+        OSError: the disk refuses.
+    """
+    # Known early, before much is copied. The link below is what makes sure.
+    if os.path.lexists(path):
+        raise FileExistsError(17, "File exists", str(path))
+    _remove_abandoned(path.parent)
+    partial, descriptor = _create(path.parent)
+    try:
+        yield partial
+        os.fsync(descriptor)
+        # A hard link, not a rename: it never replaces a file, and it does not follow a link in its place.
+        path.hardlink_to(partial)
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+        os.close(descriptor)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder are on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _create(folder: Path) -> tuple[Path, int]:
+    while True:
+        partial = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
+        descriptor = os.open(
+            partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink:
+                return partial, descriptor
+        except BlockingIOError:
+            pass
+        # Another process took it for an abandoned one, in the moment before it was locked.
+        os.close(descriptor)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what killed processes left. Those that live hold a lock on their file."""
+    for partial in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
+        with suppress(OSError):  # it is gone, another user's, locked, or a link
+            descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                partial.unlink()
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,117 @@
+"""``hookgw backup``, ``restore`` and ``storage``, on files in a folder of the test."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hookgw.cli import backup as backup_command
+from hookgw.cli import group
+from hookgw.store.sqlite import maintenance
+from hookgw.store.sqlite.schema import migrate
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data file with an event."""
+    (tmp_path / "data").mkdir(mode=0o700)
+    path = tmp_path / "data" / "hookgw.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, path)
+        connection.execute("INSERT INTO names VALUES (1, '@shop'), (2, 'CALL')")
+        connection.execute("INSERT INTO events VALUES (1, 1, 'e', 2, 0, 0, '{}', NULL, NULL, 0)")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path, data: Path) -> Run:
+    """Run a command with a configuration that names the data file."""
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({"storage": {"path": str(data), "min_free": 0}}))
+
+    def invoke(*arguments: object) -> Result:
+        environment = {"HOOKGW_CONFIG": str(config)}
+        return CliRunner().invoke(group.main, [*map(str, arguments)], env=environment)
+
+    return invoke
+
+
+def test_the_drill(run: Run, data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    made = run("backup", copy, "--check")
+    assert made.exit_code == 0, made.output
+    assert made.stdout.splitlines()[1] == "It is whole: 1 events, 0 pending deliveries."
+    assert copy.stat().st_mode & 0o777 == 0o600
+    data.unlink()
+    restored = run("restore", copy)
+    assert (restored.exit_code, restored.stdout) == (0, f"Restored {data} from {copy}.\n")
+    checked = run("storage", "check")
+    assert checked.exit_code == 0
+    assert "none" in checked.stdout
+    assert json.loads(run("storage", "check", copy, "--json").stdout)["events"] == 1
+
+
+def test_nothing_is_replaced(run: Run, data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    copy.write_text("precious")
+    refused = run("backup", copy)
+    assert (refused.exit_code, copy.read_text()) == (1, "precious")
+    assert "nothing is replaced" in refused.stderr
+    copy.unlink()
+    run("backup", copy)
+    refused = run("restore", copy)
+    assert refused.exit_code == 1
+    assert "--force" in refused.stderr
+    assert "hookgw.db.before-restore. Delete it" in run("restore", copy, "--force").stdout
+
+
+def test_stats_and_compact(run: Run, data: Path) -> None:
+    rows = run("storage", "stats").stdout.splitlines()
+    assert rows[0].split() == ["part", "rows", "size"]
+    assert any(row.split()[:2] == ["file", "88"] for row in rows), rows
+    parts = json.loads(run("storage", "stats", "--json").stdout)
+    assert {"name": "outbox", "rows": 0, "bytes": 0} in parts
+    compacted = run("storage", "compact")
+    assert compacted.stdout.startswith(f"Compacted {data}: ")
+
+
+def test_problems_are_told_with_exit_code_1(run: Run, data: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(data)) as connection:
+        connection.execute("DELETE FROM names")
+        connection.commit()
+    for arguments in (("storage", "check"), ("backup", tmp_path / "copy.db", "--check")):
+        found = run(*arguments)
+        assert found.exit_code == 1
+        assert "1 rows of events have a kind without a name." in found.stderr
+
+
+def test_ctrl_c_leaves_nothing(run: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(maintenance, "restore_file", interrupt)
+    assert "Stopped" in run("restore", data).stderr
+    monkeypatch.setattr("hookgw.store.sqlite.backup.Target.between", interrupt)
+    stopped = run("backup", tmp_path / "copy.db")
+    assert (stopped.exit_code, "Nothing of" in stopped.stderr) == (1, True)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.yaml", "data"]
+
+
+def test_a_terminal_gets_a_progress_bar(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with backup_command.progress_bar("Copying") as show:
+        show(5, 10)
+    assert "Copying" in capsys.readouterr().err

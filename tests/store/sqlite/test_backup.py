@@ -1,0 +1,244 @@
+"""Backups of a data file in use: consistent, whole, and beside the commits."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+import trio
+
+from hookgw.config.master_keys import MasterKeys
+from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.instances import Instance
+from hookgw.store import Store
+from hookgw.store.sqlite import backup
+from hookgw.store.sqlite.backup import back_up_file
+from tests.store.sqlite.support import commits_of, opened, peek
+from tests.store.support import delivered, ids_of, seqs_of, settle, to
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup, "PAGES", 4)
+    monkeypatch.setattr(backup, "SYNC_PAGES", 8)
+    monkeypatch.setattr(backup, "LEAST_REST", 0)
+
+
+async def fill(store: Store, count: int = 200) -> None:
+    await store.append(to(*(f"e{number}" for number in range(count)), data='"' + "x" * 1000 + '"'))
+
+
+def ignore(done: int, total: int) -> None:
+    pass
+
+
+def remains(folder: Path) -> list[str]:
+    """Return the names of copies, whole or not."""
+    return sorted(file.name for file in folder.iterdir() if "copy" in file.name or "hookgw-" in file.name)
+
+
+async def restored(copy: Path) -> list[str]:
+    """Return the events that are pending in a copy, opened as a data file."""
+    assert peek(copy, "PRAGMA integrity_check") == [("ok",)]
+    async with opened(copy) as store:
+        return await ids_of(store)
+
+
+async def test_a_copy_has_everything(path: Path, store: Store, tmp_path: Path) -> None:
+    await fill(store)
+    seen: list[tuple[int, int]] = []
+    copy = tmp_path / "copy.db"
+    size = await store.back_up(copy, lambda done, total: seen.append((done, total)))
+    assert copy.stat().st_size == size
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert seen == sorted(seen)
+    assert len(seen) > 10
+    assert seen[-1] == (size // 4096, size // 4096)
+    assert await restored(copy) == [f"e{number}" for number in range(200)]
+    assert remains(tmp_path) == ["copy.db", "copy.db.lock"]
+
+
+async def test_a_copy_beside_commits_ends_and_has_what_was_committed_before_its_end(
+    store: Store, tmp_path: Path
+) -> None:
+    """Each step is followed by commits that change pages which were copied already."""
+    await fill(store, 400)
+    written = 0
+    steps: list[int] = []
+
+    def write(done: int, total: int) -> None:
+        steps.append(done)
+        begin.set()
+
+    begin = trio.Event()
+
+    async def writer() -> None:
+        nonlocal written, begin
+        while True:
+            await begin.wait()
+            begin = trio.Event()
+            await store.append(to(f"w{written}"))
+            (seq, *_) = await seqs_of(store)
+            await settle(store, delivered(seq))
+            written += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer)
+        with trio.fail_after(60):
+            await store.back_up(tmp_path / "copy.db", write)
+        nursery.cancel_scope.cancel()
+    assert steps == sorted(steps)
+    assert written > 5
+    found = await restored(tmp_path / "copy.db")
+    present = await ids_of(store)
+    # Everything that was settled in it is the beginning, and everything that was appended the end.
+    assert found == [f"e{n}" for n in range(400)][400 - len([one for one in found if one[0] == "e"]) :] + [
+        f"w{n}" for n in range(len([one for one in found if one[0] == "w"]))
+    ]
+    assert abs(len(found) - len(present)) <= 1
+
+
+async def test_the_log_does_not_grow_with_the_copy(path: Path, store: Store, tmp_path: Path) -> None:
+    await fill(store)
+    sizes: list[int] = []
+    wal = path.with_name(f"{path.name}-wal")
+    await store.back_up(tmp_path / "copy.db", lambda *_: sizes.append(wal.stat().st_size))
+    assert len(set(sizes)) == 1
+
+
+async def test_a_commit_that_is_rolled_back_is_not_in_the_copy(store: Store, tmp_path: Path) -> None:
+    await fill(store)
+    commits, failed = commits_of(store), 0
+
+    def fail(transaction: object) -> None:
+        connection: sqlite3.Connection = transaction.connection  # type: ignore[attr-defined]
+        # With a cache of one page, changes reach the log before the commit.
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("UPDATE events SET data = 'spoiled'")
+        raise ZeroDivisionError
+
+    async with trio.open_nursery() as nursery:
+        begin = trio.Event()
+
+        async def spoil() -> None:
+            nonlocal failed
+            await begin.wait()
+            with pytest.raises(ZeroDivisionError):
+                await commits.call(fail)
+            failed += 1
+
+        nursery.start_soon(spoil)
+        await store.back_up(tmp_path / "copy.db", lambda *_: begin.set())
+    assert failed == 1
+    assert peek(tmp_path / "copy.db", "SELECT count(*) FROM events WHERE data = 'spoiled'") == [(0,)]
+    assert len(await restored(tmp_path / "copy.db")) == 200
+
+
+async def test_two_at_once(store: Store, tmp_path: Path) -> None:
+    await fill(store)
+    async with trio.open_nursery() as nursery:
+        for name in "ab":
+            nursery.start_soon(store.back_up, tmp_path / name, ignore)
+    for name in "ab":
+        assert len(await restored(tmp_path / name)) == 200
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "broken link"])
+async def test_nothing_is_replaced(store: Store, tmp_path: Path, kind: str) -> None:
+    copy, other = tmp_path / "copy.db", tmp_path / "other"
+    other.write_text("precious")
+    if kind == "file":
+        copy.write_text("precious")
+    else:
+        copy.symlink_to(other if kind == "link" else tmp_path / "nowhere")
+    with pytest.raises(Conflict, match=r"There is a file .*copy.db already"):
+        await store.back_up(copy, ignore)
+    assert other.read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+
+
+async def test_a_cancelled_copy_leaves_nothing_and_commits_go_on(store: Store, tmp_path: Path) -> None:
+    await fill(store)
+    with trio.CancelScope() as scope:
+        await store.back_up(tmp_path / "copy.db", lambda *_: scope.cancel())
+    assert scope.cancelled_caught
+    assert remains(tmp_path) == []
+    assert await store.append(to("after")) == [True]
+    await store.back_up(tmp_path / "copy.db", ignore)
+    assert len(await restored(tmp_path / "copy.db")) == 201
+
+
+async def test_a_disk_without_room(store: Store, tmp_path: Path) -> None:
+    await fill(store)
+    with pytest.raises(StorageUnavailable, match=r"has .* MiB free, and the copy needs .*storage.min_free"):
+        await store.back_up(tmp_path / "copy.db", ignore, min_free=2**60)
+    assert remains(tmp_path) == []
+
+
+async def test_a_disk_that_runs_full_meanwhile(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(store)
+    usual = sqlite3.connect
+
+    def small(*given: object, **more: object) -> sqlite3.Connection:
+        connection = usual(*given, **more)  # type: ignore[call-overload]
+        connection.execute("PRAGMA max_page_count = 10")
+        return connection  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    with pytest.raises(StorageUnavailable, match=r"copy.db cannot be written: .*full"):
+        await store.back_up(tmp_path / "copy.db", ignore)
+    assert remains(tmp_path) == []
+    assert await store.append(to("after")) == [True]
+    assert commits_of(store).failing is None
+
+
+async def test_a_missing_folder(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match=r"copy.db cannot be written: No such file or directory"):
+        await store.back_up(tmp_path / "nowhere" / "copy.db", ignore)
+
+
+async def test_a_copy_is_as_encrypted_as_the_file(path: Path, tmp_path: Path) -> None:
+    keys = MasterKeys(bytes(32))
+    async with opened(path, keys=keys) as store:
+        await store.put_instance(Instance(name="shop", id="id-1", options={"password": "hunter2"}))
+        await store.back_up(tmp_path / "copy.db", ignore)
+    assert b"hunter2" not in (tmp_path / "copy.db").read_bytes()
+    async with opened(tmp_path / "copy.db", keys=keys) as store:
+        assert (await store.load_instances())["shop"].options == {"password": "hunter2"}
+
+
+# From another process
+
+
+async def test_a_copy_from_beside_is_the_file_at_the_beginning(
+    path: Path, store: Store, tmp_path: Path
+) -> None:
+    await fill(store)
+    seen: list[int] = []
+
+    def progress(done: int, total: int) -> None:
+        if not seen:
+            trio.from_thread.run(store.append, to("later"))
+        seen.append(done)
+
+    await trio.to_thread.run_sync(lambda: back_up_file(path, tmp_path / "copy.db", progress, min_free=0))
+    assert seen == sorted(seen)
+    assert len(await restored(tmp_path / "copy.db")) == 200
+    assert len(await ids_of(store)) == 201
+
+
+def test_a_copy_of_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnavailable, match="There is no data file"):
+        back_up_file(tmp_path / "data.db", tmp_path / "copy.db", ignore, min_free=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_of_another_program_s_file(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "data.db") as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(StorageUnavailable, match=r"data.db is not a data file of hookgw"):
+        back_up_file(tmp_path / "data.db", tmp_path / "copy.db", ignore, min_free=0)
+    assert [file.name for file in tmp_path.iterdir()] == ["data.db"]

@@ -1,0 +1,299 @@
+"""Checking, measuring, compacting and restoring a data file."""
+
+# ruff: noqa: ASYNC240 - the work under test is that of commands, which block
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from hookgw.models.errors import Conflict, StartError, StorageUnavailable
+from hookgw.store.sqlite.maintenance import check_file, compact_file, measure_file, restore_file
+from tests.store.sqlite.previous_version import unpack
+from tests.store.sqlite.support import child, opened, peek
+from tests.store.support import delivered, failed, ids_of, seqs_of, settle, to
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A data file in a folder of its own, and it is private."""
+    (tmp_path / "data").mkdir(mode=0o700)
+    return tmp_path / "data" / "hookgw.db"
+
+
+async def fill(path: Path, count: int = 20) -> None:
+    async with opened(path) as store:
+        await store.append(to(*(f"e{n}" for n in range(count)), data='"' + "x" * 2000 + '"'))
+        first, second, *_ = await seqs_of(store)
+        await settle(store, delivered(first), failed(second))
+
+
+async def pending_in(path: Path) -> list[str]:
+    async with opened(path) as store:
+        return await ids_of(store)
+
+
+def damage(path: Path) -> None:
+    """Spoil a page in the middle."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 : len(content) // 2 + 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+# Check and stats
+
+
+async def test_a_whole_file(path: Path) -> None:
+    await fill(path)
+    report = check_file(path)
+    assert (report.events, report.deliveries, report.pending, report.problems) == (20, 20, 19, [])
+    assert report.bytes == path.stat().st_size
+
+
+async def test_a_file_in_use_can_be_checked_and_measured(path: Path) -> None:
+    async with opened(path) as store:
+        await store.append(to("e1"))
+        assert check_file(path).pending == 1
+        assert {part.name: part.rows for part in measure_file(path)}["outbox"] == 1
+
+
+async def test_a_damaged_file(path: Path) -> None:
+    await fill(path)
+    damage(path)
+    assert check_file(path).problems
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM events WHERE seq = 1", "1 deliveries have no event."),
+        ("DELETE FROM deliveries WHERE seq = 2", "1 rows of attempts have no delivery."),
+        ("DELETE FROM deliveries WHERE seq = 2", "1 rows of bodies have no delivery."),
+        ("DELETE FROM names WHERE name = 'reg_1:0'", "20 rows of deliveries have a lane without a name."),
+        ("DELETE FROM names WHERE name = 'MESSAGES_UPSERT'", "20 rows of events have a kind without a name."),
+    ],
+)
+async def test_rows_that_refer_to_nothing(path: Path, statement: str, said: str) -> None:
+    await fill(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    assert said in check_file(path).problems
+
+
+async def test_what_takes_space(path: Path) -> None:
+    await fill(path)
+    parts = {part.name: part for part in measure_file(path)}
+    assert (parts["outbox"].rows, parts["history"].rows, parts["stored bodies"].rows) == (19, 1, 1)
+    assert parts["outbox"].bytes > 19 * 2000
+    assert parts["file"].bytes == path.stat().st_size
+    assert sum(part.bytes for name, part in parts.items() if name not in ("file", "write-ahead log")) == (
+        pytest.approx(path.stat().st_size, rel=0.2)
+    )
+
+
+@pytest.mark.parametrize("work", [check_file, measure_file, compact_file])
+def test_a_file_that_is_missing_or_another_program_s(path: Path, work: object) -> None:
+    with pytest.raises(StorageUnavailable, match="There is no data file"):
+        work(path)  # type: ignore[operator]
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(StartError, match="is not a data file of hookgw"):
+        work(path)  # type: ignore[operator]
+    assert names(path.parent) == ["hookgw.db"]
+
+
+@pytest.mark.parametrize(("version", "said"), [(99, "newer hookgw"), (1, "too old")])
+async def test_another_schema(path: Path, version: int, said: str) -> None:
+    await fill(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(StartError, match=said):
+        check_file(path)
+
+
+def test_an_older_file_can_be_measured(tmp_path: Path) -> None:
+    path = unpack("plain", tmp_path)
+    assert {part.name: part.rows for part in measure_file(path)}["audit"] == 0
+    assert check_file(path).problems == []
+
+
+# Compact
+
+
+async def test_a_compacted_file_has_the_same_content_and_no_free_pages(path: Path) -> None:
+    await fill(path, 200)
+    async with opened(path) as store:
+        for lane in await store.pending_lanes():
+            await settle(store, *map(delivered, await seqs_of(store, lane.lane)))
+        await store.enforce_retention(before=9e9, limit=2**40)
+        await store.append(to("kept"))
+    compacted = compact_file(path)
+    assert compacted.after < compacted.before / 2
+    assert compacted.after == path.stat().st_size
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert check_file(path).problems == []
+    assert await pending_in(path) == ["kept"]
+    assert names(path.parent) == ["hookgw.db", "hookgw.db.lock"]
+
+
+async def test_a_file_in_use_is_neither_compacted_nor_replaced(path: Path, tmp_path: Path) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    async with opened(path):
+        with pytest.raises(StartError, match="in use by another hookgw"):
+            compact_file(path)
+        with pytest.raises(StartError, match="in use by another hookgw"):
+            restore_file(copy, path, force=True)
+
+
+async def test_a_reader_prevents_compacting(path: Path) -> None:
+    await fill(path)
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM events").fetchone()
+    async with opened(path) as store:
+        await store.append(to("later"))
+    try:
+        with pytest.raises(StartError, match="Another program reads"):
+            compact_file(path)
+    finally:
+        reader.close()
+
+
+async def test_compacting_needs_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(path)
+    usage = shutil.disk_usage(path.parent)._replace(free=1000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(StorageUnavailable, match="the copy needs"):
+        compact_file(path)
+    assert len(await pending_in(path)) == 19
+
+
+# Restore
+
+
+async def test_a_restored_file_is_the_backup(path: Path, tmp_path: Path) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    path.rename(copy)
+    seen: list[int] = []
+    assert restore_file(copy, path, force=False, on_progress=lambda done, _: seen.append(done)) is None
+    assert seen
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(await pending_in(path)) == 19
+    assert copy.exists()
+    assert names(path.parent) == ["hookgw.db", "hookgw.db.lock"]
+
+
+async def test_an_existing_file_is_moved_aside_only_with_force(path: Path, tmp_path: Path) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    async with opened(path) as store:
+        await store.append(to("newer"))
+    with pytest.raises(Conflict, match="With --force, it is moved aside"):
+        restore_file(copy, path, force=False)
+    for suffix in ("", ".1"):
+        aside = restore_file(copy, path, force=True)
+        assert aside == path.with_name(f"hookgw.db.before-restore{suffix}")
+    assert len(await pending_in(path)) == 19
+    assert len(await pending_in(path.with_name("hookgw.db.before-restore"))) == 20
+
+
+KILLED = """
+import os, signal, sys, trio
+from pathlib import Path
+from tests.store.sqlite.support import opened
+from tests.store.support import to
+
+async def main():
+    async with opened(Path(sys.argv[1])) as store:
+        await store.append(to("in-the-log"))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+trio.run(main)
+"""
+
+
+async def test_the_log_of_a_killed_process_goes_aside_with_its_file(path: Path, tmp_path: Path) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    killed = child(KILLED, path)
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert path.with_name("hookgw.db-wal").stat().st_size
+    aside = restore_file(copy, path, force=True)
+    assert aside is not None
+    assert len(await pending_in(path)) == 19
+    assert (await pending_in(aside))[-1] == "in-the-log"
+
+
+async def test_the_log_of_a_damaged_file_goes_aside_too(path: Path, tmp_path: Path) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    path.write_bytes(b"no database" * 1000)
+    path.with_name("hookgw.db-wal").write_bytes(b"some log")
+    aside = restore_file(copy, path, force=True)
+    assert aside is not None
+    assert aside.with_name(f"{aside.name}-wal").read_bytes() == b"some log"
+    assert len(await pending_in(path)) == 19
+
+
+async def test_a_copy_of_a_file_in_use_is_restored_with_its_log(path: Path, tmp_path: Path) -> None:
+    """Not a backup of hookgw's, but what an operator may have."""
+    async with opened(path) as store:
+        await store.append(to("in-the-log"))
+        copy = tmp_path / "copy.db"
+        copy.write_bytes(path.read_bytes())
+        copy.with_name("copy.db-wal").write_bytes(path.with_name("hookgw.db-wal").read_bytes())
+    path.unlink()
+    restore_file(copy, path, force=False)
+    assert await pending_in(path) == ["in-the-log"]
+
+
+async def test_a_damaged_backup_changes_nothing(path: Path, tmp_path: Path) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    damage(copy)
+    with pytest.raises(StartError, match=r"damaged|malformed"):
+        restore_file(copy, path, force=True)
+    assert len(await pending_in(path)) == 19
+    assert names(path.parent) == ["hookgw.db", "hookgw.db.lock"]
+
+
+async def test_what_is_no_backup_changes_nothing(path: Path, tmp_path: Path) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    with pytest.raises(StorageUnavailable, match="There is no file"):
+        restore_file(copy, path, force=True)
+    copy.write_text("no database, " * 1000)
+    with pytest.raises(StartError, match=r"not a data file|not a database"):
+        restore_file(copy, path, force=True)
+    with pytest.raises(Conflict, match="the data file itself"):
+        restore_file(path, path, force=True)
+    copy.write_bytes(path.read_bytes())
+    with sqlite3.connect(copy) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(StartError, match="newer hookgw"):
+        restore_file(copy, path, force=True)
+    assert len(await pending_in(path)) == 19
+
+
+async def test_a_backup_of_an_older_version_is_migrated_by_the_next_start(path: Path, tmp_path: Path) -> None:
+    restore_file(unpack("plain", tmp_path), path, force=False)
+    async with opened(path) as store:
+        assert await store.load_registrations()
+    assert peek(path, "PRAGMA integrity_check") == [("ok",)]
