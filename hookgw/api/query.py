@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hookgw.models.clock import parse_rfc3339
 from hookgw.models.errors import Invalid
@@ -22,14 +22,14 @@ def read_limit(given: Mapping[str, str], default: int, most: int) -> int:
     return number
 
 
-def read_times(given: Mapping[str, str]) -> dict[str, float]:
-    """Return those of the parameters ``since`` and ``until`` that are given, in seconds since the epoch.
+def read_times(given: Mapping[str, str], names: Iterable[str] = ("since", "until")) -> dict[str, float]:
+    """Return those of the parameters that are given, in seconds since the epoch.
 
     Raises:
         Invalid: one of them is not a time.
     """
     times: dict[str, float] = {}
-    for name in ("since", "until"):
+    for name in names:
         if name in given:
             try:
                 # In a query, a plus sign that is not escaped arrives as a space.

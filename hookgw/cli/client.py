@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from collections.abc import Callable, Mapping
+from email.utils import mktime_tz, parsedate_tz
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -39,12 +41,16 @@ class Client:
         server: the gateway's URL, with its base path if it has one, or ``unix:/path/to/socket``.
         key: sent in the ``apikey`` header; ``None`` sends no key.
 
+    Attributes:
+        server_time: the gateway's time as of its last response, in seconds since the epoch.
+
     Raises:
         click.UsageError: ``server`` has neither form.
         Failed: the certificates that ``SSL_CERT_FILE`` or ``SSL_CERT_DIR`` names cannot be read.
     """
 
     def __init__(self, server: str, key: str | None) -> None:
+        self.server_time = time.time()
         # Every message names the server, and terminals are shared: never print a password.
         self._server = with_masked_user(server)
         if server.startswith("unix:"):
@@ -114,6 +120,8 @@ class Client:
             response = self._http.request(method, url, **options)
         except httpx.HTTPError as error:
             raise ServerUnavailable(_transport_message(self._server, error, seconds)) from error
+        date = parsedate_tz(response.headers.get("date", ""))
+        self.server_time = time.time() if date is None else float(mktime_tz(date))
         failure = ServerUnavailable if response.status_code in UNAVAILABLE else Failed
         try:
             value = response.json()

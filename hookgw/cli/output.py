@@ -170,6 +170,15 @@ def available_width() -> int:
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
 
+def cut(text: str, width: int) -> str:
+    """Return a text that takes one line of that width."""
+    if len(text) * 2 <= width:
+        return text
+    from rich.cells import cell_len, set_cell_size
+
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+
+
 def short_time(value: object) -> str:
     """Return an RFC 3339 time as month, day and time of this machine's zone."""
     try:

@@ -71,6 +71,7 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
             newest attempt.
         since: events accepted at that time or later, in seconds since the epoch.
         until: events accepted before that time.
+        finished_since: deliveries that finished at that time or later.
         cursor: from the page before; ``None`` for the first page.
         limit: at most so many, 1 and up.
         without_global: leave out deliveries to registrations of the configuration, present and past.
@@ -83,6 +84,7 @@ class DeliveryQuery(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     since: float | None = None
     until: float | None = None
+    finished_since: float | None = None
     cursor: str | None = None
     limit: int = 100
     without_global: bool = False

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 import trio
+from rich.cells import cell_len
 
 from hookgw.cli import tail
 from hookgw.cli.failure import Failed, ServerUnavailable
+from hookgw.models.clock import parse_rfc3339, rfc3339
 from hookgw.testing.receiver import Receiver
 from tests.cli.conftest import Invoke, says
 
+NOW = parse_rfc3339("2026-11-20T12:00:00Z")
 FAILED = {
     "number": 1,
     "at": "2026-11-20T12:00:00.500Z",
@@ -46,13 +49,23 @@ class Deliveries:
     def __init__(self, *held: dict[str, Any]) -> None:
         self.held = {one["id"]: one for one in held}
         self.pages: list[tuple[str | None, int]] = []
+        self.finished_pages: list[tuple[str | None, float]] = []
 
     def put(self, *changed: dict[str, Any]) -> None:
         self.held |= {one["id"]: one for one in changed}
 
-    def fetch(self, cursor: str | None, limit: int) -> dict[str, Any]:
-        self.pages.append((cursor, limit))
-        numbers = sorted((int(name[4:]) for name in self.held), reverse=True)
+    def fetch(self, cursor: str | None, limit: int, finished_since: float | None) -> dict[str, Any]:
+        held = self.held
+        if finished_since is None:
+            self.pages.append((cursor, limit))
+        else:
+            self.finished_pages.append((cursor, finished_since))
+            held = {
+                name: one
+                for name, one in held.items()
+                if one["finishedAt"] and parse_rfc3339(one["finishedAt"]) >= finished_since
+            }
+        numbers = sorted((int(name[4:]) for name in held), reverse=True)
         wanted = [n for n in numbers if cursor is None or n < int(cursor[4:])][:limit]
         last = f"dlv_{wanted[-1]}" if len(wanted) == limit else None
         return {"deliveries": [self.held[f"dlv_{n}"] for n in wanted], "cursor": last}
@@ -123,14 +136,122 @@ def test_a_busy_instance_loses_no_delivery() -> None:
     assert [limit for _, limit in deliveries.pages[1:]] == [tail.FIRST_PAGE, tail.PAGE, tail.PAGE, tail.PAGE]
 
 
-def test_of_many_pending_deliveries_the_newest_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def done(number: int, at: float, state: str = "delivered", attempts: int = 1) -> dict[str, Any]:
+    """A delivery that finished at a time."""
+    return delivery(number, state, attempts, finishedAt=rfc3339(at))
+
+
+def test_of_many_pending_deliveries_the_newest_are_followed_and_each_end_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tail, "MAX_FOLLOWED", 3)
+    monkeypatch.setattr(tail, "PAGE", 2)
+    clock = [NOW]
     deliveries = Deliveries(*(delivery(n, "pending", 0) for n in range(1, 6)))
-    feed = tail.DeliveryFeed(deliveries.fetch)
+    feed = tail.DeliveryFeed(deliveries.fetch, now=lambda: clock[0])
     feed.start(10)
-    deliveries.put(*(delivery(n) for n in range(1, 6)))
-    assert [one["id"] for one in feed.poll()] == ["dlv_3", "dlv_4", "dlv_5"]
     assert feed.is_incomplete
+    deliveries.put(*(delivery(n, "pending", 1) for n in range(1, 6)))
+    assert [one["id"] for one in feed.poll()] == ["dlv_3", "dlv_4", "dlv_5"]
+    clock[0] += 5
+    deliveries.put(*(done(n, NOW + n) for n in (1, 2, 4)))
+    assert [one["id"] for one in feed.poll()] == ["dlv_1", "dlv_2", "dlv_4"]
+    for _ in range(30):
+        assert feed.poll() == []
+        clock[0] += 1
+    # A time that became visible late, a resent one, and an end across a long gap.
+    deliveries.put(done(3, clock[0] - 9), delivery(1, "pending", 1))
+    assert [one["id"] for one in feed.poll()] == ["dlv_3"]
+    clock[0] += 3600
+    deliveries.put(done(1, clock[0] - 3000, attempts=2), done(5, clock[0] - 3000, "dead"))
+    assert changes(feed.poll()) == [("dlv_1", "delivered", 2), ("dlv_5", "dead", 1)]
+    assert feed.poll() == []
+
+
+def test_what_finished_before_the_start_is_not_shown() -> None:
+    deliveries = Deliveries(done(1, NOW - 1), done(2, NOW), delivery(3))
+    feed = tail.DeliveryFeed(deliveries.fetch, now=lambda: NOW + 0.9)
+    assert len(feed.start(2)) == 2
+    assert feed.poll() == []
+
+
+def test_a_delivery_that_arrives_between_two_pages_is_neither_lost_nor_repeated() -> None:
+    deliveries = Deliveries(delivery(1))
+    feed = tail.DeliveryFeed(deliveries.fetch, now=lambda: NOW)
+    feed.start(1)
+    fetch = deliveries.fetch
+
+    def fetch_and_append(cursor: str | None, limit: int, finished_since: float | None) -> dict[str, Any]:
+        if finished_since is not None and "dlv_3" not in deliveries.held:
+            # It finished after the list of new ones was read, and an older one waits for its attempt.
+            deliveries.put(delivery(2, "pending", 0), done(3, NOW))
+        return fetch(cursor, limit, finished_since)
+
+    feed._fetch = fetch_and_append
+    assert changes(feed.poll()) == [("dlv_3", "delivered", 1)]
+    deliveries.put(done(2, NOW + 1))
+    assert changes(feed.poll()) == [("dlv_2", "delivered", 1)]
+    assert feed.poll() == []
+
+
+def test_a_poll_that_failed_is_made_up_for() -> None:
+    deliveries = Deliveries(delivery(1))
+    feed = tail.DeliveryFeed(deliveries.fetch, now=lambda: NOW)
+    feed.start(1)
+    deliveries.put(delivery(2))
+    fetch = deliveries.fetch
+
+    def refuse(cursor: str | None, limit: int, finished_since: float | None) -> dict[str, Any]:
+        if finished_since is not None:
+            raise ServerUnavailable("Gone.")
+        return fetch(cursor, limit, None)
+
+    feed._fetch = refuse
+    with pytest.raises(ServerUnavailable):
+        feed.poll()
+    feed._fetch = fetch
+    assert changes(feed.poll()) == [("dlv_2", "delivered", 1)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "shown"),
+    [
+        ({}, [1, 2, 3, 4]),
+        ({"kinds": ("CALL",)}, [1, 2, 3]),
+        ({"states": ("dead", "dropped")}, [3]),
+        ({"labels": ("n8n",)}, [2]),
+        ({"error": "ANSWERED 500"}, [1, 2, 3]),
+        ({"error": "deleted"}, [4]),
+        ({"kinds": ("CALL",), "states": ("delivered",), "labels": ("crm",), "error": "500"}, [1]),
+    ],
+)
+def test_filters(filters: dict[str, Any], shown: list[int]) -> None:
+    held = [
+        delivery(1),
+        delivery(2, label="n8n"),
+        delivery(3, "dead"),
+        delivery(4, kind="CHATS_SET", lastAttempt=None, reason="It was deleted."),
+    ]
+    matches = tail.Filters(**filters).match
+    deliveries = Deliveries(*held)
+    feed = tail.DeliveryFeed(deliveries.fetch, matches)
+    assert [one["id"] for one in feed.start(10)] == [f"dlv_{n}" for n in shown]
+    fresh = [{**one, "id": f"dlv_{number + 10}"} for number, one in enumerate(held, 1)]
+    deliveries.put(*fresh)
+    assert [one["id"] for one in feed.poll()] == [f"dlv_{n + 10}" for n in shown]
+
+
+def test_a_start_looks_for_as_many_matches_as_wanted_but_not_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "MAX_SEARCHED", 100)
+    monkeypatch.setattr(tail, "PAGE", 30)
+    deliveries = Deliveries(*(delivery(n, "dead" if n % 10 == 0 else "delivered") for n in range(1, 1000)))
+    matches = tail.Filters(states=("dead",)).match
+    feed = tail.DeliveryFeed(deliveries.fetch, matches)
+    assert [one["id"] for one in feed.start(3)] == ["dlv_970", "dlv_980", "dlv_990"]
+    rare = tail.DeliveryFeed(deliveries.fetch, tail.Filters(error="never").match)
+    deliveries.pages.clear()
+    assert rare.start(3) == []
+    assert sum(limit for _, limit in deliveries.pages) < 150
 
 
 @pytest.mark.parametrize(
@@ -152,21 +273,21 @@ def test_older_deliveries_may_be_pending_too(oldest: str, lines: int, incomplete
     [
         (
             delivery(7, "pending", 1),
-            "pending  dlv_7  CALL  crm  attempt 1  500  12.5 ms  The receiver answered 500.",
+            "pending    dlv_7  CALL  crm  500  The receiver answered 500.",
         ),
         (
             delivery(7, finishedAt=FAILED["at"], lastAttempt=FAILED | {"status": 200, "error": None}),
-            "delivered  dlv_7  CALL  crm  attempt 1  200  12.5 ms",
+            "delivered  dlv_7  CALL  crm  200  12 ms",
         ),
         (
             delivery(7, "dead", 0, label=None, reason="The registration was\x1b deleted."),
-            "dead  dlv_7  CALL  attempt 0  The registration was� deleted.",
+            "dead       dlv_7  CALL  The registration was� deleted.",
         ),
     ],
 )
 def test_a_line_describes_the_latest_attempt(one: dict[str, Any], line: str) -> None:
     clock, text = tail.text_line(one).split("  ", 1)
-    assert len(clock) == len("12:00:00.000")
+    assert len(clock) == len("12:00:00")
     assert text == line
 
 
@@ -176,7 +297,7 @@ def test_a_start_reads_on_behind_pages_of_a_search_that_took_long() -> None:
         "dlv_8": {"deliveries": [], "cursor": "dlv_4"},
         "dlv_4": {"deliveries": [delivery(2, "pending")], "cursor": "dlv_2"},
     }
-    feed = tail.DeliveryFeed(lambda cursor, limit: pages[cursor])
+    feed = tail.DeliveryFeed(lambda cursor, limit, since: pages[cursor])
     assert [one["id"] for one in feed.start(2)] == ["dlv_2", "dlv_9"]
     assert feed.is_incomplete
 
@@ -204,7 +325,7 @@ class Script:
 
 def follow(script: Script) -> None:
     feed: Any = script
-    tail.follow(feed, 10, lambda found: print(*(one["id"] for one in found)), script.wait)
+    tail.follow({"x": feed}, 10, lambda _, found: print(*(one["id"] for one in found)), script.wait)
 
 
 def test_an_unavailable_server_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,7 +368,8 @@ async def test_it_fails_if_nothing_listens(invoke: Invoke, monkeypatch: pytest.M
     [
         (["--interval", "99ms"], "at least 100ms"),
         (["--interval", "soon"], "a duration such as"),
-        (["-n", "1001"], "range"),
+        (["-n", "-1"], "range"),
+        (["--state", "lost"], "is not one of"),
     ],
 )
 async def test_usage_errors_exit_with_2(
@@ -276,9 +398,73 @@ async def test_ctrl_c_ends_it_with_0(server: Receiver, tmp_path: Path) -> None:
     server.will(says({"deliveries": [delivery(1, name="é")], "cursor": None}))
     server.default = says({"deliveries": [delivery(2), delivery(1)], "cursor": None})
     lines, rest = await trio.to_thread.run_sync(run_to_ctrl_c, tmp_path)
-    assert lines == [delivery(1, name="é"), delivery(2)]
+    assert lines == [{"instance": "loja1"} | delivery(1, name="é"), {"instance": "loja1"} | delivery(2)]
     assert rest == ""
-    first, second = server.requests[:2]
+    first, second, third = server.requests[:3]
     assert first.target == "/delivery/list/loja1?limit=10"
     assert second.target == f"/delivery/list/loja1?limit={tail.FIRST_PAGE}"
+    assert third.target.startswith(f"/delivery/list/loja1?limit={tail.PAGE}&finishedSince=20")
     assert first.header("apikey") == "k-1"
+
+
+def run_until_interrupted(monkeypatch: pytest.MonkeyPatch, polls: int = 1) -> None:
+    """Let the command end after so many polls."""
+    left = [polls]
+
+    def wait(_seconds: float) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("hookgw.cli.tail.time.sleep", wait)
+
+
+async def test_several_instances_are_followed_and_named(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_until_interrupted(monkeypatch)
+    server.default = lambda request: says(
+        [{"name": "loja1"}, {"name": "loja2"}]
+        if request.path == "/instance/fetchInstances"
+        else {"deliveries": [delivery(1)], "cursor": None}
+    )
+    result = await invoke("tail", "-n", "1")
+    assert [line.split("  ")[3] for line in result.stdout.splitlines()] == ["loja1", "loja2"]
+    assert {request.path for request in server.requests[1:]} == {
+        "/delivery/list/loja1",
+        "/delivery/list/loja2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "said"), [([], "no instance to follow"), (range(51), "There are 51 instances")]
+)
+async def test_too_many_or_no_instances(invoke: Invoke, server: Receiver, names: Any, said: str) -> None:
+    server.default = says([{"name": f"i{n}"} for n in names])
+    result = await invoke("tail")
+    assert result.exit_code == 1
+    assert said in result.stderr
+
+
+async def test_a_line_fits_the_terminal_unless_it_is_wide(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    reason = "O receptor não respondeu 東京 " * 5
+    server.default = says({"deliveries": [delivery(1, "dead", reason=reason)], "cursor": None})
+    run_until_interrupted(monkeypatch)
+    (line,) = (await invoke("tail", "loja1")).stdout.splitlines()
+    assert cell_len(line) <= 60
+    assert line.endswith("…")
+    run_until_interrupted(monkeypatch)
+    (line,) = (await invoke("tail", "loja1", "--wide", "--lines", "1")).stdout.splitlines()
+    assert line.endswith(reason)
+
+
+async def test_one_kind_is_asked_for(
+    invoke: Invoke, server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_until_interrupted(monkeypatch)
+    server.default = says({"deliveries": [], "cursor": None})
+    assert (await invoke("tail", "loja1", "--kind", "messages.upsert")).exit_code == 0
+    assert all("kind=MESSAGES_UPSERT" in request.target for request in server.requests)

@@ -34,6 +34,7 @@ _QUERY = (
     _filter("kind", "Only deliveries of this event kind.", {"$ref": "#/components/schemas/AnyKindName"}),
     _filter("since", "Only deliveries accepted at this time or later.", TIME_SCHEMA),
     _filter("until", "Only deliveries accepted before this time.", TIME_SCHEMA),
+    _filter("finishedSince", "Only deliveries that finished at this time or later.", TIME_SCHEMA),
     _filter("cursor", "The `cursor` of the previous page.", {"type": "string", "format": "cursor"}),
     _filter(
         "limit",
@@ -93,7 +94,10 @@ class DeliveryRoutes:
         state = given.get("state")
         if state is not None and state not in [*DeliveryState]:
             raise Invalid(f"state must be one of {', '.join(DeliveryState)}, not {state[:64]!r}.")
-        number, times = read_limit(given, DEFAULT_LIMIT, MAX_LIMIT), read_times(given)
+        number, times = (
+            read_limit(given, DEFAULT_LIMIT, MAX_LIMIT),
+            read_times(given, ("since", "until", "finishedSince")),
+        )
         kind = given.get("kind")
         return DeliveryQuery(
             instance=instance,
@@ -101,6 +105,7 @@ class DeliveryRoutes:
             kind=self._gateway.catalog.resolve(kind, "kind").name if kind is not None else None,
             since=times.get("since"),
             until=times.get("until"),
+            finished_since=times.get("finishedSince"),
             cursor=given.get("cursor"),  # opaque: the store refuses a cursor that it did not issue
             limit=number,
             # They are the operator's: how those receivers answer is none of the tenant's business.

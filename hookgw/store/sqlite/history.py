@@ -98,6 +98,10 @@ FIRST_ROWS = 1_000
 LEAST_ROWS = 100
 PART_SECONDS = 0.01
 
+RECENT = 30.0
+"""Seconds: what finished since then is found by its time, for all instances together. Beyond it, a list reads
+the instance's deliveries: otherwise a client could make one statement read all that ever finished."""
+
 EVENT_ROWS = 1_000
 EVENT_BYTES = 256 * 1024
 """A page of events looks at so many deliveries, and has so many bytes of payloads, or one event."""
@@ -214,7 +218,14 @@ class SqliteHistory:
         while True:
             # One more than wanted, to know whether there is a next page.
             wanted = query.limit + 1 - len(found)
-            search = partial(search_deliveries, query=query, before=before, rows=rows, wanted=wanted)
+            search = partial(
+                search_deliveries,
+                query=query,
+                before=before,
+                rows=rows,
+                wanted=wanted,
+                now=self._clock.wall(),
+            )
             # A turn for each part: lists of others come in between.
             part = await self._lists.run(search)
             found += part.found
@@ -284,7 +295,12 @@ class SqliteHistory:
 
 
 def search_deliveries(  # noqa: C901 -- reads once from top to bottom
-    connection: sqlite3.Connection, query: DeliveryQuery, before: int | None, rows: int, wanted: int
+    connection: sqlite3.Connection,
+    query: DeliveryQuery,
+    before: int | None,
+    rows: int,
+    wanted: int,
+    now: float = 0.0,
 ) -> SearchPart:
     """Search an instance's newest deliveries for those that match a query.
 
@@ -294,6 +310,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         before: only deliveries with a lower number; ``None`` for all.
         rows: the most deliveries to look at, whether they match or not.
         wanted: the most deliveries to return.
+        now: seconds since the epoch.
     """
     started = time.perf_counter()
     given: dict[str, Any] = {
@@ -311,6 +328,13 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
         # Written out and said twice, so that the index of undelivered deliveries can be used.
         source = f"""deliveries INDEXED BY undelivered
             WHERE state <> 'delivered' AND state = '{query.state.value}' AND"""
+    if query.finished_since is not None:
+        conditions.append("finished_at >= :finished")
+        given["finished"] = micros(query.finished_since)
+        if query.state is None and now - query.finished_since <= RECENT:
+            # Whoever follows an instance asks for this every second. Its deliveries that just finished may be
+            # anywhere in a backlog of millions, but there are few of them.
+            source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
     if query.instance is not None:
         source += " instance = (SELECT number FROM names WHERE name = :instance) AND"
     if query.registration is not None:

@@ -114,6 +114,16 @@ async def test_since_and_until_bound_the_time_of_acceptance(store: Store, seqs: 
     assert await listed(store, since=last + 1) == []
 
 
+async def test_lists_of_what_finished_since_a_time(store: Store, seqs: list[int]) -> None:
+    page = await store.list_deliveries(DeliveryQuery(instance="shop"))
+    finished = {one.event_id: one.finished_at for one in page.deliveries if one.finished_at is not None}
+    assert len(finished) > 1
+    for moment in (0.0, *finished.values(), max(finished.values()) + 1):
+        expected = [name for name, at in finished.items() if at >= moment]
+        assert await listed(store, finished_since=moment) == expected
+        assert await listed(store, finished_since=moment, limit=1) == expected
+
+
 async def test_a_list_shows_the_last_attempt(store: Store, seqs: list[int]) -> None:
     page = await store.list_deliveries(DeliveryQuery(instance="shop"))
     by_id = {delivery.event_id: delivery for delivery in page.deliveries}

@@ -71,6 +71,12 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "list with all filters": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT, without_global=True), 9, 9, 9
     ),
+    "list of what just finished": lambda c: history.search_deliveries(
+        c, DeliveryQuery(instance="shop", kind="K", finished_since=AT), 9, 9, 9, now=AT
+    ),
+    "list of what finished long ago": lambda c: history.search_deliveries(
+        c, DeliveryQuery(instance="shop", finished_since=0.0), 9, 9, 9, now=AT
+    ),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history._prune(transaction(c), AT + 1)),
@@ -176,6 +182,13 @@ def test_a_list_reads_an_index_until_it_has_enough(connection: Explaining) -> No
     query = DeliveryQuery(instance="shop", kind="K", since=0.0, until=AT)
     history.search_deliveries(connection, query, 9, 9, 9)  # type: ignore[arg-type]
     assert "SEARCH deliveries USING COVERING INDEX history (instance=? AND seq<?)" in connection.plan
+
+
+@pytest.mark.parametrize(("ago", "index"), [(30.0, "INDEX finished"), (31.0, "INDEX history")])
+def test_what_just_finished_is_found_by_its_time(connection: Explaining, ago: float, index: str) -> None:
+    query = DeliveryQuery(instance="shop", finished_since=AT - ago)
+    history.search_deliveries(connection, query, 9, 9, 9, now=AT)  # type: ignore[arg-type]
+    assert any(f"SEARCH deliveries USING {index} " in line for line in connection.plan)
 
 
 def test_counting_by_instance_sorts_no_more_than_a_part_of_one_lane(connection: Explaining) -> None:
