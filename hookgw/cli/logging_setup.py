@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import msgspec
 
 from hookgw.config.settings import LogSettings
+from hookgw.gateway.recent_log import recent_log
 
 if TYPE_CHECKING:
     from structlog.typing import Processor
@@ -97,7 +98,19 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
-    logging.basicConfig(handlers=[handler], level=level, force=True)
+    # For the dashboard; without colours, whatever the stream is.
+    recent_log.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=processors,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.dev.ConsoleRenderer(
+                    colors=False, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+                ),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler, recent_log], level=level, force=True)
     logging.captureWarnings(capture=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))

@@ -10,7 +10,10 @@ from hookgw.dashboard.pages.deliveries import DeliveriesPage
 from hookgw.dashboard.pages.delivery import DeliveryPage
 from hookgw.dashboard.pages.instance import InstancePage
 from hookgw.dashboard.pages.instances import InstancesPage
+from hookgw.dashboard.pages.kinds import KindsPage
+from hookgw.dashboard.pages.lanes import LanesPage
 from hookgw.dashboard.pages.overview import OverviewPage
+from hookgw.dashboard.pages.system import SystemPage
 from hookgw.dashboard.sign_in import SignIn
 from hookgw.dashboard.site import Site
 from hookgw.dashboard.streams import Streams
@@ -42,6 +45,9 @@ class Dashboard:
         InstancePage(site, self.streams)
         DeliveriesPage(site, self.streams)
         DeliveryPage(site, self.streams)
+        LanesPage(site, self.streams)
+        KindsPage(site)
+        SystemPage(site, self.streams)
 
     async def run(self) -> None:
         """Wait for the end of the server, and end the streams then: they would hold it up."""

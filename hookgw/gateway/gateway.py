@@ -11,7 +11,9 @@ from hookgw.config.settings import Settings
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway.accept import EventIntake
+from hookgw.gateway.activity import Activity
 from hookgw.gateway.audit import Audit
+from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
 from hookgw.gateway.backups import BackupService
 from hookgw.gateway.browser_sessions import BrowserSessions
@@ -27,6 +29,7 @@ from hookgw.gateway.media import MediaDownloads
 from hookgw.gateway.messages import MessageService
 from hookgw.gateway.metrics import Metrics
 from hookgw.gateway.operational.events import OperationalEvents
+from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.gateway.registrations import RegistrationService
 from hookgw.gateway.reload import ConfigurationReload
 from hookgw.models.clock import Clock
@@ -58,6 +61,9 @@ class Gateway:
         authenticator: checks the key of a request.
         sessions: the sessions of browsers that signed in to the dashboard.
         operational: raises operational events.
+        activity: how much happened lately.
+        auto_disable: knows the registrations that fail.
+        restarts: knows the connectors and background tasks that fail.
         outbound: makes every outgoing connection.
         http: the client for plugins' requests; every connection passes the address guard. The gateway
             closes it.
@@ -84,6 +90,9 @@ class Gateway:
     authenticator: Authenticator
     sessions: BrowserSessions
     operational: OperationalEvents
+    activity: Activity
+    auto_disable: AutoDisable
+    restarts: PluginRestarts
     outbound: OutboundHttp
     http: httpx.AsyncClient
     dispatcher: Dispatcher

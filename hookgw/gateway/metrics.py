@@ -153,6 +153,15 @@ class Metrics:
         """Count deliveries that a plugin filtered out."""
         self._deliveries[DeliveryState.DROPPED] += count
 
+    def totals(self) -> tuple[int, int, int]:
+        """Return how many events were accepted, and how many deliveries were delivered and became dead."""
+        deliveries = self._deliveries
+        return (
+            sum(self._accepted.values()),
+            deliveries[DeliveryState.DELIVERED],
+            deliveries[DeliveryState.DEAD],
+        )
+
     def attempted(self, outcome: Outcome) -> None:
         self._attempts[outcome] += 1
 

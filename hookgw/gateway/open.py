@@ -23,6 +23,7 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.gateway.accept import EventIntake
+from hookgw.gateway.activity import Activity
 from hookgw.gateway.audit import Audit, acting_as
 from hookgw.gateway.auto_disable import AutoDisable
 from hookgw.gateway.backlog import Backlog
@@ -165,6 +166,8 @@ async def open_gateway(
         await jobs.load()
         pending = PendingDeliveries(registry, store, dispatcher, metrics, operational, jobs)
         auto_disable = AutoDisable(registry, pending, operational, clock, settings.delivery)
+        activity = Activity(metrics, store, clock)
+        await activity.load()
         monitor = DeliveryMonitor(registry, hooks, metrics, operational, auto_disable)
         lane_services = LaneServices(
             outbox=store,
@@ -262,6 +265,9 @@ async def open_gateway(
             authenticator=authenticator,
             sessions=sessions,
             operational=operational,
+            activity=activity,
+            auto_disable=auto_disable,
+            restarts=restarts,
             outbound=outbound,
             http=outbound.http,
             dispatcher=dispatcher,
@@ -321,6 +327,7 @@ async def open_gateway(
                 instances.logged_out,
             )
             await instances.start_connected()
+            nursery.start_soon(activity.run)
             nursery.start_soon(prune_history, store, clock, settings.storage, settings.events)
             configured = global_webhooks if operations is None else (*global_webhooks, operations)
             nursery.start_soon(outbound.log_refused_urls, configured)

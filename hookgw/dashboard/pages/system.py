@@ -1,0 +1,102 @@
+"""The system, for holders of a global key: version, settings, storage, plugins, audit and log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from quart import Response
+
+from hookgw._version import __version__
+from hookgw.dashboard.site import NavEntry, Site, visitor
+from hookgw.dashboard.streams import Streams
+from hookgw.gateway.recent_log import recent_log
+from hookgw.models.audit import AuditEntry
+from hookgw.models.errors import Forbidden
+from hookgw.models.masking import MASK
+from hookgw.store import AuditQuery
+
+MOST_ENTRIES = 50
+"""Entries of the audit on the page."""
+_SECRET_SETTINGS = frozenset(
+    {"global_key", "master_key", "old_master_keys", "key_password", "secret", "headers", "options", "proxy"}
+)
+
+
+class SystemPage:
+    """``/dashboard/system``.
+
+    Args:
+        site: the dashboard.
+        streams: updates log and figures.
+    """
+
+    def __init__(self, site: Site, streams: Streams) -> None:
+        self._site = site
+        self._gateway = site.gateway
+        self._streams = streams
+        self._started = site.gateway.clock.wall()
+        site.nav.append(NavEntry("System", "/system", is_global=True))
+        site.add("/system", self.show)
+        site.add("/live/log", self.live)
+
+    def _check(self) -> None:
+        if not visitor().principal.is_global:
+            raise Forbidden("This page needs a global key.")
+
+    async def show(self) -> Response:
+        """Show the system."""
+        self._check()
+        gateway = self._gateway
+        page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES))
+        plugins = gateway.hooks.plugins()
+        failing = {task.plugin: task.reason for task in gateway.restarts.failing()}
+        return await self._site.render(
+            "system.html",
+            running_version=__version__,
+            started=self._started,
+            settings=list(_flat(gateway.settings)),
+            disk=gateway.disk.found,
+            backlog=gateway.backlog.size,
+            entries=[(entry, _who(entry), _what(entry)) for entry in page.entries],
+            plugins=[(plugin, failing.get(plugin.name)) for plugin in plugins],
+            log=await self._log(),
+        )
+
+    async def live(self) -> Response:
+        """Stream the last lines of the log."""
+        self._check()
+        return self._streams.open(visitor().signed_in, "log", self._log)
+
+    async def _log(self) -> str:
+        return await self._site.fragment("log.html", lines=recent_log.lines())
+
+
+def _flat(settings: msgspec.Struct, prefix: str = "") -> list[tuple[str, str]]:
+    """Return settings as pairs of path and value, without secrets."""
+    found: list[tuple[str, str]] = []
+    for name in settings.__struct_fields__:
+        value: Any = getattr(settings, name)
+        path = f"{prefix}{name}"
+        if isinstance(value, msgspec.Struct):
+            found += _flat(value, f"{path}.")
+        elif name == "global_webhooks":
+            found.append((path, f"{len(value)} of them"))
+        elif name in _SECRET_SETTINGS and value:
+            found.append((path, MASK))
+        else:
+            shown = list(map(str, value)) if isinstance(value, tuple) else value
+            is_plain = isinstance(shown, str | int | float) and not isinstance(shown, bool)
+            found.append((path, str(shown) if is_plain else msgspec.json.encode(shown).decode()))
+    return found
+
+
+def _who(entry: AuditEntry) -> str:
+    actor = entry.actor
+    name = f"key {actor.name}" if actor.kind == "key" else actor.name or actor.kind
+    return f"{name}, {actor.address}" if actor.address else name
+
+
+def _what(entry: AuditEntry) -> str:
+    parts = [change.field for change in entry.changes]
+    return ", ".join(parts)

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+from trio.testing import MockClock
+
+from hookgw.gateway.activity import Activity, Counts
+from hookgw.gateway.metrics import Metrics
+from hookgw.models.clock import virtual_clock
+from hookgw.store import open_store
+
+
+async def test_what_happened_lately(tmp_path: Path, autojump_clock: MockClock) -> None:
+    clock = virtual_clock()
+    async with open_store(tmp_path / "a.db", clock=clock) as store:
+        metrics = Metrics()
+        activity = Activity(metrics, store, clock)
+        await activity.load()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(activity.run)
+            metrics.accepted("MESSAGES_UPSERT", 5)
+            metrics.delivered(0.1)
+            assert activity.last_minute() == activity.since(3600) == Counts(5, 1, 0)
+            await trio.sleep(121)
+            assert activity.last_minute() == Counts()
+            assert activity.since(3600) == Counts(5, 1, 0)
+            metrics.dead(2)
+            metrics.accepted("CONNECTION_UPDATE")
+            assert activity.last_minute() == Counts(1, 0, 2)
+            assert activity.since(60) == Counts(1, 0, 2)
+            await trio.sleep(60)
+            assert activity.by_minute(4) == [Counts(), Counts(5, 1, 0), Counts(), Counts(1, 0, 2)]
+            nursery.cancel_scope.cancel()
+        # A restart keeps the figures of the day, and counts on.
+        again = Activity(Metrics(), store, clock)
+        await again.load()
+        assert again.since(86_400) == Counts(6, 1, 2)
+        await trio.sleep(86_400)
+        assert again.since(86_400) == Counts()
+
+
+async def test_figures_of_another_version_are_dropped(tmp_path: Path, autojump_clock: MockClock) -> None:
+    clock = virtual_clock()
+    async with open_store(tmp_path / "a.db", clock=clock) as store:
+        await store.put_value("activity", {"what": "is this"})
+        activity = Activity(Metrics(), store, clock)
+        await activity.load()
+        assert activity.since(3600) == Counts()
