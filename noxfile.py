@@ -42,7 +42,16 @@ OWN_LOGIC = (
     *("tests/faults", "tests/properties", "tests/security", "tests/fuzz", "tests/gateway", "tests/dispatch"),
     *("tests/store", "tests/cli", "tests/test_secrets.py"),
 )
-SLOW = ("tests/e2e", "tests/crash", "tests/networks", "tests/soak", "tests/bench", "tests/binary")
+N8N_NODES = "n8n-nodes-evolution-api@1.0.4"
+SLOW = (
+    "tests/e2e",
+    "tests/crash",
+    "tests/networks",
+    "tests/soak",
+    "tests/bench",
+    "tests/binary",
+    "tests/clients",
+)
 
 
 def show_every_python() -> None:
@@ -276,6 +285,25 @@ def contract(session: nox.Session) -> None:
     """
     install(session, "contract")
     session.run("python", "-m", "tests.contract", *session.posargs)
+
+
+@nox.session(default=False, python=PROCESS_PYTHON)
+def clients(session: nox.Session) -> None:
+    """Run clients of Evolution API, at pinned versions, from create to delete: about a minute.
+
+    n8n's nodes need node and npm, and are skipped without them.
+    """
+    install(session, "clients")
+    env = {}
+    if shutil.which("npm") is None:
+        session.log("npm is not installed, so n8n's nodes are not run.")
+    else:
+        folder = Path(session.create_tmp()).resolve()
+        # Without its peer n8n-workflow, which is large and needs another node; the test replaces it.
+        options = ("--ignore-scripts", "--legacy-peer-deps", "--no-save", "--no-audit", "--no-fund")
+        session.run("npm", "install", "--silent", *options, "--prefix", str(folder), N8N_NODES, external=True)
+        env["HOOKGW_N8N_NODES"] = str(folder / "node_modules" / N8N_NODES.partition("@")[0])
+    session.run("pytest", "tests/clients", *session.posargs, env=env)
 
 
 @nox.session(default=False)

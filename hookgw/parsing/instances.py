@@ -23,6 +23,8 @@ from hookgw.parsing.registrations import READ_ONLY, read_change
 FOREIGN = frozenset({"WHATSAPP-BAILEYS", "WHATSAPP-BUSINESS", "EVOLUTION"})
 BESIDE = ("events", "webhook_by_events", "webhookByEvents", "webhook_base64", "webhookBase64")
 """Fields of a registration that clients of Evolution API 1 send beside ``webhook``."""
+_DEFAULT = "WHATSAPP-BAILEYS"
+"""The integration that clients of Evolution API 1 mean, which know no other."""
 MAX_SETTING = 4096
 # What create reads itself, so that no option of a connector can have this name.
 _OWN_FIELDS = ("instanceName", "token", "integration", "webhook", "qrcode", *BESIDE)
@@ -95,6 +97,9 @@ def parse_creation(
     token = fields.pick(as_text, "token")
     integration = fields.read(as_text, "", "integration")
     requested = integration if integration in FOREIGN else ""
+    # Clients of Evolution API 1 name no integration, and want a code.
+    if not integration and body.get("qrcode") is True and _DEFAULT in integrations:
+        requested = _DEFAULT
     if requested:
         integration = integrations.get(requested, "")
     # Clients of Evolution API send it with every create. Without a connector there is no code.

@@ -115,3 +115,18 @@ def test_an_odd_name_of_an_unknown_field_is_only_shown_otherwise() -> None:
     odd = "\U000ee095" + "x" * 100
     assert creation(**{odd: 1}).warnings == [f"\\U000ee095{'x' * 54}… is an unknown field; it was ignored."]
     assert creation(integration="simulator", **{odd: 1}).options == {odd: 1}
+
+
+def test_a_client_of_version_1_names_no_integration() -> None:
+    connectors = {"WHATSAPP-BAILEYS": "matrix", "EVOLUTION": "simulator"}
+
+    def parsed(**fields: Any) -> tuple[str, str, bool]:
+        made = parse_creation({"instanceName": "loja1", **fields}, CATALOG, connectors)
+        return made.integration, made.requested_integration, made.connect
+
+    assert parsed(qrcode=True) == ("matrix", "WHATSAPP-BAILEYS", True)
+    assert parsed(qrcode=False) == ("", "", False)
+    assert parsed() == ("", "", False)
+    assert parsed(qrcode=True, integration="EVOLUTION") == ("simulator", "EVOLUTION", True)
+    assert parsed(qrcode="yes", integration="WHATSAPP-BUSINESS") == ("", "WHATSAPP-BUSINESS", False)
+    assert creation(qrcode=True).integration == ""

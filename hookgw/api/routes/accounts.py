@@ -37,6 +37,8 @@ class AccountRoutes:
         add("/instance/options/<instance>", view_func=self.options)
         add("/instance/options/<instance>", view_func=self.change_options, methods=["PATCH"])
         add("/instance/restart/<instance>", view_func=self.restart, methods=["POST"])
+        # Clients of Evolution API 1.
+        add("/instance/restart/<instance>", view_func=self.restart, methods=["PUT"])
         add("/instance/setPresence/<instance>", view_func=self.set_presence, methods=["POST"])
         add("/instance/capabilities/<instance>", view_func=self.capabilities)
         add("/settings/set/<instance>", view_func=self.set_settings, methods=["POST"])
