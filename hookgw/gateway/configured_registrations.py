@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookgw.config.settings import OperationsSettings
+from hookgw.gateway.audit import Audit, acting_as
+from hookgw.gateway.audited_changes import registration_changed
+from hookgw.models.audit import CONFIGURATION, AuditEntry
 from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.events import Catalog
 from hookgw.models.instances import check_name
@@ -90,12 +93,15 @@ def parse_global_webhooks(
     return tuple(found.values())
 
 
-async def read_global_webhooks(parsed: Iterable[ParsedWebhook], store: Store) -> tuple[Registration, ...]:
+async def read_global_webhooks(
+    parsed: Iterable[ParsedWebhook], store: Store, audit: Audit | None = None
+) -> tuple[Registration, ...]:
     """Return the registrations that ``global_webhooks`` configures, with what the store knows of them.
 
     Args:
         parsed: from :func:`parse_global_webhooks`.
         store: has the generated secrets, and what the last start stored.
+        audit: hears what is another than at the last start; ``None`` if the caller tells it.
 
     Raises:
         StorageUnavailable: the disk refuses.
@@ -110,12 +116,14 @@ async def read_global_webhooks(parsed: Iterable[ParsedWebhook], store: Store) ->
             else:
                 await store.put_value(f"{prefix}.secret", registration.secrets[0].value)
         if registration.enabled:  # what waits for a disabled one stays where it is, and becomes dead letters
-            registration = await _follow(registration, f"{prefix}.last_start", store)
+            registration = await _follow(registration, f"{prefix}.last_start", store, audit)
         registrations.append(registration)
     return tuple(registrations)
 
 
-async def read_operations(settings: OperationsSettings, store: Store) -> Registration | None:
+async def read_operations(
+    settings: OperationsSettings, store: Store, audit: Audit | None = None
+) -> Registration | None:
     """Return the registration for operational events; ``None`` if ``operations.url`` is not set.
 
     It has one lane of its own, is never disabled, and no event of an instance goes to it.
@@ -139,7 +147,7 @@ async def read_operations(settings: OperationsSettings, store: Store) -> Registr
         headers=settings.headers,
         secrets=(Secret(secret),),
     )
-    return await _follow(registration, "operations.last_start", store)
+    return await _follow(registration, "operations.last_start", store, audit)
 
 
 def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
@@ -156,21 +164,30 @@ def _parse(block: dict[str, Any], catalog: Catalog) -> ParsedWebhook:
     return ParsedWebhook(registration, has_secret=change.secret is not msgspec.UNSET)
 
 
-async def _follow(registration: Registration, key: str, store: Store) -> Registration:
+async def _follow(registration: Registration, key: str, store: Store, audit: Audit | None) -> Registration:
     """Return the registration with its generation; what waits for a former URL is due at once."""
     value = await store.get_value(key)
     try:
         last = None if value is None else msgspec.convert(value, _LastStart)
     except msgspec.ValidationError:
         last = None
-    generation = 0
+    generation, former = 0, None
     if last is not None:
-        former = msgspec.structs.replace(registration, ordering=last.ordering, concurrency=last.concurrency)
+        former = msgspec.structs.replace(
+            registration,
+            url=registration.url if last.url == registration.address else last.url,
+            ordering=last.ordering,
+            concurrency=last.concurrency,
+        )
         generation = last.generation + (former.partitioning != registration.partitioning)
     # Without user and password: the configuration is their place, not the data file.
     now = _LastStart(registration.address, registration.ordering, registration.concurrency, generation)
     if last is not None and last.url != registration.address:
         await store.make_due(registration.id)
     if now != last:
-        await store.put_value(key, msgspec.to_builtins(now))
+        entries: list[AuditEntry] = []
+        if audit is not None:
+            with acting_as(CONFIGURATION):
+                entries = registration_changed(audit, former, registration, None)
+        await store.put_value(key, msgspec.to_builtins(now), audit=entries)
     return msgspec.structs.replace(registration, generation=generation)

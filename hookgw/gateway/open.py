@@ -140,9 +140,9 @@ async def open_gateway(
         keys=await trio.to_thread.run_sync(read_master_keys, settings.storage),
     ) as store:
         # Records: what exists.
-        global_webhooks = await read_global_webhooks(webhooks, store)
-        operations = await read_operations(settings.operations, store)
         audit = Audit(store, clock)
+        global_webhooks = await read_global_webhooks(webhooks, store, audit)
+        operations = await read_operations(settings.operations, store, audit)
         registry = Registry(store, audit)
         await registry.load(global_webhooks, operations)
         media_key = await load_media_key(store)
@@ -261,7 +261,9 @@ async def open_gateway(
             history=history,
             jobs=jobs,
             media=media,
-            configuration=ConfigurationReload(settings, registry, pending, store, hooks, catalog, jobs),
+            configuration=ConfigurationReload(
+                settings, registry, pending, store, hooks, catalog, jobs, audit
+            ),
             authenticator=authenticator,
             sessions=sessions,
             operational=operational,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hookgw.config.settings import Settings
-from hookgw.gateway.audit import acting_as
+from hookgw.gateway.audit import Audit, acting_as
 from hookgw.gateway.configured_registrations import (
     ParsedWebhook,
     parse_global_webhooks,
@@ -24,7 +24,7 @@ from hookgw.gateway.configured_registrations import (
 from hookgw.gateway.jobs import Jobs
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
-from hookgw.models.audit import Actor, ActorKind
+from hookgw.models.audit import CONFIGURATION, FieldChange
 from hookgw.models.events import Catalog
 from hookgw.models.jobs import JobKind
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
@@ -66,7 +66,9 @@ class ConfigurationReload:
         hooks: Hooks,
         catalog: Catalog,
         jobs: Jobs,
+        audit: Audit,
     ) -> None:
+        self._audit = audit
         self._settings = settings
         self._registry = registry
         self._pending = pending
@@ -97,9 +99,8 @@ class ConfigurationReload:
         registrations = await read_global_webhooks(webhooks.values(), self._store)
 
         removed = former.keys() - wanted.keys()
-        actor = Actor(kind=ActorKind.CONFIGURATION)
         async with self._registry.changing(GLOBAL_INSTANCE):
-            with acting_as(actor):
+            with acting_as(CONFIGURATION):
                 for label in removed:
                     await self._remove(label)
                 for registration in registrations:
@@ -107,12 +108,16 @@ class ConfigurationReload:
                     # A former one of this label may have left deliveries in other lanes: enabling finds them.
                     old = current or msgspec.structs.replace(registration, enabled=False)
                     await self._pending.replace(old, registration)
-        options.apply()
-
         changed = [f"{_WEBHOOKS}.{label}" for label in sorted(removed | webhooks.keys())]
         changed += options.changed
         if new.log.level != self._settings.log.level:
             changed.append(LEVEL)
+        if changed:
+            changes = [FieldChange(path) for path in changed]
+            entry = self._audit.entry("configuration.reload", changes=changes, actor=CONFIGURATION)
+            await self._audit.record(entry)
+        options.apply()
+
         needs_restart = [
             path for path in _differences("", self._settings, new) if path not in (LEVEL, _WEBHOOKS, _OPTIONS)
         ]

@@ -13,7 +13,7 @@ from hookgw.gateway import audited_changes
 from hookgw.gateway.audit import Audit, act_as, acting_as, current_actor, holder_as_actor
 from hookgw.gateway.audited_changes import LONGEST, MOST_FIELDS, instance_changed, registration_changed
 from hookgw.gateway.gateway import Gateway
-from hookgw.models.audit import HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
+from hookgw.models.audit import CONFIGURATION, HOOKGW, Actor, ActorKind, AuditEntry, FieldChange
 from hookgw.models.clock import virtual_clock
 from hookgw.models.instances import Instance, InstanceSettings
 from hookgw.models.registrations import (
@@ -272,3 +272,17 @@ async def test_the_holder_of_a_key(hookgw_gateway: GatewayKit, hookgw_clock: Moc
     assert holder_as_actor(holder, "10.0.0.1", via="dashboard") == Actor(
         kind=ActorKind.KEY, name="default", instance="bar", address="10.0.0.1", via="dashboard"
     )
+
+
+async def test_webhooks_of_the_configuration_that_differ_from_the_last_start(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    def settings(url: str) -> dict[str, Any]:
+        return {"global_webhooks": [{"url": url, "label": "crm"}]}
+
+    for url in ("http://u:p@a.example/", "http://u:q@a.example/", "http://b.example/"):
+        async with open_kit(tmp_path, settings=settings(url)) as kit:
+            found = await entries(kit.gateway)
+    assert shown(found) == [("registration.create", None, "crm"), ("registration.change", None, "crm")]
+    assert {entry.actor for entry in found} == {CONFIGURATION}
+    assert found[1].changes == (FieldChange("url", "http://a.example/", "http://b.example/"),)

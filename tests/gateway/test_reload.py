@@ -79,7 +79,8 @@ async def test_webhooks_begin_change_and_end(
         await kit.advance(10)
         assert [r.path for r in hookgw_receiver.requests if r.event_id == "e3"] == ["/new"]
         audit = await kit.gateway.store.list_audit(AuditQuery(limit=10))
-        assert [(entry.actor.kind, entry.action) for entry in audit.entries][:3] == [
+        assert [(entry.actor.kind, entry.action) for entry in audit.entries][:4] == [
+            ("configuration", "configuration.reload"),
             ("configuration", "registration.delete"),
             ("configuration", "registration.create"),
             ("configuration", "registration.change"),
