@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -14,30 +15,27 @@ from hookgw.cli.demo.observer import Observer
 from hookgw.cli.demo.screens import open_screen
 from hookgw.cli.demo.stage import EVENTS, INSTANCE, Stage, demo_settings, open_receivers
 from hookgw.cli.logging_setup import configure_logging
+from hookgw.cli.output import available_width
 from hookgw.cli.process import run_to_end
 from hookgw.cli.server import open_server
 from hookgw.config.settings import Settings
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 
+# No line is longer than 60 columns, and all of it fits 24 lines together with the table.
 INTRODUCTION = """\
-hookgw listens on {url}. The instance "demo" is a simulated
-account; hookgw sends each of its messages to three receivers. Two of them fail
-from time to time, but no event is lost, repeated or out of order.
-Press Ctrl-C to stop. To join in, run these commands in another terminal:
+hookgw listens on {url}.
+The instance "demo" is a simulated account. Each of its
+messages goes to three receivers. Two of them fail now and
+then, but no event is lost, repeated or out of order.
+Press Ctrl-C to stop.
+To join in, run these commands in another terminal:
 
-  export HOOKGW_URL={url} HOOKGW_KEY={key}
-  # send the events to your own URL too
-  curl "$HOOKGW_URL/webhook/set/demo/mine" -H "apikey: $HOOKGW_KEY" \\
-    -H 'content-type: application/json' -d '{{"url": "https://YOUR-URL"}}'
-  # emit an event
-  curl "$HOOKGW_URL/event/emit/demo" -H "apikey: $HOOKGW_KEY" \\
-    -H 'content-type: application/json' -d '{{"event": "MESSAGES_UPSERT",
-      "data": {{"key": {{"remoteJid": "5511999999999@s.whatsapp.net", "id": "A1",
-      "fromMe": false}},
-      "message": {{"conversation": "Hello"}}, "messageTimestamp": 1795204133}}}}'
-  # list the last three deliveries
-  curl "$HOOKGW_URL/delivery/list/demo?limit=3" -H "apikey: $HOOKGW_KEY"
+  export HOOKGW_URL={url}
+  export HOOKGW_KEY={key}
+  {program} webhook set demo https://YOUR-URL --label mine
+  {program} message send demo 5511999999999 Hello
+  {program} tail demo
 """
 
 
@@ -70,11 +68,21 @@ async def run(settings: Settings, once: bool) -> bool:
         loaded = load_plugins(settings.plugins, base=Path(), extra={"demo_observer": observer})
         hooks = Hooks(loaded, hook_timeout=settings.plugins.hook_timeout, on_failure=None)
         async with open_server(settings, base=Path(), hooks=hooks) as server:
-            click.echo(INTRODUCTION.format(url=server.urls[0], key=settings.auth.global_key))
+            url, key = server.urls[0], settings.auth.global_key
+            click.echo(INTRODUCTION.format(url=url, key=key, program=_program()))
             with open_screen(Console(highlight=False)) as screen:
                 stage = Stage(server.gateway, receivers, observer, screen)
                 await stage.register()
                 await stage.play(once=once)
     # After the drain, so that the verdict includes the attempts that were in progress.
-    click.echo("\n".join(["", *verdict(receivers)]))
+    width = available_width()
+    lines = [click.wrap_text(line, width, subsequent_indent=" " * 6) for line in verdict(receivers)]
+    click.echo("\n".join(["", *lines]))
     return all(receiver.ledger.flawless for receiver in receivers)
+
+
+def _program() -> str:
+    """Return how to call this program in another terminal."""
+    if shutil.which("hookgw"):
+        return "hookgw"
+    return sys.argv[0] if Path(sys.argv[0]).name == "hookgw" else f"{sys.executable} -m hookgw"

@@ -19,10 +19,12 @@ from hookgw.cli.demo.receivers import Trouble
 from hookgw.cli.output import printable
 from hookgw.models.deliveries import LaneState
 
-MAX_MESSAGES = 5
-# With these limits the table fits into 80 columns, and with the last event into 120.
+MAX_MESSAGES = 3
+# With these limits the table fits into 60 columns, with the lanes into 80, and with the last event into 120.
 MAX_NAME = 16
+MAX_NAME_NARROW = 8
 MAX_TEXT = 28
+USUAL = 80
 WIDE = 120
 
 ReadBoard = Callable[[], tuple[int, list[Row]]]
@@ -98,20 +100,20 @@ def summary(accepted: int, rows: Sequence[Row]) -> str:
 
 
 def table(rows: Sequence[Row], width: int) -> Table:
-    """Return the rows as a table that fits into ``width`` columns, from 80."""
+    """Return the rows as a table that fits into ``width`` columns, from 60."""
+    headings = ("receiver", "state", "lane", "pending", "delivered", "failed", "faults", "last event")
+    left_out = {"lane"} if width < USUAL else set()
+    left_out |= {"last event"} if width < WIDE else set()
     drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("receiver", "state", "lane"):
-        drawn.add_column(heading, no_wrap=True, vertical="bottom")
-    for heading in ("pending", "delivered", "failed\nattempts"):
-        drawn.add_column(heading, no_wrap=True, justify="right", vertical="bottom")
-    drawn.add_column("faults", vertical="bottom")
-    if width >= WIDE:
-        drawn.add_column("last event", no_wrap=True, vertical="bottom")
+    for heading in headings:
+        if heading not in left_out:
+            right = heading in ("pending", "delivered", "failed")
+            drawn.add_column(heading, no_wrap=heading != "faults", justify="right" if right else "left")
     for row in rows:
         ledger = row.ledger
         faults = named_counts(ledger.faults) if ledger else ""
         cells = [
-            Text(_short(row.name, MAX_NAME), style="bold"),
+            Text(_short(row.name, MAX_NAME if width >= USUAL else MAX_NAME_NARROW), style="bold"),
             Text(row.receiver, style="green" if row.receiver == Trouble.NONE else "red"),
             Text(row.lane, style="yellow" if row.lane is LaneState.WAITING else ""),
             # One pending delivery is normal: the one in flight.
@@ -121,7 +123,7 @@ def table(rows: Sequence[Row], width: int) -> Table:
             Text(faults or ("none" if ledger else "-"), style="bold red" if faults else "green"),
             Text(_short(row.last, MAX_TEXT), style="dim"),
         ]
-        drawn.add_row(*cells[: len(drawn.columns)])
+        drawn.add_row(*(c for c, heading in zip(cells, headings, strict=True) if heading not in left_out))
     return drawn
 
 

@@ -31,7 +31,7 @@ def test_once_ends_and_every_event_arrived(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     for sentence in ("n8n is down", "n8n is up again", "bot answers 500", "bot is up again"):
         assert f"-- {sentence}\n" in done.stdout
-    assert "/webhook/set/demo/mine" in done.stdout
+    assert "hookgw webhook set demo https://YOUR-URL --label mine\n" in done.stdout
     lines = done.stdout.splitlines()[-3:]
     verdicts = [
         re.fullmatch(r" *(\w+): (\d+) of (\d+) events arrived once, in order, verified(.*)\.", line)
@@ -117,3 +117,27 @@ def test_it_uses_another_port_if_the_usual_one_is_in_use(
         taken.listen()
         assert stage.demo_settings(tmp_path).server.bind == ("127.0.0.1:0",)
     assert stage.demo_settings(tmp_path).server.bind == (f"127.0.0.1:{port}",)
+
+
+def test_the_introduction_fits_60_columns_and_half_a_screen() -> None:
+    text = command.INTRODUCTION.format(
+        url="http://127.0.0.1:65535", key="demo-0123456789abcdef", program="hookgw"
+    )
+    assert max(map(len, text.splitlines())) <= 60
+    assert len(text.splitlines()) <= 12
+
+
+@pytest.mark.parametrize(
+    ("called", "on_path", "program"),
+    [
+        (".venv/bin/hookgw", None, ".venv/bin/hookgw"),
+        ("/usr/bin/hookgw", "/usr/bin/hookgw", "hookgw"),
+        ("/x/hookgw/__main__.py", None, f"{sys.executable} -m hookgw"),
+    ],
+)
+def test_the_commands_to_type_are_those_that_were_typed(
+    monkeypatch: pytest.MonkeyPatch, called: str, on_path: str | None, program: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", [called, "demo"])
+    monkeypatch.setattr("shutil.which", lambda _: on_path)
+    assert command._program() == program
