@@ -23,17 +23,18 @@ from quart_trio import QuartTrio
 import hookgw
 from hookgw import Attempt, Delivery, Event, LaneState, Outcome, Outgoing, Registration
 from hookgw.config.settings import PluginsSettings
-from hookgw.models.errors import ConfigError, Invalid, NotFound
+from hookgw.models.errors import ConfigError, Invalid
 from hookgw.models.messages import TextMessage
 from hookgw.plugins import gateway_protocol, hookspecs
 from hookgw.plugins.gateway_protocol import PluginGateway
 from hookgw.plugins.hook_implementation import HOOKS, PLAIN_HOOKS, check_plugin, new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
-from hookgw.testing import FakeMediaSink, FakeSession
+from hookgw.testing import FakeSession
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+CONNECTORS = (ROOT / "docs" / "connectors.md").read_text(encoding="utf-8")
 _SECTION = re.compile(
     r"^### (\w+)\n\n```\n(.+?)\n```\n\n(.+?)\n\n```python\n(.+?)```\n", re.DOTALL | re.MULTILINE
 )
@@ -83,6 +84,11 @@ def test_every_hookspec_has_a_docstring(hook: str) -> None:
     assert inspect.getdoc(getattr(hookspecs, hook))
 
 
+def test_the_table_has_every_hook_once() -> None:
+    table = MANUAL[MANUAL.index("## Which hook for what") : MANUAL.index("## How hookgw finds plugins")]
+    assert sorted(re.findall(r"\[(hookgw_\w+)\]", table)) == sorted(HOOKS)
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 def test_the_manual_says_what_a_failure_does(hook: str) -> None:
     assert f"`{hook}`" in FAILURES
@@ -93,7 +99,7 @@ def test_the_manual_names_the_plain_hooks() -> None:
     assert set(re.findall(r"`(\w+)`", plain)) == PLAIN_HOOKS
 
 
-@pytest.mark.parametrize("path", ["docs/plugins.md", "plugins/README.md"])
+@pytest.mark.parametrize("path", ["docs/plugins.md", "docs/connectors.md", "plugins/README.md"])
 def test_links_have_a_target(path: str) -> None:
     page = ROOT / path
     text = page.read_text(encoding="utf-8")
@@ -313,36 +319,29 @@ async def test_connectors(tmp_path: Path, autojump_clock: trio.testing.MockClock
         await ticker.send(session, TextMessage(number="ana", text="hi"), key="k")
 
 
-async def test_received_files(tmp_path: Path) -> None:
-    text = MANUAL[MANUAL.index("## Received files") :]
+def function_in(section: str) -> Any:
+    """Return the function of a section's example for connectors."""
+    text = CONNECTORS[CONNECTORS.index(f"## {section}") :]
     module = ModuleType("acme")
-    exec(re.findall(r"```python\n(.+?)```", text, re.DOTALL)[0], vars(module))
-    acme = hooks_with(module, tmp_path).connectors()["acme"]
+    code = text.partition("```python\n")[2].partition("```")[0]
+    exec(compile(code, f"docs/connectors.md, {section}", "exec"), vars(module))
+    return next(value for value in vars(module).values() if inspect.isfunction(value))
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/updates":
-            return httpx.Response(200, text="photo-1\n")
-        if request.url.path == "/files/photo-1":
-            return httpx.Response(200, content=b"PNG", headers={"content-type": "image/png"})
-        return httpx.Response(404 if request.url.path == "/files/gone" else 500)
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        session = FakeSession(options={"token": "t0ken-1"}, http=client, wants_base64=True)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(acme.run, session)
-            (data,) = await session.wait_for("MESSAGES_UPSERT")
-            nursery.cancel_scope.cancel()
-        (link,) = session.media
-        assert session.media[link] == ("photo-1", "image/png", "photo.png")
-        image = {"url": link, "mimetype": "image/png"}
-        assert data["message"] == {"imageMessage": image, "base64": "UE5H"}
-        sink = FakeMediaSink()
-        await acme.open_media(session, "photo-1", sink)
-        assert (sink.content, sink.mimetype, sink.size) == (b"PNG", "image/png", 3)
-        with pytest.raises(NotFound):
-            await acme.open_media(session, "gone", FakeMediaSink())
-        with pytest.raises(hookgw.NetworkRefused, match="answered 500"):
-            await acme.open_media(session, "other", FakeMediaSink())
+@pytest.mark.parametrize(
+    ("wants", "size", "inside"), [(True, 3, "UE5H"), (True, 10**7, None), (False, 3, None)]
+)
+async def test_received_files(wants: bool, size: int, inside: str | None) -> None:
+    receive = function_in("Received files")
+    network = httpx.MockTransport(lambda _request: httpx.Response(200, content=b"PNG"))
+    async with httpx.AsyncClient(transport=network) as client:
+        session = FakeSession(http=client, wants_base64=wants)
+        await receive(session, "photo-1", size)
+    (link,) = session.media
+    assert session.media[link] == ("photo-1", "image/png", "photo.png")
+    (data,) = session.data_of("MESSAGES_UPSERT")
+    assert data["message"]["imageMessage"] == {"url": link, "mimetype": "image/png"}
+    assert data["message"].get("base64") == inside
 
 
 class FakeLane(msgspec.Struct):
@@ -373,18 +372,15 @@ def test_the_manual_names_everything_in_the_gateway_protocol(protocol: str) -> N
         assert re.search(rf"gateway\.(\w+\.)?{name}\b", section), name
 
 
-async def test_the_connector_that_answers_requests(tmp_path: Path) -> None:
-    section = MANUAL[MANUAL.index("## Answer requests of the network") : MANUAL.index("## Add a route")]
-    module = ModuleType("example_of_ingest")
-    code = section.partition("```python\n")[2].partition("```")[0]
-    exec(compile(code, "docs/plugins.md, ingest", "exec"), vars(module))
-    connector = hooks_with(module, tmp_path).connectors()["acme"]
+async def test_requests_of_the_network() -> None:
+    ingest = function_in("Answer requests of the network")
     session = FakeSession("shop", options={"secret": "s", "account": "me"})
 
     async def ask(body: bytes, proof: str, method: str = "POST") -> hookgw.IngestResponse:
         headers, query = {"x-acme-signature": proof}, {"challenge": "42"}
         request = hookgw.IngestRequest(method=method, query=query, headers=headers, body=body)
-        return await connector.ingest(session, request)
+        response: hookgw.IngestResponse = await ingest(None, session, request)
+        return response
 
     def proof_of(body: bytes) -> str:
         return hmac.new(b"s", body, hashlib.sha256).hexdigest()

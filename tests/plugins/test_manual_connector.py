@@ -21,7 +21,7 @@ from tests.support.gateway_process import KEY, serving
 from tests.support.processes import Process, run, started
 
 ROOT = Path(__file__).parents[2]
-MANUAL = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+MANUAL = (ROOT / "docs" / "connectors.md").read_text(encoding="utf-8")
 SECTION = re.split("^## ", MANUAL[MANUAL.index("## Write a connector\n") :], flags=re.MULTILINE)[1]
 FILES = dict(re.findall(r"^```(?:python|toml|yaml)\n# (\S+)\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL))
 COMMANDS = re.findall(r"^```bash\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
