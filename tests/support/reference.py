@@ -144,7 +144,7 @@ INTERNAL = {
         *("fresh_since", "resumed_at"),
     },
     "Instance": {"keys", "ingest_token"},
-    "Gateway": {"ready"},
+    "Gateway": {"lanes", "ready"},
     "FakeConnector": {"hookgw_connectors"},
 }
 """Public members that are not for plugins, by class."""
@@ -343,6 +343,8 @@ class _Writer:
             base = self._link(cls.__bases__[0].__name__)
             kind = "" if cls is HookgwError else f" It is a {base}."
             self._add(f"As a response, it has the status {cls.status.value}.{kind}")
+        if name == "Gateway":
+            return  # its parts are hookgw's own
         self._field_table(name, cls, described, has_defaults=is_made)
         self._attribute_table(name, cls, described)
         for member, call in _methods(name, cls):
