@@ -21,7 +21,7 @@ from hookgw.cli.evolution.source import SourceInstance
 from hookgw.config.settings import AuthSettings, ServerSettings, Settings, StorageSettings
 from hookgw.gateway.open import open_gateway
 from hookgw.models.units import Size
-from hookgw.testing.answers import answer
+from hookgw.testing.answers import answer, reset
 from hookgw.testing.receiver import Receiver, open_receiver
 from tests.cli.conftest import Invoke, says
 from tests.support.evolution import KEY, Evolution
@@ -160,6 +160,10 @@ async def test_names_and_tokens_that_hookgw_cannot_have(world: World) -> None:
     world.evolution.add("short", token="1234567")
     world.evolution.add("hidden", token=None)
     world.evolution.add("twin", token=TOKEN)
+    result = await world.run("--json", "--apply", "--rename", "short=short 2", code=1)
+    assert "2 instances left out" in result.stderr
+    for name in ("hidden", "twin"):
+        await world.hookgw.delete(f"/instance/delete/{name}", headers={"apikey": OWN_KEY})
     result = await world.run("--json")
     plan = {one["source"]: one for one in json.loads(result.stdout)}
     assert plan["Loja São Paulo"]["action"] == "leave out"
@@ -180,6 +184,7 @@ async def test_names_and_tokens_that_hookgw_cannot_have(world: World) -> None:
     again = json.loads((await world.run("--json", "--rename", "Loja São Paulo=loja-sp")).stdout)
     # The twin's own key is unknown to Evolution API, and its token is another instance's.
     assert [one["action"] for one in again] == ["unchanged"] * 4
+    world.receiver.will(reset())  # the connection was idle for too long
     result = await world.run("--rename", "short=hidden")
     assert "Another instance is imported as hidden" in result.stdout
 

@@ -254,6 +254,8 @@ def _finish(results: list[_Result], *, apply: bool) -> None:
         raise Failed(f"{failed} of them failed: see above. Run the command again to retry.")
     elif conflicts:
         raise Failed("What conflicts was left as it is in hookgw. Add --replace to replace it.")
+    elif counts[Action.LEAVE_OUT]:
+        raise Failed(f"{_counted(counts[Action.LEAVE_OUT])} left out: see above.")
 
 
 def _counted(count: int) -> str:

@@ -70,7 +70,8 @@ def read_server(url: str, key: str) -> list[SourceInstance]:
                 )
             return [_with_parts(http, shown, one) for one in found]
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Failed(f"Evolution API at {shown} cannot be read: {error or type(error).__name__}.") from error
+        reason = str(error).removesuffix(".") or type(error).__name__
+        raise Failed(f"Evolution API at {shown} cannot be read: {reason}.") from error
 
 
 def _with_parts(http: httpx.Client, shown: str, found: SourceInstance) -> SourceInstance:
@@ -86,7 +87,11 @@ def _object_or_none(value: Any) -> dict[str, Any] | None:
 
 
 def _get(http: httpx.Client, shown: str, path: str) -> Any:
-    response = http.get(path)
+    try:
+        response = http.get(path)
+    except (httpx.RemoteProtocolError, httpx.ReadError):
+        # Node closes a connection that was idle for 5 s, perhaps at this moment. Reading again does no harm.
+        response = http.get(path)
     if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         raise Failed(
             f"Evolution API at {shown} refuses the key. Give its AUTHENTICATION_API_KEY with "

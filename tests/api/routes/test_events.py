@@ -9,12 +9,15 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.api.app import create_app
 from hookgw.api.routes import emit
 from hookgw.config.settings import EventsSettings, LimitsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.long_work import run_in_slices
+from hookgw.gateway.open import open_gateway
 from hookgw.models.operational_kinds import OPERATIONAL_NAMES
 from hookgw.testing import Receiver
+from tests.api.conftest import KEY, open_client
 from tests.api.test_app import shape_of
 
 EMIT = "/event/emit/loja1"
@@ -113,6 +116,20 @@ async def test_a_message_that_comes_again_is_a_duplicate(path: str, client: http
     assert response.json()["duplicates"] == 1
     # Without the parameter, as before.
     assert (await client.post(path, json=one())).json()["duplicates"] == 0
+
+
+async def test_a_message_is_recognised_after_a_restart(
+    settings: Settings, tmp_path: Path, nursery: trio.Nursery
+) -> None:
+    counts = []
+    for start in ("first", "second"):
+        async with open_gateway(settings, base=tmp_path) as gateway:
+            if start == "first":
+                await gateway.instances.create("loja1")
+            async with open_client(create_app(gateway), nursery, apikey=KEY) as client:
+                response = await client.post(EMIT, json=one(), params={"dedupe": "message"})
+                counts.append(response.json()["duplicates"])
+    assert counts == [0, 1]
 
 
 async def test_dedupe_by_something_else(client: httpx.AsyncClient) -> None:
