@@ -8,16 +8,21 @@ import click
 import trio
 
 from hookgw.api.server.certificates import load_context
-from hookgw.cli.configuration import find_config, load_hooks, read_settings, warn_of_exposed_secrets
+from hookgw.cli.configuration import (
+    config_option,
+    find_config,
+    load_hooks,
+    read_settings,
+    warn_of_exposed_secrets,
+)
 from hookgw.cli.idle_gateway import check_routes
 from hookgw.gateway.start_plugins import start_plugins
 
 
 @click.command("check-config")
-@click.argument(
-    "file", required=False, envvar="HOOKGW_CONFIG", type=click.Path(dir_okay=False, path_type=Path)
-)
-def check_config(file: Path | None) -> None:
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@config_option
+def check_config(file: Path | None, config: Path | None) -> None:
     """Check the configuration without starting the gateway.
 
     Checks FILE, or the file that `hookgw serve` would read, together with the
@@ -25,6 +30,7 @@ def check_config(file: Path | None) -> None:
     provide, and loads the certificate. Exits with code 1 if the gateway would
     not start.
     """
+    file = file or config
     settings, base = read_settings(file)
     hooks = load_hooks(settings, base)
     catalog, _ = start_plugins(hooks, settings)

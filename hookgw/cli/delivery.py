@@ -48,7 +48,7 @@ MOST_COUNTED = 100_000
 
 @click.group()
 def delivery() -> None:
-    """List and inspect deliveries, send them again, and cancel them."""
+    """List, inspect, cancel and resend deliveries."""
 
 
 delivery.add_command(replay)

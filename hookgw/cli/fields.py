@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from hookgw.cli.target import read_secret_line
 from hookgw.models.clock import parse_rfc3339, rfc3339
 from hookgw.models.signing_keys import PUBLIC, SYMMETRIC, VerifyingKey, verifying_key
 from hookgw.models.units import parse_duration
@@ -59,6 +60,8 @@ def read_keys(
 ) -> tuple[VerifyingKey, ...]:
     """Read signing secrets (``whsec_…``), or with ``--public-key`` public keys (``whpk_…``)."""
     is_public = param.name == "public_keys"
+    # A line of standard input, so that the secret is in no list of processes.
+    values = tuple(read_secret_line("Key") if value == "-" else value for value in values)
     prefix, command = (PUBLIC, "public-key") if is_public else (SYMMETRIC, "secret")
     try:
         if all(value.startswith(prefix) for value in values):
@@ -70,6 +73,11 @@ def read_keys(
     raise click.BadParameter(
         f"{kind} has the form {prefix}… in base64. `hookgw webhook {command} INSTANCE` prints it."
     )
+
+
+def read_secret(_ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Read a secret; ``-`` stands for a line of standard input, so that it is in no list of processes."""
+    return read_secret_line(str(param.name).capitalize()) if value == "-" else value
 
 
 def read_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from hookgw._version import __version__
 from hookgw.cli.failure import Failed
@@ -46,6 +47,8 @@ COMMANDS = {
 }
 """Built-in commands and where each is defined, in the order in which a newcomer needs them."""
 
+HIDDEN = frozenset({"send"})
+"""Former names of commands, which work and are not shown."""
 COMPLETE = "_HOOKGW_COMPLETE"
 """click's variable: a shell sets it when it asks which words may come next."""
 PROFILE = "hookgw.profile"
@@ -95,6 +98,13 @@ class LazyGroup(click.Group):
             return command
         self._load_plugin_commands()
         return self.commands.get(cmd_name)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin so."""
+        # Names alone: with their help, pressing Tab would import every command, which takes a second.
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        found = [CompletionItem(name) for name in names if name not in HIDDEN]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def contain(self, added_by: Any, boundary: Any) -> None:
         """Contain the commands that a plugin added; see :mod:`hookgw.cli.plugin_commands`."""

@@ -10,6 +10,7 @@ import click
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
+from hookgw.cli.fields import read_secret
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import instance_argument
 from hookgw.cli.output import (
@@ -67,7 +68,11 @@ def instance() -> None:
     "--integration",
     help="Connector to use, for example simulator.  [default: none; events arrive by HTTP]",
 )
-@click.option("--token", help="Key of the instance.  [default: generated]")
+@click.option(
+    "--token",
+    callback=read_secret,
+    help="Key of the instance; - reads it from standard input.  [default: generated]",
+)
 @click.option("--webhook", "url", metavar="URL", help="Also register this URL for its events.")
 @option_values
 @server_options

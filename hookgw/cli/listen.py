@@ -59,7 +59,8 @@ def _read_target(_ctx: click.Context, _param: click.Parameter, value: str | None
     multiple=True,
     envvar="HOOKGW_SECRET",
     callback=read_keys,
-    help="Verify with this secret (whsec_…); repeatable. Or set HOOKGW_SECRET.",
+    help="Verify with this secret (whsec_…), or - for a line of standard input; repeatable. "
+    "Or set HOOKGW_SECRET.",
 )
 @click.option(
     "--public-key",

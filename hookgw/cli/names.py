@@ -41,7 +41,10 @@ def complete_kinds(ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 def instance_argument(name: str = "instance", **options: Any) -> Callable[[F], F]:
     """Add the argument ``INSTANCE`` to a command, as its argument ``name``."""
-    return click.argument(name, metavar="INSTANCE", shell_complete=complete_instances, **options)
+    metavar = "INSTANCE"
+    if options.get("required") is False or options.get("nargs") == -1:
+        metavar = "[INSTANCE]..." if options.get("nargs") == -1 else "[INSTANCE]"
+    return click.argument(name, metavar=metavar, shell_complete=complete_instances, **options)
 
 
 class RenamedOption(click.Option):

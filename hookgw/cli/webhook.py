@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed, ServerUnavailable
-from hookgw.cli.fields import read_headers, read_json
+from hookgw.cli.fields import read_headers, read_json, read_secret
 from hookgw.cli.filter_conditions import read_conditions, show_condition
 from hookgw.cli.job import follow_aloud
 from hookgw.cli.names import instance_argument, kinds_option, label_option
@@ -78,7 +78,12 @@ def field_options(command: Callable[..., Any]) -> Callable[..., Any]:
             callback=read_headers,
             help="Header to send with each delivery; repeatable.",
         ),
-        click.option("--secret", help="Signing secret: whsec_…, or whsk_… for v1a.  [default: generated]"),
+        click.option(
+            "--secret",
+            callback=read_secret,
+            help="Signing secret: whsec_…, or whsk_… for v1a; - reads it from standard input.  "
+            "[default: generated]",
+        ),
         click.option(
             "--signature", type=click.Choice(["v1", "v1a"]), help="HMAC-SHA256, or ed25519.  [default: v1]"
         ),

@@ -219,3 +219,9 @@ async def test_settings_are_printed_and_changed(invoke: Invoke, server: Receiver
     assert changed.stdout.split() == ["rejectCall", "yes"]
     assert changed.stderr == "Warning: Careful.\n"
     assert "warnings" in (await invoke("instance", "settings", "loja1", "-o", "a=b", "--json")).stdout
+
+
+async def test_a_token_from_standard_input(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"hash": "given-key"}, 201)
+    assert (await invoke("instance", "create", "loja1", "--token", "-", input="given-key\n")).exit_code == 0
+    assert server.requests[0].json == {"instanceName": "loja1", "token": "given-key"}
