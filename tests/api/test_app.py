@@ -87,9 +87,7 @@ async def test_a_name_may_have_128_characters(client: httpx.AsyncClient, gateway
     assert (await client.get(f"/webhook/find/{'x' * 128}/{'y' * 129}")).status_code == 400
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/nope", "/webhook", "/webhook/set", "/webhook/set/a/b/c", "/static/x"]
-)
+@pytest.mark.parametrize("path", ["/nope", "/webhook", "/webhook/set", "/webhook/set/a/b/c", "/static/x"])
 async def test_unknown_paths(path: str, client: httpx.AsyncClient) -> None:
     response = await client.get(path)
     assert response.status_code == 404
@@ -100,7 +98,7 @@ async def test_other_methods(client: httpx.AsyncClient) -> None:
     response = await client.get("/webhook/set/loja1")
     assert response.status_code == 405
     assert response.headers["allow"] == "OPTIONS, PATCH, POST"
-    assert shape_of(response) == ["/webhook/set/loja1 accepts OPTIONS, POST, not GET."]
+    assert shape_of(response) == ["/webhook/set/loja1 accepts OPTIONS, PATCH, POST, not GET."]
 
 
 async def test_a_trailing_slash_is_ignored(client: httpx.AsyncClient) -> None:
