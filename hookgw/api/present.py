@@ -18,7 +18,7 @@ from hookgw.models.deliveries import Attempt, DeliveryState, LaneStatistics
 from hookgw.models.event_filters import Condition, FilterOp
 from hookgw.models.events import Catalog, EventKind
 from hookgw.models.instances import Instance, InstanceSettings
-from hookgw.models.jobs import Job
+from hookgw.models.jobs import Job, JobKind
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration, is_global
 from hookgw.models.signing_keys import Signature, public_key_of
@@ -45,6 +45,7 @@ def present_job(job: Job) -> responses.Job:
         state=job.state,
         done=job.done,
         total=job.total,
+        events=job.events if job.kind is JobKind.ERASE else UNSET,
         started=rfc3339(job.started),
         finished=present_time(job.finished),
         error=job.error,

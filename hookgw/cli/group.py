@@ -28,6 +28,7 @@ COMMANDS = {
     "instance": "hookgw.cli.instance:instance",
     "key": "hookgw.cli.key:key",
     "delivery": "hookgw.cli.delivery:delivery",
+    "event": "hookgw.cli.event:event",
     "job": "hookgw.cli.job:job",
     "audit": "hookgw.cli.audit:audit",
     "tail": "hookgw.cli.tail:tail",

@@ -21,6 +21,7 @@ from hookgw.gateway.chats import ChatSearch
 from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.disk_space import DiskSpaceWatch
+from hookgw.gateway.erasure import Erasures
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.instances import InstanceService
 from hookgw.gateway.jobs import Jobs
@@ -54,6 +55,7 @@ class Gateway:
         messages: sends, edits and deletes messages through connectors.
         chats: finds chats and contacts in the history.
         deliveries: sends finished deliveries again, and cancels pending ones.
+        erasures: erases what concerns a person.
         history: lists and finds deliveries.
         jobs: what takes longer than a request.
         media: opens links to inbound files.
@@ -83,6 +85,7 @@ class Gateway:
     messages: MessageService
     chats: ChatSearch
     deliveries: DeliveryService
+    erasures: Erasures
     history: DeliveryHistory
     jobs: Jobs
     media: MediaDownloads

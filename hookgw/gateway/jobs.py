@@ -178,7 +178,7 @@ class Jobs:
     def parking(self, registration: str) -> Job | None:
         """Return the newest stored job that parks a registration; ``None`` if there is none."""
         found = (one.job for one in reversed(self._running.values()) if one.is_stored)
-        parks = (job for job in found if job.kind is not JobKind.CANCEL)
+        parks = (job for job in found if job.kind not in (JobKind.CANCEL, JobKind.ERASE))
         return next((job for job in parks if registration in job.registrations), None)
 
     @asynccontextmanager

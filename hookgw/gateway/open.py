@@ -41,6 +41,7 @@ from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
 from hookgw.gateway.disk_space import DiskSpaceWatch
+from hookgw.gateway.erasure import Erasures
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.history import DeliveryHistory
 from hookgw.gateway.history_pruning import prune_history
@@ -228,6 +229,7 @@ async def open_gateway(
         history = DeliveryHistory(store, metrics.limited)
         replays = Replays(registry, store, history, jobs, outbox, audit)
         cancellations = Cancellations(registry, store, dispatcher, pending, jobs, audit)
+        erasures = Erasures(registry, store, dispatcher, pending, jobs, audit)
 
         # What is on disk: counted before the first append, and the lanes that it starts.
         backlog.changed(await store.pending_counts())
@@ -258,6 +260,7 @@ async def open_gateway(
             messages=MessageService(registry, connectors, catalog, clock),
             chats=ChatSearch(history),
             deliveries=DeliveryService(replays, cancellations),
+            erasures=erasures,
             history=history,
             jobs=jobs,
             media=media,
@@ -309,6 +312,7 @@ async def open_gateway(
                 JobKind.DELETE_INSTANCE: instances.deletion,
                 JobKind.DELETE_REGISTRATION: pending.parking,
                 JobKind.DISABLE_REGISTRATION: pending.parking,
+                JobKind.ERASE: erasures.erasing,
                 JobKind.REPLAY: replays.replaying,
             }
             await essential("The task of jobs", None, jobs.run, begin)

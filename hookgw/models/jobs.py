@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from hookgw.models.api_keys import Key
+from hookgw.models.masking import repr_without
 
 
 class JobKind(StrEnum):
@@ -18,6 +19,7 @@ class JobKind(StrEnum):
     DELETE_INSTANCE = "delete_instance"
     DELETE_REGISTRATION = "delete_registration"
     DISABLE_REGISTRATION = "disable_registration"
+    ERASE = "erase"
     REPLAY = "replay"
     BACKUP = "backup"
 
@@ -72,8 +74,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             and for a backup.
         instance_id: the id of that instance, because a later one may have the same name.
         state: whether it runs, and how it ended.
-        done: how many deliveries became dead letters, or are sent again, so far; of a backup, the pages.
+        done: how many deliveries became dead letters, are sent again, or are erased, so far; of a backup, the
+            pages.
         total: the pages of the file that a backup copies, as far as known; ``None`` for other jobs.
+        events: how many events are erased so far.
         started, finished: seconds since the epoch; ``finished`` is ``None`` while it runs.
         error: why it failed; a sentence.
         cursor: where the next step goes on; opaque, ``None`` before the first step.
@@ -83,6 +87,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         keys: of an instance that is deleted: they show the job until it ends.
         replay: which deliveries a replay sends again.
         cancel: which deliveries are cancelled.
+        erase: what names the person whose data is erased; ``None`` from the end on.
     """
 
     id: str
@@ -92,6 +97,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     state: JobState = JobState.RUNNING
     done: int = 0
     total: int | None = None
+    events: int = 0
     started: float
     finished: float | None = None
     error: str | None = None
@@ -101,15 +107,20 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...] = ()
     replay: ReplayScope | None = None
     cancel: CancelScope | None = None
+    erase: str | None = None
+
+    __repr__ = repr_without("erase")
 
     @property
     def is_running(self) -> bool:
         """Whether it has not ended."""
         return self.state is JobState.RUNNING
 
-    def advanced(self, count: int, cursor: str | None) -> Job:
-        """Return the job after a step that handled so many deliveries."""
-        return msgspec.structs.replace(self, done=self.done + count, cursor=cursor)
+    def advanced(self, count: int, cursor: str | None, *, events: int = 0) -> Job:
+        """Return the job after a step that handled so many deliveries, and erased so many events."""
+        return msgspec.structs.replace(
+            self, done=self.done + count, events=self.events + events, cursor=cursor
+        )
 
     def ended(self, at: float, error: str | None = None) -> Job:
         """Return the job at its end, unless it has ended before: done, or failed for a reason."""
@@ -117,7 +128,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             return self
         state = JobState.FAILED if error else JobState.DONE
         # Nothing goes on with it, so what it was made of is not needed.
-        return msgspec.structs.replace(self, state=state, finished=at, error=error, keys=(), cursor=None)
+        return msgspec.structs.replace(
+            self, state=state, finished=at, error=error, keys=(), cursor=None, erase=None
+        )
 
 
 def new_job_id() -> str:

@@ -1,6 +1,7 @@
 """Read the request bodies of clients, in every spelling that known clients use, into models. No I/O."""
 
 from hookgw.parsing.deliveries import Cancellation, Replay, parse_cancellation, parse_replay
+from hookgw.parsing.erasure import parse_erasure
 from hookgw.parsing.events import Batch, EmitLimits, finish, parse_events, read_events
 from hookgw.parsing.headers import unmask_headers, unmask_url
 from hookgw.parsing.instances import (
@@ -54,6 +55,7 @@ __all__ = [
     "parse_creation",
     "parse_deletion",
     "parse_edit",
+    "parse_erasure",
     "parse_events",
     "parse_grace",
     "parse_idempotency_key",

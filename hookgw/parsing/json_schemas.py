@@ -13,6 +13,7 @@ what they accept in another spelling matches the schemas once it is spelled as p
 from __future__ import annotations
 
 from hookgw.parsing.deliveries import REPLAY_STATES
+from hookgw.parsing.erasure import MAX_JID
 from hookgw.parsing.instances import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
 from hookgw.parsing.registration_schema import CONDITION, HEADERS, PLUGINS, REGISTRATION, RETRY, UPDATE
@@ -148,6 +149,20 @@ REPLAY: Schema = {
     },
 }
 
+ERASE: Schema = {
+    "type": "object",
+    "description": "Whose data to erase.",
+    "required": ["remoteJid"],
+    "properties": {
+        "remoteJid": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_JID,
+            "description": "What the network calls the person or the chat, in full.",
+        },
+    },
+}
+
 CANCEL: Schema = {
     "type": "object",
     "description": "Which pending deliveries to cancel; without a field, all of the instance.",
@@ -191,4 +206,5 @@ COMPONENTS: dict[str, Schema] = {
     "ReplayRequest": REPLAY,
     "CancelRequest": CANCEL,
     "BackupRequest": BACKUP,
+    "EraseRequest": ERASE,
 }

@@ -46,11 +46,13 @@ from hookgw.store.records import (
     AuditQuery,
     CancelQuery,
     CancelStep,
+    Concerned,
     ConnectorState,
     DeliveryPage,
     DeliveryQuery,
     DeliveryReport,
     DiskSpace,
+    Erased,
     EventPage,
     LaneBacklog,
     ParkStep,
@@ -228,6 +230,45 @@ class PendingChanges(Protocol):
 
     async def count_cancellable(self, query: CancelQuery, most: int) -> int:
         """Return how many pending deliveries a query selects, at most ``most``."""
+
+    async def find_concerned(
+        self, instance: str, value: str, cursor: str, *, pending: bool = False
+    ) -> Concerned:
+        """Find the next events of an instance whose payload concerns a person; a bounded search.
+
+        Args:
+            instance: the instance's name.
+            value: what names the person. The payload has it as a string, or as the name of a member, at any
+                depth. Of an identifier of WhatsApp (``5511…@s.whatsapp.net``), the devices
+                (``5511…:7@s.whatsapp.net``) count, too.
+            cursor: from :meth:`cancel_cursor`, then what the step before returned: later events are not
+                found. The first cursor may be used again.
+            pending: only events with pending deliveries.
+        """
+
+    async def erase(
+        self,
+        events: Collection[int],
+        value: str,
+        *,
+        spared: Collection[int] = (),
+        job: Job | None = None,
+    ) -> Erased:
+        """Remove events with all of their deliveries, attempts and bodies, whatever their state.
+
+        The bytes are overwritten, not only marked as free. Ids stay for as long as others do, so that an
+        event that comes again is noticed; but not those that have what names the person in them. Nothing may
+        be read from the lanes of these deliveries meanwhile.
+
+        Args:
+            events: from :meth:`find_concerned`. Those that are gone by now are skipped.
+            value: as for :meth:`find_concerned`.
+            spared: deliveries in flight: their events stay.
+            job: the job that this is a step of. It is stored in the same commit, advanced by the step.
+
+        Returns:
+            How many there were, and how many stayed.
+        """
 
     async def resend(
         self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()
@@ -508,6 +549,13 @@ class Store(Outbox, PendingChanges, History, Records, Audit, Backups, Protocol):
 
     async def disk_space(self) -> DiskSpace:
         """Measure how much can still be written."""
+
+    async def scrub(self) -> bool:
+        """Remove what the engine still keeps of erased bytes beside its tables, such as a log of changes.
+
+        Returns:
+            Whether it succeeded. It gives up after some seconds in which reads do not allow it.
+        """
 
     def check_open(self) -> None:
         """Return if a write would be accepted now. Raises ``StorageUnavailable`` otherwise."""

@@ -264,6 +264,32 @@ class CancelStep(msgspec.Struct, frozen=True):
     cursor: str | None
 
 
+class Concerned(msgspec.Struct, frozen=True):
+    """Events that one step of a search for what concerns a person found.
+
+    Attributes:
+        events: what the engine calls them.
+        cursor: where the next step goes on; ``None`` after the last one.
+    """
+
+    events: list[int]
+    cursor: str | None
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """What one commit of an erasure removed.
+
+    Attributes:
+        events: how many events.
+        deliveries: how many deliveries, pending or finished.
+        left: how many events stayed, because an attempt is in flight.
+    """
+
+    events: int
+    deliveries: int
+    left: int
+
+
 class ReplayStep(msgspec.Struct, frozen=True):
     """What one step of a replay did.
 

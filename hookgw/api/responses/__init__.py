@@ -17,7 +17,7 @@ from hookgw.api.responses.audit import Actor, AuditEntry, AuditPage, FieldChange
 from hookgw.api.responses.chats import Chat, Contact, LastMessage, MarkedRead, ShownPresence
 from hookgw.api.responses.common import About, ApiError, Backlog, Done, DoneMessage, Health, Messages, Started
 from hookgw.api.responses.deliveries import Attempt, Cancelled, Delivery, DeliveryPage, Lane, Replayed, Report
-from hookgw.api.responses.events import Emitted, Event, Kind
+from hookgw.api.responses.events import Emitted, Erased, Event, Kind
 from hookgw.api.responses.instances import (
     Code,
     Connection,
@@ -70,6 +70,7 @@ __all__ = [
     "DoneMessage",
     "EditedMessage",
     "Emitted",
+    "Erased",
     "Event",
     "FieldChange",
     "FoundNumber",

@@ -51,6 +51,22 @@ class Emitted(Struct, frozen=True, kw_only=True):
     warnings: list[str] | UnsetType = UNSET
 
 
+class Erased(Struct, frozen=True, kw_only=True):
+    """The result of an erasure.
+
+    Attributes:
+        events: the number of events that were removed, so far if there is a `job`.
+        deliveries: the number of their deliveries.
+        job: the job that goes on with the erasure, if it takes long.
+        warnings: fields of the request that were ignored.
+    """
+
+    events: Count
+    deliveries: Count
+    job: str | UnsetType = UNSET
+    warnings: list[str] | UnsetType = UNSET
+
+
 class Event(Struct, frozen=True, kw_only=True):
     """An event as it was accepted.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from hookgw.api.responses.common import Count, Time
 from hookgw.models.jobs import JobKind, JobState
@@ -16,8 +16,10 @@ class Job(Struct, frozen=True, kw_only=True):
         kind: what it does.
         instance: the instance that it works on; `*` for a webhook of the configuration, and for a backup.
         state: whether it runs, and how it ended.
-        done: how many deliveries became dead letters, or are sent again, so far; of a backup, the pages.
+        done: how many deliveries became dead letters, are sent again, or are erased, so far; of a backup, the
+            pages.
         total: the pages that a backup copies, as far as known; ``null`` for other jobs.
+        events: how many events an erasure has removed so far; not of other kinds.
         started: when it began.
         finished: when it ended; ``null`` while it runs.
         error: why it failed.
@@ -29,6 +31,7 @@ class Job(Struct, frozen=True, kw_only=True):
     state: JobState
     done: Count
     total: Count | None
+    events: Count | UnsetType = UNSET
     started: Time
     finished: Time | None
     error: str | None

@@ -54,7 +54,7 @@ _REPLAY_BODY = json_body(
 )
 _CANCEL_BODY = json_body(
     "CancelRequest",
-    of_one_registration={"label": "crm", "until": "1h"},
+    older_than_an_hour={"until": "1h"},
     how_many_of_some_kinds={"kinds": ["MESSAGES_UPSERT"], "dryRun": True},
 )
 

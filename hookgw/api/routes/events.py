@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
 from quart import Blueprint, Response, request
 
 from hookgw.api import responses
-from hookgw.api.openapi.describe import Body, Parameter, describes
+from hookgw.api.openapi.describe import Body, Parameter, describes, json_body
 from hookgw.api.present import present_kind
-from hookgw.api.request_body import NDJSON, json_response
+from hookgw.api.request_body import NDJSON, json_response, read_parsed
 from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE
+from hookgw.parsing import parse_erasure
 from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ _DEDUPE = Parameter(
     # Evolution API appends the kind of the event to the whole URL.
     {"type": "string", "pattern": "^message(/.*)?$"},
 )
+_ERASE_BODY = json_body("EraseRequest", a_person={"remoteJid": "5511988887777@s.whatsapp.net"})
 _IDEMPOTENCY_KEY = Parameter("idempotency-key", "The id of a single event.", EVENT_ID_SCHEMA, "header")
 
 
@@ -55,6 +58,7 @@ class EventRoutes:
         blueprint = Blueprint("events", __name__)
         blueprint.add_url_rule(EMIT_RULE, view_func=self.emit, methods=["POST"])
         blueprint.add_url_rule(f"{EMIT_RULE}/<kind>", view_func=self.emit_kind, methods=["POST"])
+        blueprint.add_url_rule("/event/erase/<instance>", view_func=self.erase, methods=["POST"])
         blueprint.add_url_rule("/event/kinds", view_func=self.kinds)
         return blueprint
 
@@ -79,6 +83,23 @@ class EventRoutes:
         scope: Any = request.scope
         body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE], kind)
         return Response(body, EMIT_STATUS, content_type=JSON)
+
+    @describes("Events", {200: responses.Erased, 202: responses.Erased}, body=_ERASE_BODY)
+    async def erase(self, instance: str) -> Response:
+        """Erase a person's data: events that concern them, with their deliveries and attempts.
+
+        This cannot be undone. If it takes more than 2 s, the status is 202, and the response has its job.
+        """
+        self._gateway.instances.get(instance)  # 404 comes before any error of the body
+        remote_jid, warnings = await read_parsed(self._gateway.settings.server.max_body, parse_erasure)
+        job = await self._gateway.erasures.erase(instance, remote_jid)
+        erased = responses.Erased(
+            events=job.events,
+            deliveries=job.done,
+            job=job.id if job.is_running else UNSET,
+            warnings=warnings or UNSET,
+        )
+        return json_response(erased, 202 if job.is_running else 200)
 
     @describes("Events", {200: list[responses.Kind]})
     async def kinds(self) -> Response:

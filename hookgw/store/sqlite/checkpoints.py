@@ -18,6 +18,9 @@ from hookgw.store.sqlite.database import WAL_PAGES, is_disk_error
 # The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
 # checkpoint, and so how long a commit waits for the same disk.
 INTERVAL = 0.1
+# How often, and for how many seconds each time, emptying the log waits for reads.
+EMPTY_TRIES = 50
+EMPTY_TIMEOUT = 0.05
 
 
 class Checkpoints:
@@ -48,6 +51,19 @@ class Checkpoints:
         """Note that a commit reached the disk."""
         self._written.set()
 
+    async def empty(self) -> bool:
+        """Empty the log, so that it has no earlier images of pages; return whether that succeeded.
+
+        Commits wait for it, for :data:`EMPTY_TIMEOUT` at most each time, while reads are in the log. After
+        :data:`EMPTY_TRIES` such times it gives up.
+        """
+        for _ in range(EMPTY_TRIES):
+            await trio.to_thread.run_sync(fold, self._connection, limiter=self._thread)
+            if await trio.to_thread.run_sync(self._truncate, limiter=self._writing):
+                return True
+            await trio.sleep(INTERVAL)
+        return False
+
     async def run(self) -> None:
         """Fold the log, at most once in :data:`INTERVAL`, until cancelled.
 
@@ -61,9 +77,28 @@ class Checkpoints:
                 await trio.to_thread.run_sync(self._fold_rest, limiter=self._writing)
             await trio.sleep(INTERVAL)
 
+    def _truncate(self) -> bool:
+        with self._in_use:
+            return truncate(self._writer)
+
     def _fold_rest(self) -> None:
         with self._in_use:
             fold(self._writer)
+
+
+def truncate(connection: sqlite3.Connection) -> bool:
+    """Fold the log and make it empty; return whether no read was in the way."""
+    usual = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    connection.execute(f"PRAGMA busy_timeout = {int(EMPTY_TIMEOUT * 1000)}").fetchall()
+    try:
+        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error as error:
+        if not is_disk_error(error):
+            raise
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {usual}").fetchall()
+    return not is_busy
 
 
 def fold(connection: sqlite3.Connection) -> int:

@@ -247,6 +247,8 @@ def _connect(path: Path, *, cache_kib: int, query_only: bool = False) -> sqlite3
         connection.execute("PRAGMA journal_mode = WAL")
         # NORMAL would lose the newest commits in a power cut, which producers were told are stored.
         connection.execute("PRAGMA synchronous = FULL")
+        # What is deleted is overwritten in the pages that change anyway; see also erase.py.
+        connection.execute("PRAGMA secure_delete = FAST")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA cache_size = -{cache_kib}")
         # A commit that folds the log takes ten times as long as others; see checkpoints.py.

@@ -8,6 +8,7 @@ more. The index ``remembered`` has these rows by age.
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 
 from hookgw.store.records import micros
@@ -33,6 +34,9 @@ _OLDEST = """SELECT json_group_array(seq), count(*), coalesce(-sum(heard), 0) FR
     SELECT seq, heard FROM events INDEXED BY remembered
     WHERE heard < 0 AND accepted_at < ? ORDER BY accepted_at, heard, seq LIMIT ?)"""
 _FORGET = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?))"
+_FORGET_WITH = f"""DELETE FROM events WHERE seq IN (SELECT value - {_BELOW} FROM json_each(:events))
+    AND instr(lower(id), :text)"""  # noqa: S608
+_WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0) FROM events INDEXED BY remembered WHERE heard < 0"
 _NEVER = 2**63 - 1
 
@@ -68,6 +72,20 @@ def forget_ids(transaction: Transaction, before: float, limit: int) -> int:
     transaction.connection.execute(_FORGET, (seqs,))
     transaction.count_rows(count)
     return int(size)
+
+
+def forget_ids_with(connection: sqlite3.Connection, events: str, text: str) -> None:
+    """Remove those ids of events, of which only the id is left, that have a text in them.
+
+    Args:
+        connection: in a transaction.
+        events: the numbers that the events had, as a JSON array.
+        text: compared with all but ASCII letters and digits left out, as ids are made of words; see
+            :func:`hookgw.models.events.event_id_of`.
+    """
+    words = "-".join(_WORD.findall(text)).lower()
+    if words:
+        connection.execute(_FORGET_WITH, {"events": events, "text": words})
 
 
 def remembered_bytes(connection: sqlite3.Connection) -> int:

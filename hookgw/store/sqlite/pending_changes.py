@@ -11,11 +11,21 @@ from hookgw.models.errors import Invalid
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
 from hookgw.store.protocol import NO_LIMIT
-from hookgw.store.records import CancelQuery, CancelStep, ParkStep, PendingChange, ReplayQuery, ReplayStep
+from hookgw.store.records import (
+    CancelQuery,
+    CancelStep,
+    Concerned,
+    Erased,
+    ParkStep,
+    PendingChange,
+    ReplayQuery,
+    ReplayStep,
+)
 from hookgw.store.sqlite import dead_letters
 from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.cancel import cancel, find_pending
 from hookgw.store.sqlite.database import Reader
+from hookgw.store.sqlite.erase import erase, find_concerned
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import SequenceNumbers
 from hookgw.store.sqlite.repartition import repartition
@@ -168,6 +178,31 @@ class SqlitePendingChanges:
             found, after = await self._reader.run(find)
             total += len(found)
         return total
+
+    async def find_concerned(
+        self, instance: str, value: str, cursor: str, *, pending: bool = False
+    ) -> Concerned:
+        after, newest = _read_cursor(cursor)
+        find = partial(
+            find_concerned, instance=instance, value=value, after=after, newest=newest, pending=pending
+        )
+        return await self._reader.run(find)
+
+    async def erase(
+        self,
+        events: Collection[int],
+        value: str,
+        *,
+        spared: Collection[int] = (),
+        job: Job | None = None,
+    ) -> Erased:
+        def step(transaction: Transaction) -> Erased:
+            erased = erase(transaction, events, value, spared)
+            advanced = job and job.advanced(erased.deliveries, job.cursor, events=erased.events)
+            self._records.write_job(transaction, advanced)
+            return erased
+
+        return await self._commits.call(step)
 
     async def resend(
         self, instance: str, seq: int, rule: LaneRule, *, audit: Sequence[AuditEntry] = ()

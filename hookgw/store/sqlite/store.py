@@ -46,6 +46,7 @@ class SqliteStore:
         records: Records,
         audit: Audit,
         backups: Backups,
+        checkpoints: Checkpoints,
         background: Reader,
         path: Path,
     ) -> None:
@@ -53,6 +54,7 @@ class SqliteStore:
         self._background = background
         self._path = path
         self.check_open = commits.check_open
+        self.scrub = checkpoints.empty
         self.statistics = commits.statistics
 
         self.append = outbox.append
@@ -71,6 +73,8 @@ class SqliteStore:
         self.cancel_cursor = changes.cancel_cursor
         self.cancel_step = changes.cancel_step
         self.count_cancellable = changes.count_cancellable
+        self.find_concerned = changes.find_concerned
+        self.erase = changes.erase
         self.resend = changes.resend
         self.replay_step = changes.replay_step
         self.repartition_step = changes.repartition_step
@@ -168,6 +172,7 @@ async def open_store(
             records,
             SqliteAudit(commits, lists, background),
             OnlineBackup(connections.writer, in_use, path),
+            checkpoints,
             background,
             path,
         )

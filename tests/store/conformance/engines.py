@@ -17,7 +17,7 @@ import pytest
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, open_store
-from hookgw.store.sqlite import audit, history, pending_changes, repartition
+from hookgw.store.sqlite import audit, erase, history, pending_changes, repartition
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import PAGE_BYTES
 
@@ -95,6 +95,7 @@ class SqliteEngine:
     def shorten_searches(self, rows: int) -> None:
         self._monkeypatch.setattr(history, "FIRST_ROWS", rows)
         self._monkeypatch.setattr(pending_changes, "SEARCH_ROWS", rows)
+        self._monkeypatch.setattr(erase, "ROWS", rows)
         self._monkeypatch.setattr(history, "LIST_SECONDS", 0)
         self._monkeypatch.setattr(audit, "ROWS", rows)
         self._monkeypatch.setattr(audit, "LIST_SECONDS", 0)

@@ -16,6 +16,7 @@ from hookgw.models.registrations import Ordering
 from hookgw.store import AuditQuery, CancelQuery, DeliveryQuery, ReplayQuery
 from hookgw.store.sqlite import audit, dead_letters, event_ids, history, name_pruning, outbox
 from hookgw.store.sqlite.cancel import cancel, find_pending
+from hookgw.store.sqlite.erase import erase, find_concerned
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, resend
@@ -98,6 +99,9 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
         spared=[1],
     ),
     "cancelled": lambda c: cancel(transaction(c), [1], "no", AT, 9),
+    "concerned": lambda c: find_concerned(c, "shop", "a@b", after=0, newest=9, pending=False),
+    "concerned and pending": lambda c: find_concerned(c, "shop", "a@b", after=0, newest=9, pending=True),
+    "erase": lambda c: erase(transaction(c), [1], "a@b", []),
     "re-partition": lambda c: repartition(c, NameIds(c), RULE, 10),
     "re-partition by instance": lambda c: repartition(
         c, NameIds(c), LaneRule("reg", 1, Ordering.INSTANCE, 4), 10

@@ -1,0 +1,45 @@
+"""``hookgw event``: events that hookgw has stored."""
+
+from __future__ import annotations
+
+import click
+
+from hookgw.cli.client import Client, server_options
+from hookgw.cli.job import follow_aloud
+from hookgw.cli.output import json_option, show_json
+
+
+@click.group()
+def event() -> None:
+    """Erase a person's data from the stored events."""
+
+
+@event.command()
+@click.argument("instance")
+@click.argument("remote_jid", metavar="REMOTE_JID")
+@click.option("--yes", is_flag=True, help="Erase without asking.")
+@server_options
+@json_option
+def erase(client: Client, instance: str, remote_jid: str, yes: bool, as_json: bool) -> None:
+    """Erase a person's data from INSTANCE's events.
+
+    REMOTE_JID is what the network calls the person, in full:
+
+    \b
+        hookgw event erase loja1 5511988887777@s.whatsapp.net
+
+    Events that mention it anywhere are removed with their deliveries and attempts, pending or not. This
+    cannot be undone.
+    """
+    if not yes:
+        question = f"Erase everything about {remote_jid!r} from {instance!r}? This cannot be undone."
+        click.confirm(question, abort=True, err=True)
+    erased = client.call("POST", "event", "erase", instance, body={"remoteJid": remote_jid})
+    events, deliveries = erased["events"], erased["deliveries"]
+    if "job" in erased:
+        found = follow_aloud(client, erased["job"], "Erased")
+        events, deliveries = found["events"], found["done"]
+    if as_json:
+        show_json({"events": events, "deliveries": deliveries})
+    else:
+        click.echo(f"Erased {events:,} events with {deliveries:,} deliveries.")

@@ -1,0 +1,180 @@
+"""Erasing what concerns a person: events with their deliveries, attempts and stored bodies.
+
+An erasure is a job (see :mod:`hookgw.gateway.jobs`) in two passes. The first goes through what is pending,
+while the instance's own lanes start no attempt, so that nothing of the person is sent after the call, except
+by attempts in flight. The second goes through the whole history beside the deliveries; the lanes rest only
+for each commit that removes something. Lanes that other instances share rest for such commits alone. Events
+with an attempt in flight are removed once it has ended.
+
+Neither the log nor the audit nor the finished job has the person's identifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+import msgspec
+import structlog
+import trio
+
+from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.store_retry import retry_until_readable
+from hookgw.gateway.audit import Audit
+from hookgw.gateway.jobs import Jobs, RunningJob
+from hookgw.gateway.pending import PendingDeliveries
+from hookgw.gateway.registry import Registry
+from hookgw.models.errors import NotFound, StorageUnavailable
+from hookgw.models.jobs import Job, JobKind
+from hookgw.models.registrations import is_global
+from hookgw.store import Store
+
+logger = structlog.get_logger("hookgw.erasing")
+
+
+class Erasures:
+    """Erases what concerns a person, on behalf of the gateway."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        dispatcher: Dispatcher,
+        pending: PendingDeliveries,
+        jobs: Jobs,
+        audit: Audit,
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._dispatcher = dispatcher
+        self._pending = pending
+        self._jobs = jobs
+        self._audit = audit
+
+    async def erase(self, instance: str, remote_jid: str) -> Job:
+        """Remove an instance's events that concern a person, whatever became of their deliveries.
+
+        An event concerns the person if its payload has the identifier as a string, or as the name of a
+        member, at any depth. Events that are accepted after the call stay. A caller that is cancelled while
+        it waits does not stop it, and neither does a restart.
+
+        Args:
+            instance: the instance's name.
+            remote_jid: what the network calls the person or the chat.
+
+        Returns:
+            The job: ``done`` deliveries and ``events`` are removed. It runs still if that takes long; see
+            :meth:`Jobs.wait`.
+
+        Raises:
+            NotFound: there is no such instance.
+            Unavailable: the disk refused, and nothing is erased; or the gateway is closing.
+        """
+        found = self._registry.instance(instance)
+        own = [one.id for one in self._registry.of_instance(instance)]
+        job = self._jobs.new(
+            JobKind.ERASE,
+            instance,
+            instance_id=found.id,
+            registrations=tuple(own),
+            cursor=self._store.cancel_cursor(),
+            erase=remote_jid,
+        )
+        await self._store.put_job(job)
+        await self._audit.record(self._audit.entry("event.erase", found, details={"job": job.id}))
+        return await self._jobs.wait(self._jobs.start(job, self.erasing, is_stored=True))
+
+    def erasing(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
+        """Pause the instance's lanes, and return the work that erases; see :class:`Jobs`."""
+        pauses = ExitStack()
+        for registration_id, lane in self._lanes(running.job.instance, shared=False):
+            pauses.enter_context(self._dispatcher.paused(registration_id, lane))
+        return partial(self._carry_out, running, pauses)
+
+    async def _carry_out(self, running: RunningJob, pauses: ExitStack) -> None:
+        with pauses:
+            await self._walk(running, pending=True)
+        if running.is_resumed:
+            # The start left their lanes to this job.
+            for registration_id in running.job.registrations:
+                await self._pending.start_lanes(registration_id)
+        await self._walk(running, pending=False)
+        # Before the log is emptied, because it has the record, too.
+        running.job = msgspec.structs.replace(running.job, erase=None)
+        await retry_until_readable(partial(self._store.put_job, running.job), _log_refusal)
+        if not await retry_until_readable(self._store.scrub, _log_refusal):
+            logger.warning(
+                "erased bytes are in the log of the data file until it starts over, because reads are in the "
+                "way",
+                instance=running.job.instance,
+            )
+
+    async def _walk(self, running: RunningJob, *, pending: bool) -> None:
+        """Erase all that is found, until no attempt was in the way."""
+        job = running.job
+        value, first = job.erase, job.cursor
+        if value is None or first is None:  # it was cut off just before its end
+            return
+        flights: list[trio.Event] | None = []
+        while flights is not None:
+            for ended in flights:
+                await ended.wait()
+            if flights:
+                await self._store.flush()
+            flights = None
+            cursor: str | None = first
+            while cursor is not None:
+                found = self._registry.find_instance(job.instance)
+                if found is None or found.id != job.instance_id:
+                    raise NotFound("The instance was deleted.")
+                find = partial(self._store.find_concerned, job.instance, value, cursor, pending=pending)
+                async with self._jobs.turn():
+                    page = await retry_until_readable(find, _log_refusal)
+                    if page.events:
+                        met = await self._erase(running, page.events, value)
+                        if met:
+                            flights = [*(flights or ()), *met]
+                cursor = page.cursor
+
+    async def _erase(self, running: RunningJob, events: list[int], value: str) -> list[trio.Event]:
+        """Erase events in one commit; return the ends of attempts that were in the way."""
+        with self._paused(running.job.instance) as flights:
+            erase = partial(
+                self._store.erase,
+                events,
+                value,
+                spared=[seq for seq, _ in flights],
+                job=running.job,
+            )
+            erased = await retry_until_readable(erase, _log_refusal)
+        running.job = running.job.advanced(erased.deliveries, running.job.cursor, events=erased.events)
+        return [ended for _, ended in flights] if erased.left else []
+
+    @contextmanager
+    def _paused(self, instance: str) -> Iterator[list[tuple[int, trio.Event]]]:
+        """Pause all lanes that may have the instance's events; yield what is in flight."""
+        flights: list[tuple[int, trio.Event]] = []
+        with ExitStack() as pauses:
+            for registration_id, lane in self._lanes(instance, shared=True):
+                pauses.enter_context(self._dispatcher.paused(registration_id, lane))
+                flights += self._dispatcher.in_flight(registration_id, lane)
+            yield flights
+
+    def _lanes(self, instance: str, *, shared: bool) -> list[tuple[str, str | None]]:
+        """Return the lanes of an instance's events, as the dispatcher pauses them.
+
+        Args:
+            instance: the instance's name.
+            shared: also those that other instances' events are in.
+        """
+        found = []
+        for registration in self._registry.hearing(instance):
+            lane = self._pending.lane_of_instance(registration, instance)
+            if shared or lane is not None or not is_global(registration.id):
+                found.append((registration.id, lane))
+        return found
+
+
+def _log_refusal(error: StorageUnavailable) -> None:
+    logger.warning("erasing waits for the disk", reason=str(error))

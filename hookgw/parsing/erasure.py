@@ -1,0 +1,26 @@
+"""The body of ``/event/erase``. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hookgw.parsing.fields import Fields, as_object, text_up_to
+
+MAX_JID = 255
+
+
+def parse_erasure(body: Any) -> tuple[str, list[str]]:
+    """Read the body of an erasure.
+
+    Args:
+        body: the decoded JSON.
+
+    Returns:
+        What the network calls the person or the chat, and a warning for each ignored field.
+
+    Raises:
+        Invalid: ``remoteJid`` is missing, or no text of 1 to :data:`MAX_JID` characters.
+    """
+    fields = Fields(("", as_object(body, "The body")))
+    remote_jid = fields.need(text_up_to(MAX_JID), "", "remoteJid")
+    return remote_jid, fields.finish()

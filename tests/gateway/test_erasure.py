@@ -1,0 +1,171 @@
+"""Erasing what concerns a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
+
+from hookgw.gateway import jobs
+from hookgw.models.deliveries import DeliveryState
+from hookgw.models.errors import NotFound
+from hookgw.store import AuditQuery
+from hookgw.store.sqlite import erase
+from hookgw.testing import GatewayKit, Receiver, answer, open_kit
+from tests.gateway.test_cancellation import wait_for_count
+from tests.gateway.test_pending import KIND, states
+
+ANA, BOB = "5511988887777@s.whatsapp.net", "5511900000000@s.whatsapp.net"
+
+
+async def emit_both(kit: GatewayKit, count: int, *, first: int = 0, instance: str = "shop") -> list[str]:
+    """Emit events of Ana and Bob in turn; return the ids of Bob's."""
+    for number in range(first, first + count):
+        for name, jid in (("ana", ANA), ("bob", BOB)):
+            await kit.emit(KIND, {"remoteJid": jid}, instance=instance, event_id=f"{name}-{number}")
+    return [f"bob-{number}" for number in range(first, first + count)]
+
+
+async def test_pending_finished_and_dead_ones_go_and_the_rest_is_sent_in_order(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.will(answer(200), answer(200), answer(422), answer(200), answer(503))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    bobs = await emit_both(hookgw_gateway, 4)
+    await hookgw_gateway.settled()
+    job = await gateway.erasures.erase("shop", ANA)
+    assert (job.is_running, job.done, job.events, job.erase) == (False, 4, 4, None)
+    for _ in range(3):
+        await hookgw_gateway.advance(10)
+    assert await states(hookgw_gateway) == dict.fromkeys(bobs, DeliveryState.DELIVERED)
+    assert hookgw_receiver.ids[5:] == bobs[2:]
+    assert gateway.backlog.count == 0
+    assert [lane.backlog for lane in gateway.lanes()] == [0]
+    assert await gateway.store.load_jobs() == {}
+    await hookgw_gateway.emit(KIND, {"remoteJid": ANA}, event_id="ana-0")  # known
+    await hookgw_gateway.emit(KIND, {"remoteJid": ANA}, event_id="ana-9")
+    await hookgw_gateway.settled()
+    assert hookgw_receiver.ids[7:] == ["ana-9"]
+
+
+async def test_the_audit_says_who_but_not_whom(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await hookgw_gateway.gateway.erasures.erase("shop", ANA)
+    page = await hookgw_gateway.gateway.store.list_audit(AuditQuery(instance="shop", action="event"))
+    assert [entry.action for entry in page.entries] == ["event.erase"]
+    assert "5511988887777" not in repr(page)
+
+
+@pytest.mark.parametrize("status", [200, 503])
+async def test_an_attempt_in_flight_is_waited_for(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock, status: int
+) -> None:
+    gateway = hookgw_gateway.gateway
+    hookgw_receiver.will(answer(status, wait=5))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    bobs = await emit_both(hookgw_gateway, 2)
+    await hookgw_receiver.wait_for(1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(gateway.erasures.erase, "shop", ANA)
+        await wait_for_count(hookgw_gateway, 3)
+        hookgw_clock.jump(5)
+    await hookgw_gateway.advance(10)
+    while gateway.jobs.all():
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        if not any(job.is_running for job in gateway.jobs.all()):
+            break
+    await hookgw_gateway.advance(10)
+    assert await states(hookgw_gateway) == dict.fromkeys(bobs, DeliveryState.DELIVERED)
+    assert hookgw_receiver.ids == ["ana-0", *bobs]
+
+
+@pytest.mark.parametrize("ordering", ["instance", "url"])
+async def test_deliveries_to_webhooks_of_the_configuration_go_too_and_others_stay(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, ordering: str
+) -> None:
+    settings = {"global_webhooks": [{"url": f"{hookgw_receiver.url}?global", "ordering": ordering}]}
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    async with open_kit(tmp_path, settings=settings) as kit:
+        await kit.register(hookgw_receiver.url)
+        await kit.register(hookgw_receiver.url, instance="bar")
+        await emit_both(kit, 2)
+        await emit_both(kit, 2, instance="bar")
+        await kit.settled()
+        job = await kit.gateway.erasures.erase("shop", ANA)
+        assert (job.events, job.done) == (2, 4)
+        await kit.settled()
+        hookgw_receiver.default = answer()
+        before = len(hookgw_receiver.requests)
+        await kit.advance(2000)
+        arrived = [(one.json["instance"], one.event_id) for one in hookgw_receiver.requests[before:]]
+        assert sorted(arrived) == sorted(
+            2
+            * [
+                ("shop", "bob-0"),
+                ("shop", "bob-1"),
+                *(("bar", f"{n}-{i}") for n in ("ana", "bob") for i in (0, 1)),
+            ]
+        )
+
+
+async def test_a_long_one_goes_on_after_a_restart(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase, "ROWS", 2)
+    monkeypatch.setattr(jobs, "ANSWER_WITHIN", 0.0)
+    hookgw_receiver.default = answer(503, headers={"retry-after": "1000"})
+    async with open_kit(tmp_path) as kit:
+        await kit.register(hookgw_receiver.url)
+        bobs = await emit_both(kit, 5)
+        await kit.settled()
+        step, steps = kit.gateway.store.erase, 0
+
+        async def two_steps(*args: Any, **kwargs: Any) -> Any:
+            nonlocal steps
+            steps += 1
+            if steps > 2:
+                await trio.sleep_forever()
+            return await step(*args, **kwargs)
+
+        monkeypatch.setattr(kit.gateway.store, "erase", two_steps)
+        job = await kit.gateway.erasures.erase("shop", ANA)
+        assert job.is_running
+        await wait_for_count(kit, 8)
+    hookgw_receiver.default = answer()
+    before = len(hookgw_receiver.requests)
+    async with open_kit(tmp_path) as kit:
+        while (found := kit.gateway.jobs.find(job.id)) is None or found.is_running:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+        assert (found.done, found.events, found.erase) == (5, 5, None)
+        await kit.advance(2000)
+        assert hookgw_receiver.ids[before:] == bobs
+        assert kit.gateway.backlog.count == 0
+
+
+async def test_an_instance_that_is_deleted_meanwhile_ends_it(
+    hookgw_gateway: GatewayKit,
+    hookgw_receiver: Receiver,
+    hookgw_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = hookgw_gateway.gateway
+    with pytest.raises(NotFound):
+        await gateway.erasures.erase("shop", ANA)
+    await hookgw_gateway.register(hookgw_receiver.url)
+    put_job = gateway.store.put_job
+
+    async def delete(job: Any) -> None:
+        await put_job(job)
+        monkeypatch.undo()
+        await gateway.instances.delete("shop")
+
+    monkeypatch.setattr(gateway.store, "put_job", delete)
+    with pytest.raises(NotFound, match="was deleted"):
+        await gateway.erasures.erase("shop", ANA)

@@ -1,0 +1,73 @@
+"""What erasing leaves in the files: nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hookgw.models.clock import Clock
+from hookgw.store import open_store
+from hookgw.store.sqlite import checkpoints, erase
+from tests.store.support import delivered, failed, seqs_of, settle, to
+
+PERSON = "5511988887777"
+
+
+def files_with(folder: Path, text: bytes) -> list[str]:
+    return [file.name for file in folder.iterdir() if text in file.read_bytes()]
+
+
+@pytest.mark.parametrize("size", [10, 3_000, 100_000], ids=["small", "a page", "many pages"])
+async def test_no_byte_stays_in_the_files(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "hookgw.db"
+    jid = f"{PERSON}@s.whatsapp.net"
+    text = (f"{PERSON} " * size)[:size]
+    async with open_store(path, clock=Clock()) as store:
+        for number in range(6):
+            await store.append(to(f"e{number}", data=json.dumps({"remoteJid": jid, "text": text})))
+            await store.append(to(f"other{number}", data=json.dumps({"text": "x" * size})))
+        assert files_with(tmp_path, PERSON.encode())
+        for seq in (await seqs_of(store))[::2]:
+            await settle(store, failed(seq, body=text.encode()), delivered(seq, number=2))
+        cursor: str | None = store.cancel_cursor()
+        while cursor is not None:
+            page = await store.find_concerned("shop", jid, cursor)
+            if page.events:
+                await store.erase(page.events, jid)
+            cursor = page.cursor
+        assert await store.scrub()
+        assert files_with(tmp_path, PERSON.encode()) == []
+
+
+async def test_a_read_that_is_in_the_way_is_waited_for_and_then_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "EMPTY_TRIES", 2)
+    path = tmp_path / "hookgw.db"
+    async with open_store(path, clock=Clock()) as store:
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM events").fetchall()
+            await store.append(to("e1"))
+            assert not await store.scrub()
+            await store.append(to("e2"))
+            reader.execute("COMMIT")
+        assert await store.scrub()
+        assert path.with_name("hookgw.db-wal").stat().st_size == 0
+
+
+async def test_a_search_is_cut_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erase, "SEARCH_BYTES", 150)
+    async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
+        await store.append(to("e1", "e2", "e3", data=json.dumps({"remoteJid": "a@b", "text": "x" * 80})))
+        cursor: str | None = store.cancel_cursor()
+        sizes = []
+        while cursor is not None:
+            page = await store.find_concerned("shop", "a@b", cursor)
+            sizes.append(len(page.events))
+            cursor = page.cursor
+        assert sizes == [2, 1]
