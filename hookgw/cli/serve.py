@@ -22,6 +22,7 @@ from hookgw.cli.process import (
     tune_garbage_collector,
 )
 from hookgw.cli.server import open_server
+from hookgw.cli.service_manager import READY, STOPPING, notify
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.rules import broken_rules
 from hookgw.config.settings import ServerSettings, Settings
@@ -112,4 +113,8 @@ async def run(settings: Settings, base: Path, read_again: Callable[[], Settings]
         for key in shown_keys:
             if (link := server.login_link(key)) is not None:
                 click.echo(f"Dashboard (this link logs in once, within 5 minutes): {link}")
-        await trio.sleep_forever()
+        notify(READY)
+        try:
+            await trio.sleep_forever()
+        finally:
+            notify(STOPPING)

@@ -82,7 +82,8 @@ def test_the_image_checks_its_health_with_hookgw() -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_has_a_read_only_root_and_no_capabilities(name: str) -> None:
     service = SERVICES[name]
-    assert service["read_only"] is True
+    # Compose copies a secret from the environment into the container, and refuses if it cannot.
+    assert service.get("read_only", False) is not bool(service.get("secrets"))
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     # Versions are pinned, except of what is built here.
