@@ -117,6 +117,13 @@ def test_first_party_plugins(tmp_path: Path) -> None:
     }
 
 
+def test_it_writes_plugins(tmp_path: Path) -> None:
+    for name, option in (("acme", "--folder=."), ("wave", "--connector")):
+        done = hookgw("plugin", "new", name, option, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f'{name} = "hookgw_{name}"' in (tmp_path / f"hookgw-{name}/pyproject.toml").read_text("utf-8")
+
+
 def test_it_runs_in_a_checkout() -> None:
     """The folder ``plugins`` there has the plugins that it brings itself."""
     done = hookgw("plugins", cwd=Path(__file__).parents[2])

@@ -334,7 +334,7 @@ class Connectors:
         self._restarts.failed(failure, wait, session.instance)
         with _logging_refusals(session):
             await session.set_state(ConnectionState.CLOSE, 500)
-        session.close_reason = f"{failure}. It starts again after {wait:g} s."
+        session.close_reason = f"{str(failure).removesuffix('.')}. It starts again after {wait:g} s."
 
     async def _close(self, session: ConnectorSession, reason: int = _LOGGED_OUT) -> None:
         with _logging_refusals(session):

@@ -679,7 +679,7 @@ async def test_a_closed_connection_always_has_a_reason(autojump_clock: MockClock
         await trio.sleep(1)
         await session.set_state(ConnectionState.CLOSE, 428)
         await trio.sleep(1)
-        raise OSError("network down")
+        raise OSError("network down.")  # a sentence, whose dot is not doubled
 
     async with running(FakeConnector(script=fail)) as world:
         assert world.states.close_reason("shop") is None
