@@ -137,7 +137,8 @@ async def test_every_example_works(
                 if call.anchor == "instanceCreate" and gateway.instances.find("loja1"):
                     await gateway.instances.delete("loja1")
                 elif call.anchor != "instanceCreate":
-                    await gateway.registrations.set("loja1", "default", change, create=True)
+                    for label in ("default", "crm"):
+                        await gateway.registrations.set("loja1", label, change, create=True)
                 response = await stranger.request(**sent(example))
                 status = refused.get(call.anchor)
                 assert response.status_code == status or (status is None and response.is_success), example
