@@ -8,6 +8,7 @@ import pytest
 
 from hookgw.config.settings import InstancesSettings, Settings
 from hookgw.gateway.gateway import Gateway
+from hookgw.models.errors import Unavailable
 from tests.api.test_app import shape_of
 
 URL = "https://example.com/hook"
@@ -317,6 +318,20 @@ class TestWithAConnectorForBaileys:
         (listed,) = (await client.get("/instance/fetchInstances")).json()
         assert listed["connectionStatus"] == listed["instance"]["status"] == "open"
         assert listed["ownerJid"] is not None
+
+    async def test_an_instance_that_cannot_be_connected_is_created_all_the_same(
+        self, client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def refuse(name: str) -> None:
+            raise Unavailable("hookgw is shutting down.")
+
+        monkeypatch.setattr(gateway.instances, "connect", refuse)
+        body = {"instanceName": "loja1", "integration": "simulator", "qrcode": True}
+        response = await client.post("/instance/create", json=body)
+        assert response.status_code == 201
+        assert response.json()["warnings"] == [
+            "qrcode: the instance is not connected: hookgw is shutting down."
+        ]
 
     async def test_the_connectors_own_name_keeps_all_options(self, client: httpx.AsyncClient) -> None:
         body = {"instanceName": "loja1", "integration": "simulator", "number": "1"}
