@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from hookgw.cli.plugins import plugins
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 30
 _TEMPLATES = "plugin_templates"
+_IS_BINARY = getattr(sys, "frozen", False)
 # Each file of the package, and its template. The suffix keeps tools from taking them for Python.
 _COMMON = {
     "pyproject.toml": "common/pyproject.toml",
@@ -100,12 +102,15 @@ def new(name: str, connector: bool, folder: Path) -> None:
     except OSError as error:
         raise Failed(f"{error.filename}: {error.strerror}.") from error
     nox = f"HOOKGW={shlex.quote(source)} nox" if (source := _installed_from()) else "nox"
+    install = "pip install -e .    # beside hookgw"
+    if _IS_BINARY:  # pip cannot install anything beside it
+        install = f"cp -r {values['module']} {Path('plugins').absolute() / plugin_name}    # once it works"
     code = f"{values['module']}/{'connector' if connector else '__init__'}.py"
     click.echo(
         f"{target} has a {'connector' if connector else 'plugin'} and its tests. Next:\n\n"
         f"  cd {target}\n"
         f"  {nox}    # the tests, types and form (pip install nox)\n"
-        f"  pip install -e .    # beside hookgw; then `hookgw plugins` lists {plugin_name}\n\n"
+        f"  {install}; then `hookgw plugins` lists {plugin_name}\n\n"
         f"Write your own code in {code}, and change the tests with it. README.md says more."
     )
 
@@ -126,6 +131,8 @@ def _names_of_first_party() -> set[str]:
 
 def _installed_from() -> str:
     """Return what pip has installed hookgw from, for another ``pip install``; empty for an index."""
+    if _IS_BINARY:
+        return ""
     try:
         found: Any = json.loads(metadata.distribution("hookgw").read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, ValueError):

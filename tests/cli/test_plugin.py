@@ -157,6 +157,15 @@ def test_hookgw_without_an_installation(tmp_path: Path, monkeypatch: pytest.Monk
     assert "  nox " in CliRunner().invoke(main, ["plugin", "new", "acme", "--folder", str(tmp_path)]).output
 
 
+def test_the_binary_finds_plugins_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hookgw.cli.plugin._IS_BINARY", True)
+    shown = CliRunner().invoke(main, ["plugin", "new", "acme-crm"]).output
+    assert f"  cp -r hookgw_acme_crm {tmp_path}/plugins/acme_crm " in shown
+    assert "pip install -e" not in shown
+    assert "HOOKGW=" not in shown
+
+
 def test_plugin_list_is_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOOKGW_CONFIG", "")
