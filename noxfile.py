@@ -26,7 +26,16 @@ PYTHONS = nox.project.python_versions(PROJECT)
 # All tests run on the newest Python; on the lowest run those that a dependency can break (``minimums``).
 # The one between them runs the server as a process, if it is installed.
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
-nox.options.sessions = ["lint", "types", "minimums", "e2e", "crash", "networks", f"tests-{PYTHONS[-1]}"]
+nox.options.sessions = [
+    "lint",
+    "types",
+    "minimums",
+    "e2e",
+    "crash",
+    "networks",
+    "browser",
+    f"tests-{PYTHONS[-1]}",
+]
 NOT_ASKED = [
     "ASYNC9",  # optional: a checkpoint on every path of every function
     "ASYNC114",  # would have every startable function listed by name
@@ -47,6 +56,7 @@ SLOW = (
     "tests/e2e",
     "tests/crash",
     "tests/networks",
+    "tests/browser",
     "tests/soak",
     "tests/bench",
     "tests/binary",
@@ -169,6 +179,29 @@ def networks(session: nox.Session) -> None:
     """Carry accounts of a real Synapse, kill it and the server, and account for every message."""
     install(session, "networks")
     session.run("pytest", "tests/networks", *session.posargs)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Use the dashboard in a real Chromium, and check every page with axe-core.
+
+    Without a Chromium, root installs Debian's; others are told, and CI fails.
+    ``nox -s browser -- --screenshots`` also takes the pictures of the manual anew.
+    """
+    if shutil.which("chromium") is None:
+        if os.getuid() == 0 and shutil.which("apt-get"):
+            session.run("apt-get", "update", "-qq", external=True, silent=True)
+            session.run(
+                "apt-get", "install", "-y", "-qq", "chromium", "fonts-noto-core", external=True, silent=True
+            )
+        elif not os.environ.get("CI"):
+            session.skip("Chromium is not installed, and only root may install it: apt-get install chromium.")
+        else:
+            session.error("Chromium is not installed.")
+    install(session, "browser")
+    rest = [one for one in session.posargs if one != "--screenshots"]
+    env = {"HOOKGW_SCREENSHOTS": "docs/images"} if len(rest) < len(session.posargs) else {}
+    session.run("pytest", "tests/browser", *rest, env=env)
 
 
 @nox.session(python=PYTHONS)

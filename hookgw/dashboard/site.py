@@ -123,6 +123,7 @@ class Site:
         self.blueprint.record(self._remember_templates)
         self.blueprint.register_error_handler(Exception, self.error_page)
         self.add("/assets/<name>", self._asset, is_open=True)
+        self.add("/<path:rest>", self._missing)
 
     def _remember_templates(self, state: BlueprintSetupState) -> None:
         self._templates = state.app.jinja_env
@@ -292,6 +293,9 @@ class Site:
         # The version in the URL changes with the content, so a browser need never ask again.
         headers = {"cache-control": "public, max-age=31536000, immutable"}
         return Response(found.content, headers=headers, content_type=found.content_type)
+
+    async def _missing(self, rest: str) -> Response:
+        raise NotFound(f"There is no page {rest[:64]!r}.")
 
 
 class Form:

@@ -116,7 +116,7 @@ class Activity:
         for one in reversed(self._minutes):
             if one.at <= start:
                 break
-            total = Counts(*(mine + its for mine, its in zip(total, one.counts, strict=True)))
+            total = _sum(total, one.counts)
         return total
 
     def by_minute(self, count: int) -> list[Counts]:
@@ -129,5 +129,11 @@ class Activity:
                 break
             if place >= 0:
                 old = found[count - 1 - place]
-                found[count - 1 - place] = Counts(*(a + b for a, b in zip(old, one.counts, strict=True)))
+                found[count - 1 - place] = _sum(old, one.counts)
+        # The minute that has not ended.
+        found[-1] = _sum(found[-1], Counts(*self._totals()) - self._at_minute)
         return found
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return Counts(*(mine + its for mine, its in zip(one, other, strict=True)))

@@ -1,0 +1,93 @@
+"""Fixtures: a gateway, a receiver and a Chromium, each started once for all tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.support.gateway_process import KEY, ReceiverProcess, Server, receiving, serving
+
+LOCALE, TIME_ZONE = "en-GB", "Europe/Lisbon"
+NewPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReceiverProcess]:
+    with receiving(tmp_path_factory.mktemp("receiver")) as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("gateway"), auth={"failed_attempts": 0}) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium: Playwright's own build is none of the registries' packages."""
+    path = shutil.which(os.environ.get("HOOKGW_CHROMIUM", "chromium"))
+    if path is None:
+        pytest.skip("Chromium is not installed: run nox -s browser")
+    with sync_playwright() as playwright:
+        # Root may not use the sandbox; the pages are our own.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(chromium: Browser, server: Server) -> Iterator[NewPage]:
+    """Opens pages; each has a browser's profile of its own. A script's error fails the test."""
+    contexts: list[BrowserContext] = []
+    errors: list[str] = []
+
+    def make(*, width: int = 1280, dark: bool = False, scripts: bool = True) -> Page:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+            java_script_enabled=scripts,
+            base_url=server.url,
+            locale=LOCALE,
+            timezone_id=TIME_ZONE,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(f"a dialog: {dialog.message}"))
+        page.on("console", lambda line: errors.append(line.text) if "Content Security" in line.text else None)
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+def log_in(page: Page, key: str = KEY) -> None:
+    """Log in, as people do."""
+    page.goto("/dashboard/")
+    page.get_by_label("Key").fill(key)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log out").wait_for()
+
+
+@pytest.fixture
+def page(new_page: NewPage) -> Page:
+    """A page that is logged in with the global key."""
+    page = new_page()
+    log_in(page)
+    return page
+
+
+@pytest.fixture(scope="session")
+def screenshots() -> Path | None:
+    """Where the pictures of the manual go, if they are to be taken."""
+    folder = os.environ.get("HOOKGW_SCREENSHOTS")
+    return Path(folder) if folder else None

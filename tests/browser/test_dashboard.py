@@ -1,0 +1,196 @@
+"""What people do in the dashboard, in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from urllib.parse import quote
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NewPage, log_in
+from tests.support.gateway_process import ReceiverProcess, Server
+
+expect.set_options(timeout=20_000)
+EVIL = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+
+
+def new_name(prefix: str = "shop") -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def create(page: Page, name: str, integration: str = "", **options: str) -> str:
+    """Create an instance with the form, and return its key."""
+    page.get_by_role("link", name="Instances").click()
+    page.get_by_label("Name").fill(name)
+    if integration:
+        page.get_by_label("Integration").select_option(integration)
+        for option, value in options.items():
+            page.get_by_label(option, exact=True).fill(value)
+    page.get_by_role("button", name="Create").click()
+    key = page.locator("pre code").inner_text()
+    page.get_by_role("link", name=f"Continue to {name}").click()
+    return key
+
+
+def set_webhook(page: Page, url: str, *kinds: str) -> None:
+    page.get_by_label("URL").fill(url)
+    for kind in kinds:
+        page.get_by_label(kind, exact=True).check()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved.")).to_be_visible()
+
+
+def test_from_the_login_to_the_first_delivery(
+    new_page: NewPage, server: Server, receiver: ReceiverProcess
+) -> None:
+    page, name = new_page(), new_name()
+    log_in(page)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    create(page, name, "simulator", connect_delay="3s", rate="0")
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    page.get_by_role("button", name="Connect").click()
+    expect(page.get_by_role("img", name="QR code")).to_be_visible()
+    # The code goes away by itself once the connection is open.
+    expect(page.get_by_text("open", exact=True)).to_be_visible()
+    expect(page.get_by_role("img", name="QR code")).to_have_count(0)
+    set_webhook(page, receiver.url(f"/{name}"), "MESSAGES_UPSERT")
+    page.get_by_role("link", name="Deliveries").click()
+    page.get_by_label("Instance").fill(name)
+    page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_text("No delivery matches these filters")).to_be_visible()
+    # From outside, while the page is open: it is never reloaded.
+    page.evaluate("window.notReloaded = true")
+    server.emit(
+        name, "MESSAGES_UPSERT", {"key": {"remoteJid": "1@s.whatsapp.net", "fromMe": False, "id": "A"}}
+    )
+    row = page.get_by_role("row").filter(has_text="MESSAGES_UPSERT")
+    expect(row).to_contain_text("delivered")
+    assert page.evaluate("window.notReloaded") is True
+    assert receiver.next(f"/{name}").json["instance"] == name
+
+
+def test_a_failing_receiver_and_a_replay(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    name = new_name()
+    create(page, name)
+    set_webhook(page, receiver.url("/status/422"))
+    server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
+    page.get_by_role("link", name="Deliveries").click()
+    row = page.get_by_role("row").filter(has_text=name)
+    expect(row).to_contain_text("dead")
+    expect(row).to_contain_text("rejected this payload")
+    row.get_by_role("link", name="CONNECTION_UPDATE").click()
+    expect(page.get_by_role("main")).to_contain_text("422")
+    page.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status")).to_contain_text("pending again")
+    expect(page.get_by_role("row").filter(has_text="status 422")).to_have_count(2)
+
+
+def test_a_refusal_is_an_alert(page: Page) -> None:
+    page.get_by_role("link", name="Instances").click()
+    page.get_by_label("Name").fill("not a name")
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_role("alert")).to_contain_text("letters, digits")
+    expect(page.get_by_label("Name")).to_have_value("not a name")
+
+
+def test_a_tenant_its_logout_and_a_revoked_key(page: Page, new_page: NewPage, server: Server) -> None:
+    mine, theirs = new_name("mine"), new_name("theirs")
+    key = create(page, mine)
+    create(page, theirs)
+    tenant = new_page()
+    log_in(tenant, key)
+    expect(tenant.get_by_role("link", name="System")).to_have_count(0)
+    tenant.get_by_role("link", name="Instances").click()
+    expect(tenant.get_by_role("link", name=mine)).to_be_visible()
+    expect(tenant.get_by_text(theirs)).to_have_count(0)
+    tenant.goto(f"/dashboard/instances/{theirs}")
+    expect(tenant.get_by_role("alert")).to_contain_text("belongs to another instance")
+    tenant.get_by_role("button", name="Log out").click()
+    expect(tenant.get_by_role("heading", level=1)).to_have_text("Log in")
+    log_in(tenant, key)
+    tenant.get_by_role("link", name="Instances").click()
+    expect(tenant.get_by_role("link", name=mine)).to_be_visible()
+    # The page is open when the key is revoked: it goes to the login by itself.
+    other = server.post(f"/key/create/{mine}", {"name": "other"}, status=201)
+    assert other["key"]
+    assert server.http.delete(f"/key/delete/{mine}/default").status_code == 200
+    expect(tenant.get_by_role("heading", level=1)).to_have_text("Log in")
+
+
+def test_what_comes_from_outside_is_text(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    name = new_name()
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    server.set(name, receiver.url("/status/422"), headers={"x-evil": "<b>evil</b>"})
+    server.emit(name, "MESSAGES_UPSERT", {"key": {"id": EVIL}, "pushName": EVIL, EVIL: EVIL})
+    page.goto(f"/dashboard/deliveries?instance={name}")
+    page.get_by_role("row").filter(has_text="dead").get_by_role("link").first.click()
+    expect(page.get_by_role("main")).to_contain_text("onerror=alert(1)")
+    evil = quote(EVIL, safe="")
+    for path in (
+        f"/dashboard/deliveries?text={evil}",
+        f"/dashboard/instances?search={evil}",
+        f"/dashboard/login?next={evil}",
+        f"/dashboard/deliveries?instance={evil}",
+        f"/dashboard/instances/{evil}",
+        f"/dashboard/deliveries/{name}/{evil}",
+        "/dashboard/system",
+    ):
+        page.goto(path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.locator("img[src=x]").count() == 0
+    # A refused login shows nothing of the key.
+    page.goto(f"/dashboard/instances/{name}")
+    page.get_by_label("URL").fill("http://x.example/" + EVIL)
+    page.get_by_label("URL").evaluate("field => { field.form.noValidate = true }")
+    page.get_by_role("button", name="Save").click()
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_no_site_can_frame_it_or_send_its_forms(page: Page, server: Server) -> None:
+    page.route(
+        "http://evil.example/",
+        lambda route: route.fulfill(
+            content_type="text/html",
+            body=f'<iframe src="{server.url}/dashboard/"></iframe>'
+            f'<form method="post" action="{server.url}/dashboard/logout"><button>Win</button></form>',
+        ),
+    )
+    page.goto("http://evil.example/")
+    expect(page.frame_locator("iframe").get_by_role("heading", name="Overview")).to_have_count(0)
+    page.get_by_role("button", name="Win").click()
+    page.wait_for_url(re.compile("/dashboard/"))
+    page.goto("/dashboard/")
+    expect(page.get_by_role("button", name="Log out")).to_be_visible()
+
+
+def test_everything_but_live_parts_works_without_scripts(
+    new_page: NewPage, server: Server, receiver: ReceiverProcess
+) -> None:
+    page, name = new_page(scripts=False), new_name()
+    log_in(page)
+    create(page, name)
+    set_webhook(page, receiver.url(f"/{name}"))
+    server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
+    receiver.next(f"/{name}")
+    for link in ("Overview", "Instances", "Deliveries", "Lanes", "Event kinds", "System"):
+        page.get_by_role("navigation", name="Pages").get_by_role("link", name=link).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(link)
+    page.get_by_role("link", name="Deliveries").click()
+    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+
+
+def test_a_keyboard_is_enough(new_page: NewPage) -> None:
+    from tests.support.gateway_process import KEY
+
+    page = new_page()
+    page.goto("/dashboard/")
+    page.keyboard.type(KEY)  # the field has the focus
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()

@@ -1,0 +1,92 @@
+"""Every page: its accessibility by axe-core, its width, and the pictures of the manual."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NewPage, log_in
+from tests.support.gateway_process import ReceiverProcess, Server
+
+PAGES = {
+    "login": "/dashboard/login",
+    "overview": "/dashboard/",
+    "instances": "/dashboard/instances?integration=simulator",
+    "instance": "/dashboard/instances/loja-centro",
+    "webhook": "/dashboard/instances/loja-centro/webhooks/default",
+    "deliveries": "/dashboard/deliveries?instance=loja-centro",
+    "delivery": "/dashboard/deliveries/loja-centro/evt-1",
+    "lanes": "/dashboard/lanes",
+    "kinds": "/dashboard/kinds",
+    "system": "/dashboard/system",
+    "missing": "/dashboard/instances/nope",
+}
+OF_MANUAL = ("overview", "instance", "deliveries")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def world(server: Server, receiver: ReceiverProcess) -> None:
+    """A gateway in use: one webhook works, one fails, and a code is shown."""
+    body = {"instanceName": "loja-centro", "integration": "simulator", "connect_delay": "600s"}
+    server.post("/instance/create", body, status=201)
+    for name in ("loja-norte", "loja-sul"):
+        server.post("/instance/create", {"instanceName": name}, status=201)
+    server.get("/instance/connect/loja-centro")
+    server.set("loja-centro", receiver.url("/crm"), headers={"authorization": "Bearer 8sK3"})
+    server.post("/webhook/set/loja-centro/archive", {"url": receiver.url("/status/503")}, status=201)
+    server.set("loja-norte", receiver.url("/status/422"))
+    for number in range(1, 8):
+        data = {
+            "key": {
+                "remoteJid": f"55119888877{number:02}@s.whatsapp.net",
+                "fromMe": False,
+                "id": f"A{number}",
+            },
+            "pushName": "Ana",
+            "message": {"conversation": "Do you deliver on Saturdays?"},
+            "messageTimestamp": 1_795_204_133 + number,
+        }
+        server.emit("loja-centro", "MESSAGES_UPSERT", data, id=f"evt-{number}")
+    server.emit("loja-norte", "CONNECTION_UPDATE", {"instance": "loja-norte", "state": "open"})
+    for _ in range(7):
+        receiver.next("/crm")
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_every_page(new_page: NewPage, width: int, dark: bool) -> None:
+    page = new_page(width=width, dark=dark)
+    log_in(page)
+    problems = []
+    for name, path in PAGES.items():
+        show(page, path)
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        found = Axe().run(page).response["violations"]
+        problems += [f"{name}: {one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found]
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide > width:
+            problems.append(f"{name} is {wide} pixels wide")
+    assert problems == []
+
+
+def show(page: Page, path: str) -> None:
+    page.goto(path)
+    # Live parts are connected by then, and have their final colours.
+    page.wait_for_timeout(500)
+
+
+@pytest.mark.usefixtures("world")
+def test_pictures_of_the_manual(new_page: NewPage, screenshots: Path | None) -> None:
+    if screenshots is None:
+        pytest.skip("The pictures are taken with nox -s browser -- --screenshots.")
+    page = new_page(width=1120)
+    log_in(page)
+    for name in OF_MANUAL:
+        show(page, PAGES[name])
+        page.wait_for_timeout(1500)
+        page.screenshot(path=ROOT / screenshots / f"{name}.png")
