@@ -33,13 +33,14 @@ def time_element(seconds: float | None, style: str = "full") -> Markup | str:
 
     Args:
         seconds: since the epoch; ``None`` or 0 for no time.
-        style: ``full``; ``time`` for the time of the day alone; ``ago`` for the time since then.
+        style: ``full``; ``time`` for the time of the day alone, if it is today; ``ago`` for the time since then.
     """
     if not seconds:
         return "–"
     utc = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     exact = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
-    text = utc.strftime("%H:%M:%S") if style == "time" else exact
+    is_today = utc.date() == datetime.datetime.now(datetime.UTC).date()
+    text = utc.strftime("%H:%M:%S UTC") if style == "time" and is_today else exact
     return Markup('<time datetime="{}" title="{}" data-style="{}">{}</time>').format(
         rfc3339(seconds), exact, style, text
     )

@@ -17,7 +17,8 @@ export function writeFormats(root) {
     const date = new Date(element.dateTime);
     if (Number.isNaN(date.valueOf())) continue;
     const style = element.dataset.style;
-    element.textContent = style === "ago" ? since(date) : (style === "time" ? day : full).format(date);
+    const isToday = date.toDateString() === new Date().toDateString();
+    element.textContent = style === "ago" ? since(date) : (style === "time" && isToday ? day : full).format(date);
   }
   for (const element of root.querySelectorAll("data[value]")) {
     element.textContent = number.format(Number(element.value));
