@@ -33,7 +33,7 @@ def time_element(seconds: float | None, style: str = "full") -> Markup | str:
 
     Args:
         seconds: since the epoch; ``None`` or 0 for no time.
-        style: ``full``; ``time`` for the time of the day alone, if it is today; ``ago`` for the time since then.
+        style: ``full``; ``time`` for the time of the day alone, if it is today; ``ago`` for the time since.
     """
     if not seconds:
         return "–"
