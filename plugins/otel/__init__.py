@@ -10,6 +10,7 @@ docs/operations.md describes the options. An example of ``hookgw_accept``, of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hookgw import Attempt, Delivery, Event, Gateway, Outgoing, Registration, hookimpl
@@ -41,6 +42,20 @@ def hookgw_configure(options: dict[str, Any]) -> bool:
     _State.exporter = Exporter(found)
     _State.tracer = Tracer(found, _State.exporter.add)
     return True
+
+
+@hookimpl
+def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
+    """Check changed options, such as another token in ``headers``."""
+    if not options:
+        raise ValueError("restart hookgw to switch this off, or set traces and metrics to false.")
+    found = read_options(options)
+
+    def use() -> None:
+        _State.exporter.use(found)
+        _State.tracer.use(found)
+
+    return use
 
 
 @hookimpl

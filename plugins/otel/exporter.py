@@ -42,13 +42,18 @@ class Exporter:
     """
 
     def __init__(self, options: Options) -> None:
-        self._options = options
-        self._url = options.endpoint.rstrip("/")
-        self._server = str(httpx.URL(options.endpoint).copy_with(path="/", query=None)).rstrip("/")
-        self._encoder = Encoder(options, started_at=time.time())
+        self._started_at = time.time()
+        self.use(options)
         self._spans: deque[Span] = deque()
         self._lost = 0
         self._is_enough = trio.Event()
+
+    def use(self, options: Options) -> None:
+        """Replace the options."""
+        self._options = options
+        self._url = options.endpoint.rstrip("/")
+        self._server = str(httpx.URL(options.endpoint).copy_with(path="/", query=None)).rstrip("/")
+        self._encoder = Encoder(options, started_at=self._started_at)
 
     def add(self, span: Span) -> None:
         """Take a finished span, or drop it if too many wait."""
@@ -63,16 +68,13 @@ class Exporter:
         """Send until cancelled, then send what is left, for at most :data:`LAST_REPORT`."""
         try:
             async with trio.open_nursery() as nursery:
-                if self._options.traces:
-                    nursery.start_soon(self._send_spans, gateway.http)
-                if self._options.metrics:
-                    nursery.start_soon(self._send_metrics, gateway)
+                nursery.start_soon(self._send_spans, gateway.http)
+                nursery.start_soon(self._send_metrics, gateway)
         finally:
             with trio.move_on_after(LAST_REPORT, shield=True):
                 while self._spans:
                     await self._send_batch(gateway.http, repeats=False)
-                if self._options.metrics:
-                    await self._report(gateway)
+                await self._report(gateway)
 
     async def _send_spans(self, http: httpx.AsyncClient) -> None:
         while True:
@@ -100,6 +102,8 @@ class Exporter:
             await self._report(gateway)
 
     async def _report(self, gateway: Gateway) -> None:
+        if not self._options.metrics:
+            return
         families = await gateway.metrics.collect()
         body = await trio.to_thread.run_sync(partial(self._encoder.metrics, families, now=time.time()))
         # Sent once: the next report has newer figures.

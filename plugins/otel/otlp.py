@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SECOND = 10**9
 _ERROR = 2
+_INSTANCE = str(uuid.uuid4())
 _SAMPLED = 1
 
 
@@ -34,7 +35,7 @@ class Encoder:
         self._resource: Attributes = {
             "service.name": options.service,
             "service.version": hookgw.__version__,
-            "service.instance.id": str(uuid.uuid4()),
+            "service.instance.id": _INSTANCE,
             "host.name": socket.gethostname(),
             **options.resource,
         }

@@ -107,12 +107,16 @@ class Tracer:
     def __init__(
         self, options: Options, add: Callable[[Span], None], now: Callable[[], float] = time.time
     ) -> None:
-        self._is_on = options.traces
-        self._below = options.sample * 2**_RANDOM_BITS
+        self.use(options)
         self._add = add
         self._now = now
         # Nothing tells when the last delivery of an event is finished: the oldest entries are dropped.
         self._begun: OrderedDict[tuple[str, str], _Begun] = OrderedDict()
+
+    def use(self, options: Options) -> None:
+        """Replace the options."""
+        self._is_on = options.traces
+        self._below = options.sample * 2**_RANDOM_BITS
 
     def begin(self, events: list[Event], traceparent: str | None, tracestate: str | None) -> None:
         """Note that events are about to be stored."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -159,6 +160,11 @@ def test_a_plugin_of_the_user_has_the_whole_standard_library(tmp_path: Path) -> 
         server.emit("shop", "CALL", {"modules": modules})
         assert receiver.next("/hook").json["data"] == json.loads(expected.stdout.splitlines()[-1])
         assert "<html" in server.http.get("/docs").text
+        page = server.http.get("/", headers={"accept": "text/html"}, follow_redirects=True)
+        assert "<form" in page.text
+        assets = re.findall(r'(?:href|src)="([^"]+\.(?:css|js)\b[^"]*)"', page.text)
+        assert assets
+        assert all(server.http.get(asset).status_code == 200 for asset in assets)
         assert server.process.stop() == 0
 
 

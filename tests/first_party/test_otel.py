@@ -24,7 +24,7 @@ from hookgw.models.errors import ConfigError
 from hookgw.models.events import Event, new_event_id
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins
-from hookgw.testing import GatewayKit, Receiver, answer, open_kit, open_receiver
+from hookgw.testing import GatewayKit, Receiver, answer, hang, open_kit, open_receiver
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -342,13 +342,33 @@ async def test_too_many_spans_are_lost_and_counted(
 async def test_the_rest_is_sent_at_the_end(
     tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
 ) -> None:
-    """Before the clients are closed; a collector that hangs delays the end by three seconds at most."""
+    """Before the clients are closed."""
     async with reporting(tmp_path, collector, metrics=True, traces=False) as kit:
         await kit.register(hookgw_receiver.url)
         await accept(kit)
         await kit.settled()
     assert [request.target for request in collector.requests] == ["/v1/metrics"]
     assert hookgw_receiver.requests[0].header("traceparent") is None
+
+
+async def test_a_collector_that_hangs_delays_the_end_by_a_moment(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    collector.default = hang()
+
+    async def pass_time() -> None:
+        await collector.wait_for(1)
+        hookgw_clock.jump(3.1)
+
+    async with trio.open_nursery() as nursery:
+        async with reporting(tmp_path, collector) as kit:
+            await kit.register(hookgw_receiver.url)
+            await accept(kit)
+            await kit.settled()
+            nursery.start_soon(pass_time)
+            ended = hookgw_clock.current_time()
+        assert hookgw_clock.current_time() - ended < 4
+    assert len(hookgw_receiver.requests) == 1
 
 
 async def test_metrics(
@@ -412,6 +432,25 @@ def test_wrong_options_stop_the_start(loaded: LoadedPlugins, options: dict[str, 
         Hooks(loaded).configure({"otel": options})
     assert error.value.messages[0].startswith("plugins.options.otel: ")
     assert sentence in error.value.messages[0]
+
+
+async def test_changed_options_are_used_at_once(
+    tmp_path: Path, collector: Receiver, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with reporting(tmp_path, collector, headers={"authorization": "Bearer old"}) as kit:
+        await kit.register(hookgw_receiver.url)
+        options: dict[str, Any] = {"endpoint": f"http://127.0.0.1:{collector.port}", "metrics": False}
+        check = kit.gateway.hooks.check_options_again
+        check({"otel": {**options, "headers": {"authorization": "Bearer new"}}}).apply()
+        await accept(kit)
+        await until(kit, lambda: len(spans(collector)) == 3)
+        assert collector.requests[-1].header("authorization") == "Bearer new"
+        check({"otel": {**options, "traces": False, "metrics": True}}).apply()
+        await accept(kit)
+        await until(kit, lambda: collector.requests[-1].target == "/v1/metrics")
+        with pytest.raises(ConfigError, match="restart hookgw to switch this off"):
+            check({})
+    assert [request.header("traceparent") is None for request in hookgw_receiver.requests] == [False, True]
 
 
 def test_a_missing_package_is_named(loaded: LoadedPlugins, monkeypatch: pytest.MonkeyPatch) -> None:
