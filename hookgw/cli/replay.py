@@ -79,7 +79,7 @@ def replay(
     if as_json:
         show_json({"replayed": replayed})
     else:
-        click.echo(f"Replayed {replayed:,} deliveries.")
+        click.echo(f"Replayed {replayed:,} {'delivery' if replayed == 1 else 'deliveries'}.")
 
 
 def split_into_windows(since: str, until: str | None, now: float) -> list[dict[str, str]]:

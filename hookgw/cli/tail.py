@@ -28,7 +28,7 @@ MAX_SEARCHED = 10_000
 """The most past deliveries of an instance that a start searches for those that match the filters."""
 MAX_INSTANCES = 50
 """The most instances that are followed without being named: each costs two requests per poll."""
-OVERLAP = 10.0
+OVERLAP = 5.0
 """Seconds by which a poll looks back before the one before it. A delivery becomes visible with its commit,
 a moment after the time at which it finished."""
 INCOMPLETE = """Many deliveries are pending. Of the oldest ones, only the end is shown, not each attempt.

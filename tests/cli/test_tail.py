@@ -160,7 +160,7 @@ def test_of_many_pending_deliveries_the_newest_are_followed_and_each_end_is_show
         assert feed.poll() == []
         clock[0] += 1
     # A time that became visible late, a resent one, and an end across a long gap.
-    deliveries.put(done(3, clock[0] - 9), delivery(1, "pending", 1))
+    deliveries.put(done(3, clock[0] - 4), delivery(1, "pending", 1))
     assert [one["id"] for one in feed.poll()] == ["dlv_3"]
     clock[0] += 3600
     deliveries.put(done(1, clock[0] - 3000, attempts=2), done(5, clock[0] - 3000, "dead"))

@@ -98,7 +98,7 @@ FIRST_ROWS = 1_000
 LEAST_ROWS = 100
 PART_SECONDS = 0.01
 
-RECENT = 30.0
+RECENT = 15.0
 """Seconds: what finished since then is found by its time, for all instances together. Beyond it, a list reads
 the instance's deliveries: otherwise a client could make one statement read all that ever finished."""
 

@@ -188,7 +188,7 @@ def test_a_list_reads_an_index_until_it_has_enough(connection: Explaining) -> No
     assert "SEARCH deliveries USING COVERING INDEX history (instance=? AND seq<?)" in connection.plan
 
 
-@pytest.mark.parametrize(("ago", "index"), [(30.0, "INDEX finished"), (31.0, "INDEX history")])
+@pytest.mark.parametrize(("ago", "index"), [(15.0, "INDEX finished"), (16.0, "INDEX history")])
 def test_what_just_finished_is_found_by_its_time(connection: Explaining, ago: float, index: str) -> None:
     query = DeliveryQuery(instance="shop", finished_since=AT - ago)
     history.search_deliveries(connection, query, 9, 9, 9, now=AT)  # type: ignore[arg-type]
