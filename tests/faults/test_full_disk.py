@@ -138,7 +138,13 @@ async def on_small_disk(
     """A gateway with ten events pending, as the receiver is down."""
     folder = disk.parent
     config = write_config(
-        folder, delivery=DELIVERY, storage={"path": str(disk / "hookgw.db"), "min_free": min_free}
+        folder,
+        delivery=DELIVERY,
+        storage={
+            "path": str(disk / "hookgw.db"),
+            "min_free": min_free,
+            "backup_folder": str(disk / "backups"),
+        },
     )
     headers = {"apikey": KEY}
     with trio.fail_after(PATIENCE):
@@ -253,3 +259,20 @@ async def test_events_are_refused_before_the_disk_is_full(disk: Path, launcher: 
         # Still on the same disk: what was delivered is kept, and only its retention makes room.
         assert (await gateway.call("GET", "/readyz")).status_code == 503
         assert await gateway.target.terminate() == 0
+
+
+async def test_a_backup_without_room_leaves_nothing_and_disturbs_nobody(
+    disk: Path, launcher: list[str]
+) -> None:
+    async with open_receiver() as receiver, on_small_disk(disk, launcher, receiver) as gateway:
+        backups = gateway.folder / "backups"
+        assert (await gateway.call("POST", "/storage/backup", {"name": "first"})).status_code == 201
+        with ballast(gateway):
+            refused = await gateway.call("POST", "/storage/backup", {"name": "second"})
+            assert refused.status_code == 503
+            assert "second" in refused.text or "MiB free" in refused.text
+            receiver.default = answer()
+            await until(lambda: len({one.event_id for one in receiver.requests}) == 10)
+        assert [file.name for file in backups.iterdir()] == ["first"]
+        await gateway.ready_again()
+        assert (await gateway.call("POST", "/storage/backup", {"name": "second"})).status_code == 201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hookgw.models.instances import Instance
 from hookgw.store import Store
 from hookgw.store.sqlite import backup
 from hookgw.store.sqlite.backup import back_up_file
-from tests.store.sqlite.support import commits_of, opened, peek
+from tests.store.sqlite.support import child, commits_of, opened, peek
 from tests.store.support import delivered, ids_of, seqs_of, settle, to
 
 
@@ -228,6 +229,37 @@ async def test_a_copy_from_beside_is_the_file_at_the_beginning(
     assert seen == sorted(seen)
     assert len(await restored(tmp_path / "copy.db")) == 200
     assert len(await ids_of(store)) == 201
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hookgw.store.sqlite import backup
+
+backup.PAGES = 2
+
+def die(done, total):
+    if done > 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+backup.back_up_file(Path(sys.argv[1]), Path(sys.argv[2]), die, min_free=0)
+"""
+
+
+async def test_a_killed_copy_leaves_no_file_of_its_name_and_the_gateway_goes_on(
+    path: Path, store: Store, tmp_path: Path
+) -> None:
+    await fill(store)
+    copy = tmp_path / "copy.db"
+    killed = child(KILLED, path, copy)
+    await trio.to_thread.run_sync(killed.communicate)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = remains(tmp_path)
+    assert left.startswith(".hookgw-")
+    assert await store.append(to("after")) == [True]
+    await store.back_up(copy, ignore)
+    assert remains(tmp_path) == ["copy.db"]
+    assert len(await restored(copy)) == 201
 
 
 def test_a_copy_of_nothing(tmp_path: Path) -> None:
