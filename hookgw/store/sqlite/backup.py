@@ -28,8 +28,8 @@ from hookgw.store.sqlite.database import is_disk_error
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.schema import APPLICATION_ID
 
-# How many pages one step copies: commits wait for it.
-PAGES = 256
+# How many pages one step copies: commits wait for it, about half a millisecond.
+PAGES = 64
 PAGE_BYTES = 4096
 # After so many pages, the copy is synchronized, and the free space looked at. Without that, the system would
 # write hundreds of MiB at some moment, and a commit would wait for all of them.
