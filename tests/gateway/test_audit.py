@@ -103,12 +103,14 @@ async def test_a_pause_is_a_change_and_its_time_is_none(audit: Audit) -> None:
     ]
 
 
-def test_each_field_of_a_registration_is_a_client_s_or_hookgw_s() -> None:
-    """A new field must be one that clients know, or be named in ``_OF_REGISTRATION``."""
+def test_each_field_of_a_record_is_a_client_s_or_hookgw_s() -> None:
+    """A new field must be one that clients know, or be named in ``_OF_REGISTRATION`` or ``_OF_INSTANCE``."""
     known = {*RegistrationChange.__struct_fields__, "paused_at", "secrets"}
     fields = set(Registration.__struct_fields__)
     assert fields - audited_changes._OF_REGISTRATION <= known
     assert not audited_changes._OF_REGISTRATION - fields
+    known = {"integration", "options", "settings", "ingest_token"}
+    assert set(Instance.__struct_fields__) - audited_changes._OF_INSTANCE <= known | {"requested_integration"}
     assert not audited_changes._OF_INSTANCE - set(Instance.__struct_fields__)
 
 
