@@ -208,9 +208,8 @@ def options(
     if as_json:
         show_json(found)
         return
-    if not found["options"]:
+    if not found["options"] and not change:
         click.echo("No options are set.", err=True)
-        return
     show_fields(
         {
             option: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -192,6 +192,8 @@ def show_fields(fields: Mapping[str, object]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    if all(value is None for value in fields.values()):
+        return  # not even an empty line
     grid = Table.grid(padding=(0, GAP))
     for name, value in fields.items():
         if value is not None:
