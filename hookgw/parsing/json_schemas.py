@@ -88,6 +88,10 @@ CREATE: Schema = {
         "integration": or_null(
             ref("ConnectorName"), "The connector; if missing, all events arrive over HTTP."
         ),
+        "qrcode": {
+            "type": ["boolean", "null"],
+            "description": "Whether to connect the instance at once, and return a code to scan.",
+        },
         "webhook": or_null(ref("RegistrationRequest"), "The registration to set with the instance."),
         **_SETTING_FIELDS,
     },

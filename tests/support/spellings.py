@@ -99,7 +99,10 @@ def _with_registration(given: dict[str, Any]) -> dict[str, Any]:
     """The body of create: its webhook may be a URL, with some fields beside it."""
     found = dict(given)
     webhook = given.get("webhook")
-    if webhook in ("", {}):
+    without_url = (
+        isinstance(webhook, dict) and webhook.get("url") == "" and webhook.get("enabled") is not False
+    )
+    if webhook in ("", {}) or without_url:
         found["webhook"] = None
     elif isinstance(webhook, str | dict):
         beside = {name: given[name] for name in BESIDE if name in given}
