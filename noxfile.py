@@ -311,8 +311,9 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def contract(session: nox.Session) -> None:
-    """Test a running gateway against its own ``/openapi.json`` with schemathesis: about two minutes.
+    """Test a running gateway against its own ``/openapi.json`` with schemathesis, and with generated clients.
 
+    The clients are those of openapi-python-client and, with npm, openapi-typescript. It takes some minutes.
     Arguments go to ``schemathesis run``: ``nox -s contract -- --seed 7 --max-examples 200`` sends other
     requests, and more of them.
     """
@@ -337,6 +338,16 @@ def clients(session: nox.Session) -> None:
         session.run("npm", "install", "--silent", *options, "--prefix", str(folder), N8N_NODES, external=True)
         env["HOOKGW_N8N_NODES"] = str(folder / "node_modules" / N8N_NODES.partition("@")[0])
     session.run("pytest", "tests/clients", *session.posargs, env=env)
+
+
+@nox.session(default=False)
+def generators(session: nox.Session) -> None:
+    """Generate clients in Python, TypeScript and Go, and use each of them; also needs npm, Go and Java.
+
+    ``nox -s generators -- go`` tries one. A tool that is not installed is named and left out.
+    """
+    install(session, "generators")
+    session.run("python", "-m", "tests.contract.generators", *session.posargs)
 
 
 @nox.session(default=False)

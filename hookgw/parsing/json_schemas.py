@@ -16,7 +16,7 @@ from hookgw.parsing.deliveries import REPLAY_STATES
 from hookgw.parsing.erasure import MAX_JID
 from hookgw.parsing.instances import ACCOUNT_PRESENCES, MAX_SETTING, SETTINGS
 from hookgw.parsing.message_schemas import MESSAGE_COMPONENTS
-from hookgw.parsing.registration_schema import CONDITION, HEADERS, PLUGINS, REGISTRATION, RETRY, UPDATE
+from hookgw.parsing.registration_schema import CONDITION, HEADERS, REGISTRATION, RETRY, UPDATE
 from hookgw.parsing.schema_parts import (
     EVENT_ID_SCHEMA,
     MOMENT_SCHEMA,
@@ -132,6 +132,7 @@ EMITTED_EVENT: Schema = {
     },
 }
 
+# No component: most languages have no name for a list.
 EMIT: Schema = {
     "type": "array",
     "items": ref("EmittedEvent"),
@@ -187,14 +188,13 @@ BACKUP: Schema = {
     },
 }
 
-# The names in the OpenAPI document, which adds the gateway's lists of names (KindName, PluginName, …), and
+# The names in the OpenAPI document, which adds the gateway's lists of names (KindName, ConnectorName, …), and
 # the enums of its responses (Ordering, Signature).
 COMPONENTS: dict[str, Schema] = {
     "RegistrationRequest": REGISTRATION,
     "RetryRequest": RETRY,
     "FilterCondition": CONDITION,
     "CustomHeaders": HEADERS,
-    "PluginBlocks": PLUGINS,
     "RegistrationUpdate": UPDATE,
     "RotateRequest": ROTATE,
     "CreateRequest": CREATE,
@@ -205,7 +205,6 @@ COMPONENTS: dict[str, Schema] = {
     "KeyRequest": KEY,
     **MESSAGE_COMPONENTS,
     "EmittedEvent": EMITTED_EVENT,
-    "EmitRequest": EMIT,
     "ReplayState": enum(REPLAY_STATES, "Which deliveries a replay sends."),
     "ReplayRequest": REPLAY,
     "CancelRequest": CANCEL,

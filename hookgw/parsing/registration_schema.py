@@ -5,6 +5,8 @@ See :mod:`hookgw.parsing.json_schemas` for what it leaves out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hookgw.models.event_filters import FIELDS
 from hookgw.models.rates import RATE_PATTERN
 from hookgw.parsing.event_filters import MAX_CONDITIONS, MAX_DEPTH, MAX_POINTER
@@ -113,13 +115,19 @@ HEADERS: Schema = {
     "additionalProperties": {"type": "string", "pattern": f"^{VALUE_PATTERN}$"},
     "description": "Headers: their values by name.",
 }
-PLUGINS: Schema = {
-    "type": "object",
-    "maxProperties": MAX_PLUGINS,
-    "propertyNames": ref("PluginName"),
-    "additionalProperties": {"type": "object", "additionalProperties": True},
-    "description": "Options for plugins by their names.",
-}
+
+
+def plugin_blocks(names: Sequence[str]) -> Schema:
+    """Options for plugins, by the names of plugins."""
+    # No component for the names: generators that do not know this keyword would lose it.
+    allowed = {"propertyNames": {"enum": list(names)}, "maxProperties": MAX_PLUGINS}
+    return {
+        "type": "object",
+        **(allowed if names else {"maxProperties": 0}),
+        "additionalProperties": {"type": "object", "additionalProperties": True},
+        "description": "Options for plugins by their names.",
+    }
+
 
 REGISTRATION: Schema = {
     "type": "object",

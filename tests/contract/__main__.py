@@ -1,14 +1,15 @@
-"""Runs schemathesis against a running gateway and exits with its exit code, 0 for no findings."""
+"""Runs schemathesis against a running gateway, then generates two clients and calls it with them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from tests.support.gateway_process import KEY, Server, receiving, serving
+from tests.contract.generators import try_generators
+from tests.contract.serving import gateway
+from tests.support.gateway_process import KEY, Server
 
 HERE = Path(__file__).parent
 THOROUGH = ["--checks", "all", "--max-examples", "50"]
@@ -16,34 +17,21 @@ THOROUGH = ["--checks", "all", "--max-examples", "50"]
 
 
 def main(arguments: list[str]) -> int:
-    """Run schemathesis with further options of ``schemathesis run``."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with receiving(folder) as receiver, serving(folder, **settings(receiver.root)) as server:
-            fill(server, receiver.root)
-            env = os.environ | {
-                "PYTHONPATH": str(HERE.parents[1]),
-                "HOOKGW_CONTRACT_RECEIVER": receiver.root,
-                "HOOKGW_CONTRACT_KEY": KEY,
-                "SCHEMATHESIS_HOOKS": "tests.contract.hooks",
-            }
-            program = [sys.executable, "-m", "schemathesis.cli"]
-            config = ["--config-file", str(HERE / "schemathesis.toml")]
-            command = [*program, *config, "run", f"{server.url}/openapi.json", *THOROUGH, *arguments]
-            return subprocess.run(command, cwd=folder, env=env, check=False).returncode
-
-
-def settings(receiver: str) -> dict[str, dict[str, object]]:
-    """Return settings with which every route can succeed.
-
-    Wrong keys are part of the trial, so they are not limited. Plugins that check their options of
-    registrations stay out: no schema says what each takes.
-    """
-    return {
-        "auth": {"failed_attempts": 0},
-        "operations": {"url": f"{receiver}/operations"},
-        "plugins": {"disabled": ["evolution_envelope", "message_filters"]},
-    }
+    """Run schemathesis with further options of ``schemathesis run``, then the generators."""
+    with gateway() as (server, receiver):
+        fill(server, receiver)
+        env = os.environ | {
+            "PYTHONPATH": str(HERE.parents[1]),
+            "HOOKGW_CONTRACT_RECEIVER": receiver,
+            "HOOKGW_CONTRACT_KEY": KEY,
+            "SCHEMATHESIS_HOOKS": "tests.contract.hooks",
+        }
+        program = [sys.executable, "-m", "schemathesis.cli"]
+        config = ["--config-file", str(HERE / "schemathesis.toml")]
+        command = [*program, *config, "run", f"{server.url}/openapi.json", *THOROUGH, *arguments]
+        code = subprocess.run(command, cwd=server.folder, env=env, check=False).returncode
+    is_fine = try_generators(("python", "typescript"))
+    return code or (0 if is_fine else 1)
 
 
 def fill(server: Server, receiver: str) -> None:

@@ -24,7 +24,8 @@ from hookgw.parsing import (
     parse_replay,
 )
 from hookgw.parsing import parse_text_message as parse_text
-from hookgw.parsing.json_schemas import COMPONENTS
+from hookgw.parsing.json_schemas import COMPONENTS, EMIT
+from hookgw.parsing.registration_schema import plugin_blocks
 from tests.parsing.test_registrations import SPELLINGS
 from tests.support.spellings import Spelling
 
@@ -37,7 +38,8 @@ SCHEMAS = COMPONENTS | {
     "KindName": NAMES,
     "AnyKindName": NAMES,
     "ConnectorName": {"enum": ["simulator"]},
-    "PluginName": {"enum": ["signed"]},
+    "PluginBlocks": plugin_blocks(["signed"]),
+    "EmitRequest": EMIT,
 }
 PARSERS: dict[str, Callable[[Any], object]] = {
     "RegistrationRequest": lambda body: parse_registration(body, CATALOG),

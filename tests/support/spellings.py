@@ -29,6 +29,8 @@ NUMBERS = frozenset({"number", "numbers", "mentioned", "phoneNumber"})
 """Fields in which a number may be a JSON number."""
 KINDS = ("KindName", "AnyKindName")
 MAY_BE_NULL = ("RotateRequest", "ChatQueryRequest")
+EVENTS = {"$ref": "#/components/schemas/EmittedEvent"}
+"""The items of a batch, which may be sent without the list if there is one."""
 URL = "https://crm.example/hook"
 
 
@@ -57,12 +59,12 @@ class Spelling:
             return self._kind(value)
         if component in MAY_BE_NULL and value is None:
             return {}
-        if component == "EmitRequest" and not isinstance(value, list):
-            value = [value]
         if component:
             return self.of(self._components[component], value, name)
         if "anyOf" in schema:  # a reference or null
             return value if value is None else self.of(schema["anyOf"][0], value, name)
+        if schema.get("items") == EVENTS and not name and not isinstance(value, list):
+            value = [value]
         if isinstance(value, list):
             return [self.of(schema.get("items", {}), item, name) for item in value]
         if isinstance(value, dict) and "properties" in schema:

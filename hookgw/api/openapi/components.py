@@ -52,7 +52,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[list[dict[str, Any]], dict[str, 
     return [plain(schema) for schema in schemas], {name: plain(one) for name, one in components.items()}
 
 
-def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+def plain(schema: Mapping[str, Any]) -> dict[str, Any]:  # noqa: C901 -- one keyword after the other
     """Return a schema in the form that generators know, with the same meaning.
 
     An enum gets its type, without which generators take any value. ``anyOf`` a type and ``null`` becomes a
@@ -65,9 +65,12 @@ def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
             found[keyword] = plain(found[keyword])
     if "properties" in found:
         found["properties"] = {name: plain(inner) for name, inner in found["properties"].items()}
+    if found.get("type") == "null":  # alone, it is a type that few languages have
+        found["type"] = ["string", "null"]
     if "anyOf" in found:
         # The null is last: generators name the others after their place.
-        found["anyOf"] = sorted(map(plain, found["anyOf"]), key=_NULL.__eq__)
+        choices = [choice if choice == _NULL else plain(choice) for choice in found["anyOf"]]
+        found["anyOf"] = sorted(choices, key=_NULL.__eq__)
         given, *others = found["anyOf"]
         if others == [_NULL] and isinstance(given.get("type"), str) and "enum" not in given:
             del found["anyOf"]

@@ -15,6 +15,7 @@ from hookgw.api.openapi.components import plain, schemas_of
 from hookgw.api.openapi.describe import BYTES, JSON, NotJson, Operation
 from hookgw.api.openapi.error_responses import ANY_ERROR, ERRORS, error_components
 from hookgw.parsing.json_schemas import COMPONENTS
+from hookgw.parsing.registration_schema import plugin_blocks
 from hookgw.parsing.schema_parts import NAME_SCHEMA
 
 INTRODUCTION = """\
@@ -127,7 +128,7 @@ def build_document(routes: Iterable[Route], names: Names, base_path: str) -> dic
                 "KindName": _enum(names.kinds, "An event kind. Other spellings are accepted, too."),
                 "AnyKindName": _enum(kinds, "An event kind, including operational kinds."),
                 "ConnectorName": _enum(names.connectors, "A connector."),
-                "PluginName": _enum(names.plugins, "A plugin that accepts options in registrations."),
+                "PluginBlocks": plugin_blocks(names.plugins),
             },
             "responses": error_components(),
             "headers": {

@@ -182,12 +182,9 @@ def _kind_of_type(schema: Node, name: str) -> Iterator[Piece]:
     if name == "array":
         yield Piece("list of ")
         yield from kind_of(schema.get("items", {}))
-    elif name == "object" and set(schema.get("properties", ())) == {"webhook"}:
-        # The nested form of a registration, the one object whose only field is worth showing in place.
-        yield Piece("object with ")
-        yield Piece("webhook", is_code=True)
-        yield Piece(", ")
-        yield from kind_of(schema["properties"]["webhook"])
+    elif name == "object" and isinstance(schema.get("additionalProperties"), Mapping):
+        yield Piece("object of ")
+        yield from kind_of(schema["additionalProperties"])
     elif name == "string":
         yield Piece(schema.get("format", name))
         if "maxLength" in schema:

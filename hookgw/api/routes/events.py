@@ -15,6 +15,7 @@ from hookgw.api.routes.emit import EMIT_STATUS, EmitEndpoint
 from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import EXCHANGE
 from hookgw.parsing import parse_erasure
+from hookgw.parsing.json_schemas import EMIT
 from hookgw.parsing.schema_parts import EVENT_ID_SCHEMA
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ EMIT_RULE = f"{EMIT_PATH}<instance>"
 _EVENT = {"event": "MESSAGES_UPSERT", "data": {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}}
 # Generated clients have one type for a body, and none for lines.
 _EMIT_BODY = Body(
-    {JSON: {"$ref": "#/components/schemas/EmitRequest"}},
+    {JSON: EMIT},
     {"one event": [_EVENT], "a batch": [_EVENT | {"id": "msg_1"}, _EVENT | {"id": "msg_2"}]},
     note=f"A single event may also be sent without the list, and a batch as `{NDJSON}`, one event per line.",
 )

@@ -170,7 +170,8 @@ class TestBelowABasePath:
         ({"enum": ["a", None]}, '"a" or null'),
         ({"const": 0}, "0"),
         ({"anyOf": [{"type": "null"}, {"$ref": "#/components/schemas/Lane"}]}, "null or Lane"),
-        ({"type": "object", "properties": {"webhook": {"type": "string"}}}, "object with webhook, string"),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, "object of string"),
+        ({"type": ["object", "null"], "additionalProperties": True}, "object or null"),
         ({"allOf": [{"$ref": "#/components/schemas/Lane"}], "properties": {}}, "Lane"),
     ],
 )
