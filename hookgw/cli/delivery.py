@@ -212,6 +212,9 @@ def cancel(client: Client, instance: str, yes: bool, as_json: bool, **choice: An
     if not yes:
         asked = client.call("POST", "delivery", "cancel", instance, body=body | {"dryRun": True})
         count = asked["matching"]
+        if not count and not as_json:
+            click.echo("Nothing that is pending matches.")
+            return
         shown = f"{count:,}" + (" or more" if count >= MOST_COUNTED else "")
         click.confirm(f"Cancel {shown} pending deliveries of {instance!r}?", abort=True, err=True)
     response = client.call("POST", "delivery", "cancel", instance, body=body)

@@ -125,6 +125,13 @@ async def test_cancel_shows_the_count_and_asks(invoke: Invoke, server: Receiver)
     assert json.loads(result.stdout) == {"cancelled": 1234}
 
 
+async def test_nothing_to_cancel_asks_nothing(invoke: Invoke, server: Receiver) -> None:
+    server.default = says({"cancelled": 0, "matching": 0})
+    result = await invoke("delivery", "cancel", "loja1")
+    assert (result.exit_code, result.stdout) == (0, "Nothing that is pending matches.\n")
+    assert len(server.requests) == 1
+
+
 async def test_a_long_cancellation_is_followed(invoke: Invoke, server: Receiver) -> None:
     found = {"id": "job_1", "state": "done", "done": 200_000, "error": None}
     server.will(says({"cancelled": 7, "job": "job_1"}, 202), says(found))
