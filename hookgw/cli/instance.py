@@ -22,6 +22,7 @@ from hookgw.cli.output import (
     show_warnings,
     table_options,
 )
+from hookgw.cli.qr_code import qr_blocks
 
 
 def _read_options(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> dict[str, Any]:
@@ -241,6 +242,8 @@ def connect(client: Client, name: str, as_json: bool) -> None:
             "ingest URL": found.get("ingestUrl"),
         }
     )
+    if found.get("code") and sys.stdout.isatty():
+        click.echo(qr_blocks(found["code"]))
 
 
 @instance.command()
