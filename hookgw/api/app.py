@@ -204,7 +204,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         JobRoutes(gateway),
         AuditRoutes(gateway),
         StorageRoutes(gateway),
-        RootRoutes(gateway),
+        RootRoutes(gateway, has_dashboard=bool(pages)),
         HealthRoutes(gateway),
         OpenApiRoutes(app, gateway),
     )

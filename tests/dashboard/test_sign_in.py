@@ -169,3 +169,9 @@ async def test_assets_are_kept_by_browsers(visitor: Browser) -> None:
     assert sheet.headers["content-type"] == "text/css; charset=utf-8"
     assert "immutable" in sheet.headers["cache-control"]
     assert (await visitor.get("/assets/site.py")).status_code == 404
+
+
+async def test_a_browser_at_the_root_is_sent_here(visitor: Browser) -> None:
+    page = await visitor.http.get("/", headers={"accept": "text/html"})
+    assert page.headers["location"] == "dashboard/"
+    assert (await visitor.http.get("/")).json()["name"] == "hookgw"

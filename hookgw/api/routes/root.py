@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 
 
 class RootRoutes:
-    """The handler of ``/``."""
+    """The handler of ``/``.
 
-    def __init__(self, gateway: Gateway) -> None:
+    Args:
+        gateway: the gateway.
+        has_dashboard: whether there are pages at ``/dashboard``.
+    """
+
+    def __init__(self, gateway: Gateway, *, has_dashboard: bool) -> None:
         self._address = gateway.settings.server.address
         # Where people begin. Relative, because a proxy may add a prefix that hookgw does not know.
-        self._page = "dashboard/" if gateway.settings.dashboard.enabled else "docs"
+        self._page = "dashboard/" if has_dashboard else "docs"
 
     def blueprint(self) -> Blueprint:
         """Return the route."""
