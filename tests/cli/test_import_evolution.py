@@ -152,7 +152,19 @@ async def test_a_missing_webhook_is_added_to_an_instance_of_hookgw(world: World)
     assert "Conflict: key: hookgw has an instance of this name, and the token is none of its keys" in (
         result.stdout
     )
+    assert "its token is kept" not in result.stdout
     assert (await world.get("/webhook/find/loja1"))["url"] == "https://crm.example/hook"
+
+
+async def test_only_a_few_wrong_tokens_are_tried(world: World) -> None:
+    """hookgw locks out an address that shows many wrong keys."""
+    for number in range(12):
+        body = {"instanceName": f"loja{number}"}
+        await world.hookgw.post("/instance/create", json=body, headers={"apikey": OWN_KEY})
+        world.evolution.add(f"loja{number}", token=f"{TOKEN}-{number}")
+    result = await world.run()
+    assert result.stdout.count("is none of its keys") == 10
+    assert result.stdout.count("was not tried") == 2
 
 
 async def test_names_and_tokens_that_hookgw_cannot_have(world: World) -> None:

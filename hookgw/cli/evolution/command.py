@@ -151,9 +151,11 @@ def _existing(client: Client, found: list[SourceInstance], names: dict[str, str]
         if name not in present or name in existing:
             continue
         token = one.instance.get("token")
+        # No other text can be a header; asterisks are a mask.
+        text = token if isinstance(token, str) and token.isascii() and token.isprintable() else ""
         has_token = None
-        if isinstance(token, str) and token and wrong < _MOST_WRONG_TOKENS:
-            has_token = _is_key(client, name, token)
+        if text.strip("*") and wrong < _MOST_WRONG_TOKENS:
+            has_token = _is_key(client, name, text)
             wrong += not has_token
         existing[name] = Existing(
             webhook=client.call("GET", "webhook", "find", name),

@@ -123,7 +123,8 @@ def plan_import(
         taken.add(name)
         settings = _settings(one.settings or {}, made.notes)
         webhook = _webhook(one.webhook, kinds, envelope=envelope, notes=made.notes)
-        made.token = _token(one.instance.get("token"), tokens, made.notes)
+        # Of an instance that hookgw has, the keys stay: there is nothing to note, or a conflict.
+        made.token = _token(one.instance.get("token"), tokens, [] if name in existing else made.notes)
         if name in existing:
             _plan_change(made, existing[name], settings, webhook, replace=replace)
         else:
@@ -149,6 +150,8 @@ def _plan_change(
             f"key: hookgw has an instance of this name, and the token {state}. Clients need a key of hookgw: "
             f"`hookgw key create NAME --instance {made.name}`"
         )
+    elif made.token is not None:
+        made.notes.append("key: its token is a key of the instance.")
     made.token = None
     differing = [
         f"{name} ({_shown_setting(name, existing.settings.get(name))} in hookgw, "
