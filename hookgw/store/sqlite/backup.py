@@ -120,10 +120,16 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
         if application != APPLICATION_ID:
             raise StorageUnavailable(f"The file {path} is not a data file of hookgw.")
         target.check_space(pages)
+        begun = time.perf_counter()
 
         def between(done: int, total: int) -> None:
+            nonlocal begun
+            took = time.perf_counter() - begun
             on_progress(done, total)
             target.between(done, total)
+            # The gateway waits for the same disk.
+            time.sleep(took)
+            begun = time.perf_counter()
 
         target.copy(source, between)
         return target.size()
