@@ -7,6 +7,7 @@ gateway runs.
 from __future__ import annotations
 
 import os
+import pwd
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -229,6 +230,7 @@ def compact_file(path: Path) -> Compacted:
     with start_errors(path):
         with closing(open_existing(path)) as connection:
             read_schema(connection, path)
+        _require_owner(path)
         with hold_lock(path):
             before = _fold(path)
             with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -281,6 +283,7 @@ def restore_file(
         read_schema(source, backup)
     with start_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _require_owner(path if path.exists() else path.parent)
         keep_private(path)
         with hold_lock(path):
             if not force and any(map(os.path.lexists, (path, _log_of(path)))):
@@ -299,6 +302,19 @@ def restore_file(
                 spare.unlink(missing_ok=True)
             sync_folder(path.parent)
             return aside
+
+
+def _require_owner(path: Path) -> None:
+    """Refuse to replace the file of another user: hookgw could not open a file of root's."""
+    owner = path.stat().st_uid
+    if owner != os.geteuid():
+        try:
+            name = pwd.getpwuid(owner).pw_name
+        except KeyError:
+            name = f"#{owner}"
+        raise StartError(
+            f"{path} belongs to {name}. Run this as that user, for example with sudo -u '{name}'."
+        )
 
 
 def _copy_checked(backup: Path, copy: Path, on_progress: Callable[[int, int], None]) -> None:

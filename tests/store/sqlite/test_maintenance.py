@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shutil
 import signal
 import sqlite3
@@ -177,6 +179,31 @@ async def test_compacting_needs_room(path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StorageUnavailable, match="the copy needs"):
         compact_file(path)
     assert len(await pending_in(path)) == 19
+
+
+@pytest.mark.parametrize("owner", [None, "hookgw"])
+async def test_root_leaves_no_file_that_hookgw_cannot_open(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str | None
+) -> None:
+    await fill(path)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(path.read_bytes())
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+
+    def find(user: int) -> pwd.struct_passwd:
+        if owner is None:
+            raise KeyError(user)
+        return pwd.struct_passwd((owner, "", user, user, "", "", ""))
+
+    monkeypatch.setattr(pwd, "getpwuid", find)
+    name = owner or f"#{path.stat().st_uid}"
+    with pytest.raises(StartError, match=f"hookgw.db belongs to {name}. .* sudo -u '{name}'"):
+        compact_file(path)
+    with pytest.raises(StartError, match=f"hookgw.db belongs to {name}. "):
+        restore_file(copy, path, force=True)
+    path.unlink()
+    with pytest.raises(StartError, match=f"data belongs to {name}. "):
+        restore_file(copy, path, force=False)
 
 
 # Restore
