@@ -380,7 +380,8 @@ class History(Protocol):
         Args:
             before: deliveries that finished before this time go with their attempts, and events without
                 any delivery; in seconds since the epoch.
-            limit: the most bytes that the history may use beside the outbox, the records and the ids.
+            limit: the most bytes that the history may use beside the outbox, the records, the audit and the
+                ids.
             ids_before: ids of events that were accepted before this time go, unless the event is still in the
                 history or pending; by default all.
             ids_limit: the most bytes that ids may use, about; the oldest go first.

@@ -80,7 +80,8 @@ _USED = """SELECT (page_count - freelist_count) * page_size
 _NEEDED = """SELECT
     (SELECT coalesce(sum(210 + iif(size < 4000, 4096 / max(1, 4060 / (size + 60)), size + 400)), 0)
         FROM deliveries INDEXED BY outbox WHERE state = 'pending')
-    + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)"""
+    + (SELECT coalesce(sum(length(key) + length(value) + 60), 0) FROM shelves)
+    + (SELECT coalesce(sum(length(entry) + 120), 0) FROM audit)"""
 
 # Deliveries removed in one commit, and the seconds between two. Commits are held up for a few milliseconds,
 # and pruning still keeps pace with 10,000 deliveries a second.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hookgw.models.audit import Actor, ActorKind, AuditEntry
 from hookgw.models.deliveries import DeliveryState, Settlement
 from hookgw.models.errors import Invalid
 from hookgw.store import Append, DeliveryQuery, Store
@@ -20,6 +21,7 @@ from tests.store.support import (
     dropped,
     event,
     failed,
+    finish,
     ids_of,
     listed,
     park,
@@ -227,6 +229,15 @@ async def test_a_history_over_its_size_loses_its_oldest(engine: Engine, store: S
     assert 60 < len(left) < 200, "a million bytes hold some of 400 deliveries with 5,000 bytes each"
     assert await ids_of(store, "reg_2:0") == ["waiting"]
     assert await store.enforce_retention(before=AT, limit=10**6) == 0
+
+
+async def test_the_audit_is_no_history(store: Store) -> None:
+    await finish(store, "e1")
+    actor = Actor(kind=ActorKind.HOOKGW)
+    long = [AuditEntry(at=AT, action="key.create", actor=actor, subject="x" * 10_000)] * 200
+    await store.record_audit(long)
+    assert await store.enforce_retention(before=0, limit=2**20) == 0
+    assert await listed(store) == ["e1"]
 
 
 async def test_what_is_pending_is_no_history(engine: Engine, store: Store) -> None:
