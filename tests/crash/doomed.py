@@ -18,7 +18,8 @@ from hookgw.cli.group import main
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway import history_pruning
 from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
-from hookgw.store.sqlite import database, dead_letters, history, pending_changes, requeue, schema
+from hookgw.store import Erased
+from hookgw.store.sqlite import database, dead_letters, erase, history, pending_changes, requeue, schema
 from hookgw.store.sqlite import repartition as repartitioning
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.shelves import SqliteRecords
@@ -54,6 +55,13 @@ def replay() -> None:
     """One step of a replay is on disk, the second one is in the middle of its transaction."""
     pending_changes.REPLAY_STEP = 100
     pending_changes.requeue = _deadly_after(1, requeue.requeue)  # type: ignore[attr-defined]
+
+
+def erasure() -> None:
+    """One step of an erasure is on disk, the second one is in the middle of its transaction."""
+    erase.ROWS = 100
+    usual = erase.erase
+    pending_changes.erase = _deadly_after(1, usual)  # type: ignore[attr-defined]
 
 
 def prune() -> None:
@@ -131,7 +139,9 @@ def _deadly_after(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
     def doomed(*arguments: Any, **more: Any) -> Any:
         nonlocal done
         result = usual(*arguments, **more)
-        if isinstance(result, Mapping):  # a change of what is pending: deliveries and bytes by registration
+        if isinstance(result, Erased):
+            count = result.deliveries
+        elif isinstance(result, Mapping):  # a change of what is pending: deliveries and bytes by registration
             count = sum(deliveries for deliveries, _ in result.values())
         else:
             count = result[0] if isinstance(result, tuple) else result
@@ -145,7 +155,7 @@ def _deadly_after(times: int, usual: Callable[..., Any]) -> Callable[..., Any]:
 
 MOMENTS: dict[str, Callable[..., None]] = {
     moment.__name__: moment
-    for moment in (dispatch, settle, replay, prune, repartition, parking, state, creation, upgrade)
+    for moment in (dispatch, settle, replay, erasure, prune, repartition, parking, state, creation, upgrade)
 }
 
 if __name__ == "__main__":

@@ -184,6 +184,31 @@ async def test_during_a_replay(tmp_path: Path) -> None:
         assert list(dict.fromkeys(arrived)) == ids(events)
 
 
+async def test_during_an_erasure(tmp_path: Path) -> None:
+    """Each step is whole or not at all, and the next start erases the rest before it sends anything."""
+    events, step = batch(253), 100
+    theirs, others = events[:250], events[250:]
+    for one in theirs:
+        one["data"] = {"key": {"remoteJid": "5511988887777@s.whatsapp.net"}}
+    async with staged(tmp_path) as stage:
+        await stage.start("erasure")
+        await stage.register()
+        await stage.call("POST", "/webhook/pause/shop", {})
+        await stage.call("POST", "/event/emit/shop", events)
+        await stage.call_in_vain("/event/erase/shop", {"remoteJid": "5511988887777@s.whatsapp.net"})
+        await stage.target.died()
+        assert peek(stage.data, "SELECT count(*) FROM deliveries") == [(len(events) - step,)]
+        await stage.start()
+        await stage.call("POST", "/webhook/resume/shop", {})
+        while (await stage.call("GET", "/job/list"))[0]["state"] != "done":  # noqa: ASYNC110
+            await trio.sleep(LOOK_AGAIN)
+        await stage.drained()
+        assert [request.event_id for request in stage.receiver.requests] == ids(others)
+        (job,) = await stage.call("GET", "/job/list")
+        assert (job["kind"], job["done"], job["events"]) == ("erase", len(theirs), len(theirs))
+    assert b"5511988887777" not in stage.data.read_bytes()
+
+
 async def test_during_pruning(tmp_path: Path) -> None:
     """What is pending stays, and no delivery, event or attempt is left without the others."""
     events = batch(1000)
