@@ -7,7 +7,8 @@ over, so that a copy of a busy file would never end. There are two ways around t
   SQLite writes it to the copy, too, and nothing starts over. Steps and commits take turns, so a step must be
   short. The copy is the file at the moment of its last step, and the write-ahead log does not grow.
 - Another process (``hookgw backup``) copies inside a read transaction. Commits do not wait for it, and the
-  copy is the file at the beginning. Meanwhile the log cannot start over: it grows by what is written.
+  copy is the file at the beginning. Meanwhile the log cannot start over: it grows by what is written, and the
+  copy is given up before the log takes more than the file does.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ SYNC_PAGES = 2048
 # The least rest between two steps, in seconds. A rest is as long as the step was, so that a copy takes at
 # most half of the writer's time.
 LEAST_REST = 0.001
+
+MOST_LOG = 256 * 2**20
+"""The bytes that the write-ahead log may have in any case while another process copies the file."""
 
 Progress = Callable[[int, int], None]
 """Called with the pages that are copied, and all pages as far as known. Both may grow."""
@@ -120,6 +124,7 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
         if application != APPLICATION_ID:
             raise StorageUnavailable(f"The file {path} is not a data file of hookgw.")
         target.check_space(pages)
+        log, most = path.resolve().with_name(f"{path.resolve().name}-wal"), max(pages * PAGE_BYTES, MOST_LOG)
         begun = time.perf_counter()
 
         def between(done: int, total: int) -> None:
@@ -127,6 +132,13 @@ def back_up_file(path: Path, file: Path, on_progress: Progress, *, min_free: int
             took = time.perf_counter() - begun
             on_progress(done, total)
             target.between(done, total)
+            size = log.stat().st_size if log.exists() else 0
+            if size > most:
+                raise StorageUnavailable(
+                    f"hookgw writes more than the disk of {file} takes: {log} has grown to "
+                    f"{size / 2**20:,.0f} MiB.",
+                    "Use a faster disk, or POST /storage/backup, which does not hold up the log.",
+                )
             # The gateway waits for the same disk.
             time.sleep(took)
             begun = time.perf_counter()

@@ -233,6 +233,29 @@ async def test_a_copy_from_beside_is_the_file_at_the_beginning(
     assert len(await ids_of(store)) == 201
 
 
+async def test_a_copy_from_beside_does_not_let_the_log_outgrow_the_file(
+    path: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup, "MOST_LOG", 0)
+    await fill(store)
+
+    def progress(_done: int, _total: int) -> None:
+        # As fast as a copy to a slow disk is slow.
+        trio.from_thread.run(fill_more, store)
+
+    written = 0
+
+    async def fill_more(store: Store) -> None:
+        nonlocal written
+        written += 1
+        await store.append(to(*(f"f{written}-{n}" for n in range(100)), data='"' + "x" * 1000 + '"'))
+
+    with pytest.raises(StorageUnavailable, match=r"has grown to .* Use a faster disk, or POST"):
+        await trio.to_thread.run_sync(lambda: back_up_file(path, tmp_path / "copy.db", progress, min_free=0))
+    assert remains(tmp_path) == []
+    assert await store.append(to("after")) == [True]
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
