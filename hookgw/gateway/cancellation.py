@@ -23,7 +23,7 @@ from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
 from hookgw.models.audit import ActorKind, AuditEntry
 from hookgw.models.clock import rfc3339
-from hookgw.models.errors import NotFound, StorageUnavailable
+from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
 from hookgw.models.jobs import CancelScope, Job, JobKind
 from hookgw.models.registrations import Registration, is_global
 from hookgw.parsing import Cancellation
@@ -53,6 +53,7 @@ class Cancellations:
         self._pending = pending
         self._jobs = jobs
         self._audit = audit
+        self._counting: set[str] = set()
 
     async def count(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> int:
         """Return how many pending deliveries :meth:`cancel` would select now, at most :data:`MOST_COUNTED`.
@@ -62,6 +63,7 @@ class Cancellations:
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
+            TooManyRequests: another count of the instance is in progress.
             StorageUnavailable: the disk refuses.
         """
         self._registry.instance(instance)
@@ -73,7 +75,16 @@ class Cancellations:
             until=asked.until,
             kinds=asked.kinds,
         )
-        return await self._store.count_cancellable(query, MOST_COUNTED)
+        # One at a time: it may walk through the whole backlog, with a connection that all instances share.
+        if instance in self._counting:
+            raise TooManyRequests(
+                "Deliveries of this instance are being counted. Retry later.", retry_after=1.0
+            )
+        self._counting.add(instance)
+        try:
+            return await self._store.count_cancellable(query, MOST_COUNTED)
+        finally:
+            self._counting.discard(instance)
 
     async def cancel(self, instance: str, asked: Cancellation, *, without_global: bool = False) -> Job:
         """Turn pending deliveries of an instance's events into dead letters.
@@ -91,11 +102,16 @@ class Cancellations:
 
         Raises:
             NotFound: there is no such instance, or it has no registration of the label.
+            Conflict: a cancellation of the instance is under way.
             Unavailable: the disk refused, and nothing is cancelled; or the gateway is closing.
         """
         instance_id = self._registry.instance(instance).id
         registrations = self._selected(instance, asked.label, without_global)
         self._store.check_open()
+        # Jobs take turns: one instance must not have a thousand in the line.
+        former = self._jobs.running(JobKind.CANCEL, instance)
+        if former is not None:
+            raise Conflict(f"A cancellation of {instance!r} is under way; try again after {former.id}.")
         job = self._jobs.new(
             JobKind.CANCEL,
             instance,

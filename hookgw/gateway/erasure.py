@@ -25,7 +25,7 @@ from hookgw.gateway.audit import Audit
 from hookgw.gateway.jobs import Jobs, RunningJob
 from hookgw.gateway.pending import PendingDeliveries
 from hookgw.gateway.registry import Registry
-from hookgw.models.errors import NotFound, StorageUnavailable
+from hookgw.models.errors import Conflict, NotFound, StorageUnavailable
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import is_global
 from hookgw.store import Store
@@ -69,9 +69,14 @@ class Erasures:
 
         Raises:
             NotFound: there is no such instance.
+            Conflict: an erasure of the instance is under way.
             Unavailable: the disk refused, and nothing is erased; or the gateway is closing.
         """
         found = self._registry.instance(instance)
+        # Jobs take turns: one instance must not have a thousand in the line.
+        former = self._jobs.running(JobKind.ERASE, instance)
+        if former is not None:
+            raise Conflict(f"An erasure of {instance!r} is under way; try again after {former.id}.")
         own = [one.id for one in self._registry.of_instance(instance)]
         job = self._jobs.new(
             JobKind.ERASE,

@@ -94,6 +94,19 @@ async def test_a_resend_does_not_find_them(
     await operators.wait_for(2)
 
 
+async def test_a_cancellation_leaves_them_alone(
+    audited: Gateway, client: httpx.AsyncClient, operators: Receiver
+) -> None:
+    operators.default = answer(503, headers={"retry-after": "1000"})
+    await client.post("/event/emit/shop", json=one(id="e1"))
+    await operators.wait_for(1)
+    for body, expected in (({"dryRun": True}, {"cancelled": 0, "matching": 0}), ({}, {"cancelled": 0})):
+        assert (await client.post("/delivery/cancel/shop", json=body)).json() == expected
+    assert audited.backlog.count == 1
+    by_operator = await client.post("/delivery/cancel/shop", json={}, headers=OPERATOR)
+    assert by_operator.json() == {"cancelled": 1}
+
+
 async def test_a_replay_leaves_them_alone(
     audited: Gateway, client: httpx.AsyncClient, operators: Receiver
 ) -> None:

@@ -12,10 +12,11 @@ import os
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -141,10 +142,14 @@ class Driver:
 
     async def cancel(self) -> None:
         asked = Cancellation(label=self._chance.choice((None, *LABELS)))
-        self._calls.start_soon(self.kit.gateway.deliveries.cancel, "shop", asked)
+        self._calls.start_soon(self._ask, self.kit.gateway.deliveries.cancel, asked)
 
     async def erase(self) -> None:
-        self._calls.start_soon(self.kit.gateway.erasures.erase, "shop", self._chance.choice(CHATS))
+        self._calls.start_soon(self._ask, self.kit.gateway.erasures.erase, self._chance.choice(CHATS))
+
+    async def _ask(self, call: Callable[[str, Any], Awaitable[object]], asked: object) -> None:
+        with suppress(Conflict):  # one is under way
+            await call("shop", asked)
 
     async def turn(self) -> None:
         """Change how a receiver answers."""

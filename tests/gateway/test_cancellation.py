@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 from trio.testing import MockClock
 
 from hookgw.gateway import cancellation, jobs
 from hookgw.models.deliveries import DeliveryState, LaneState
-from hookgw.models.errors import NotFound, StorageUnavailable
+from hookgw.models.errors import Conflict, NotFound, StorageUnavailable, TooManyRequests
 from hookgw.models.registrations import Ordering
 from hookgw.parsing import Cancellation, Replay
 from hookgw.store import DeliveryQuery
@@ -196,3 +197,25 @@ async def test_a_count_ends(
     await hookgw_gateway.gateway.registrations.pause("shop")
     await emit(hookgw_gateway, 3)
     assert await hookgw_gateway.gateway.deliveries.count_cancellable("shop", ALL) == 2
+
+
+async def test_one_at_a_time(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    deliveries = hookgw_gateway.gateway.deliveries
+    hookgw_receiver.will(answer(wait=5))
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await emit(hookgw_gateway, 2)
+    await hookgw_receiver.wait_for(1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deliveries.cancel, "shop", ALL)
+        await wait_for_count(hookgw_gateway, 1)
+        with pytest.raises(Conflict, match="under way; try again after job_"):
+            await deliveries.cancel("shop", ALL)
+        nursery.start_soon(deliveries.count_cancellable, "shop", ALL)
+        await trio.lowlevel.checkpoint()
+        with pytest.raises(TooManyRequests):
+            await deliveries.count_cancellable("shop", ALL)
+        hookgw_clock.jump(5)
+    await wait_for_count(hookgw_gateway, 0)
+    await deliveries.count_cancellable("shop", ALL)

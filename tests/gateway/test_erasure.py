@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from hookgw.gateway import jobs
 from hookgw.models.deliveries import DeliveryState
-from hookgw.models.errors import NotFound
+from hookgw.models.errors import Conflict, NotFound
 from hookgw.store import AuditQuery
 from hookgw.store.sqlite import erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
@@ -75,6 +75,8 @@ async def test_an_attempt_in_flight_is_waited_for(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gateway.erasures.erase, "shop", ANA)
         await wait_for_count(hookgw_gateway, 3)
+        with pytest.raises(Conflict, match="under way"):
+            await gateway.erasures.erase("shop", BOB)
         hookgw_clock.jump(5)
     await hookgw_gateway.advance(10)
     while gateway.jobs.all():

@@ -149,7 +149,7 @@ class DeliveryRoutes:
         )
         return json_response(replayed, 202)
 
-    @describes(_TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_BODY)
+    @describes(_TAG, {200: responses.Cancelled, 202: responses.Cancelled}, body=_CANCEL_BODY, errors=(409,))
     async def cancel(self, instance: str) -> Response:
         """Cancel pending deliveries: they become dead letters, which can be replayed.
 

@@ -85,7 +85,7 @@ class EventRoutes:
         body = await self._endpoint.emit(instance, request.headers, request.body, scope[EXCHANGE], kind)
         return Response(body, EMIT_STATUS, content_type=JSON)
 
-    @describes("Events", {200: responses.Erased, 202: responses.Erased}, body=_ERASE_BODY)
+    @describes("Events", {200: responses.Erased, 202: responses.Erased}, body=_ERASE_BODY, errors=(409,))
     async def erase(self, instance: str) -> Response:
         """Erase a person's data: events that concern them, with their deliveries and attempts.
 
