@@ -21,7 +21,7 @@ from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import run_to_end
 from hookgw.config.load import load_settings
 from hookgw.testing import Receiver, open_receiver
-from tests.support.secrets_world import SHOWN, World, bodies, fill, open_world, settle, walk
+from tests.support.secrets_world import SHOWN, World, bodies, fill, look_at_pages, open_world, settle, walk
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,7 @@ async def test_nothing_that_comes_out_shows_a_secret(
     async with open_world(tmp_path, receiver, nursery) as world:
         await fill(world, receiver)
         await world.call("GET", "/instance/connect/loja2")
+        await look_at_pages(world)
         await walk(world, receiver)
         await settle(world)
         for request in receiver.requests:

@@ -21,6 +21,7 @@ from hookgw.api.server.serve import serve
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.config.load import load_settings
 from hookgw.config.master_keys import new_master_key
+from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
 from hookgw.models.signing_keys import Signature, make_secret
@@ -202,7 +203,8 @@ async def open_world(
 
         async def run(*, task_status: trio.TaskStatus[list[str]]) -> None:
             with scope:
-                await serve(create_app(world.gateway), settings.server, task_status=task_status)
+                pages = Dashboard(world.gateway).blueprint
+                await serve(create_app(world.gateway, pages), settings.server, task_status=task_status)
 
         (world.url,) = await nursery.start(run)
         async with httpx.AsyncClient(base_url=world.url, trust_env=False, timeout=20) as world.client:
@@ -263,6 +265,7 @@ SHOWN = {
     "/instance/create -> 201": {"instance key"},
     "GET /webhook/secret/": {"signing secret", "signing secret, raw"},
     "/instance/(create|connect/loja2|rotateIngest/loja2|fetchInstances.*) -> 20": {"token of an ingestUrl"},
+    "GET /dashboard/instances/loja2 -> 200": {"token of an ingestUrl"},
     "hookgw instance (list|ingest-url) -> 0": {"token of an ingestUrl"},
     # Where it belongs.
     "body sent to /hook": {"secret option of a registration"},
@@ -340,6 +343,22 @@ async def walk(world: World, receiver: Receiver) -> None:
             await world.call(method, f"{path}?apikey={world.token}", content=broken, headers=JSON)
     for name in names:
         await world.call("GET", f"/delivery/find/loja1/{name}")
+
+
+async def look_at_pages(world: World) -> None:
+    """Every page of the dashboard, for things that exist and things that do not, as the operator sees it."""
+    holder = world.gateway.keys.holder_of(world.global_key)
+    assert holder is not None
+    session = {"cookie": f"hookgw_session={await world.gateway.sessions.begin(holder)}"}
+    deliveries = find_list((await world.call("GET", "/delivery/list/loja1?limit=100")).json())
+    app = create_app(world.gateway, Dashboard(world.gateway).blueprint)
+    for rule in sorted({rule.rule for rule in app.url_map.iter_rules()}):
+        if not rule.startswith("/dashboard") or rule.startswith("/dashboard/live"):
+            continue
+        for instance, rest in (("loja1", "crm"), ("loja1", deliveries[0]["id"]), ("loja2", "none")):
+            path = re.sub(r"<(?:\w+:)?(?!instance)\w+>", rest, rule.replace("<instance>", instance))
+            await world.call("GET", path, headers=session)
+            await world.call("POST", path, headers=session, data={"form_token": "wrong", "key": world.token})
 
 
 def find_list(answer_: Any) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from hookgw.dashboard.streams import Streams
 from hookgw.gateway.recent_log import recent_log
 from hookgw.models.audit import AuditEntry
 from hookgw.models.errors import Forbidden
-from hookgw.models.masking import MASK
+from hookgw.models.masking import MASK, with_masked_user
 from hookgw.store import AuditQuery
 
 MOST_ENTRIES = 50
@@ -84,6 +84,8 @@ def _flat(settings: msgspec.Struct, prefix: str = "") -> list[tuple[str, str]]:
             found.append((path, f"{len(value)} of them"))
         elif name in _SECRET_SETTINGS and value:
             found.append((path, MASK))
+        elif isinstance(value, str):
+            found.append((path, with_masked_user(value)))  # a URL may have a password
         else:
             shown = list(map(str, value)) if isinstance(value, tuple) else value
             is_plain = isinstance(shown, str | int | float) and not isinstance(shown, bool)
