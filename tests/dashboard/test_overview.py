@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -87,9 +88,20 @@ async def test_the_kinds_have_examples(browser: Browser, visitor: Browser) -> No
 
 class TestSystem:
     @pytest.fixture
-    def settings(self, settings: Settings) -> Settings:
+    def settings(self, settings: Settings, tmp_path: Path) -> Settings:
         operations = OperationsSettings(headers={"x-token": "geheim"}, url="http://127.0.0.1:9/operations")
-        return msgspec.structs.replace(settings, operations=operations)
+        storage = msgspec.structs.replace(settings.storage, backup_folder=str(tmp_path / "copies"))
+        (tmp_path / "copies").mkdir()
+        return msgspec.structs.replace(settings, operations=operations, storage=storage)
+
+    async def test_a_backup(self, browser: Browser, tmp_path: Path) -> None:
+        made = await browser.submit("/system", "/system/backup")
+        assert made.status_code == 200
+        with trio.fail_after(20):
+            while not list((tmp_path / "copies").glob("*")):  # noqa: ASYNC110 (a file)
+                await trio.sleep(0.05)
+        [copy] = (tmp_path / "copies").glob("*")
+        assert copy.name in made.text
 
     @pytest.fixture(autouse=True)
     def _log(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.recent_log import recent_log
 from hookgw.models.audit import AuditEntry
-from hookgw.models.errors import Forbidden
+from hookgw.models.errors import Forbidden, HookgwError
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.store import AuditQuery
 
@@ -39,6 +39,7 @@ class SystemPage:
         site.nav.append(NavEntry("System", "/system", is_global=True))
         site.add("/system", self.show)
         site.add("/live/log", self.live)
+        site.add("/system/backup", self.back_up, "POST")
 
     def _check(self) -> None:
         if not visitor().principal.is_global:
@@ -47,12 +48,32 @@ class SystemPage:
     async def show(self) -> Response:
         """Show the system."""
         self._check()
+        return await self._page()
+
+    async def back_up(self) -> Response:
+        """Copy the data file into the folder of the settings."""
+        self._check()
+        await self._site.form()
+        try:
+            made = await self._gateway.backups.create(None)
+        except HookgwError as error:
+            return await self._page(error=error)
+        return await self._page(backup=made.name, is_running=made.job.is_running)
+
+    async def _page(
+        self, *, error: HookgwError | None = None, backup: str | None = None, is_running: bool = False
+    ) -> Response:
         gateway = self._gateway
         page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES))
         plugins = gateway.hooks.plugins()
         failing = {task.plugin: task.reason for task in gateway.restarts.failing()}
         return await self._site.render(
             "system.html",
+            200 if error is None else error.status,
+            alert=error.messages if error else None,
+            backup=backup,
+            is_running=is_running,
+            has_folder=bool(gateway.settings.storage.backup_folder),
             running_version=__version__,
             started=self._started,
             settings=list(_flat(gateway.settings)),
