@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         QRCode,
         Session,
     )
+    from hookgw.models.dashboard_pages import DashboardPage
     from hookgw.models.deliveries import Attempt, Delivery, DeliveryState, LaneState, Outcome, Outgoing
     from hookgw.models.errors import (
         Conflict,
@@ -68,6 +69,7 @@ _HOMES = {
         "QRCode",
         "Session",
     ),
+    "hookgw.models.dashboard_pages": ("DashboardPage",),
     "hookgw.models.deliveries": ("Attempt", "Delivery", "DeliveryState", "LaneState", "Outcome", "Outgoing"),
     "hookgw.models.errors": (
         "Conflict",
@@ -108,6 +110,7 @@ __all__ = [
     "Connector",
     "Contact",
     "ContactMessage",
+    "DashboardPage",
     "Delivery",
     "DeliveryState",
     "Event",

@@ -10,6 +10,7 @@ from quart import Response
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
+from hookgw.api.auth import DASHBOARD_PATH, is_dashboard
 from hookgw.api.server.errors import error_response
 from hookgw.models.errors import HookgwError, PluginFailed
 from hookgw.plugins.boundary import Boundary
@@ -29,6 +30,7 @@ class PluginRoutes:
     def __init__(self, app: QuartTrio) -> None:
         self._app = app
         self._known = {id(function) for function in self._functions()}
+        self._rules = {id(rule) for rule in app.url_map.iter_rules()}
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
         """Contain what was added since the last call.
@@ -36,8 +38,21 @@ class PluginRoutes:
         Args:
             added_by: the ``hookgw_routes`` that was called.
             boundary: reports failures.
+
+        Raises:
+            PluginFailed: a route is below the dashboard's path. It is not reported yet.
         """
         app = self._app
+        added = [rule.rule for rule in app.url_map.iter_rules() if id(rule) not in self._rules]
+        # Before a refusal, so that the next plugin is not blamed for them.
+        self._rules = {id(rule) for rule in app.url_map.iter_rules()}
+        for path in added:
+            # No key is asked for there, because the dashboard's own pages check the session.
+            if is_dashboard(path):
+                raise added_by.failure(
+                    f"the route {path} is below {DASHBOARD_PATH}, which is the dashboard's: choose another "
+                    "path, or add a page with hookgw_dashboard_pages"
+                )
         for endpoint, view in app.view_functions.items():
             if id(view) not in self._known:
                 app.view_functions[endpoint] = self._view(added_by, boundary, view)

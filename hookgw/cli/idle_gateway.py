@@ -14,6 +14,8 @@ from hookgw.models.errors import Unavailable
 from hookgw.models.events import Catalog, Event, Receipt
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Registration
+from hookgw.plugins.boundary import Boundary
+from hookgw.plugins.hook_implementation import HookImplementation
 from hookgw.plugins.hooks import Hooks
 
 
@@ -59,5 +61,13 @@ async def check_routes(hooks: Hooks, catalog: Catalog, settings: Settings) -> No
     # Importing Quart takes half a second, and most plugins add no routes.
     from quart_trio import QuartTrio
 
+    from hookgw.api.plugin_routes import PluginRoutes
+
+    class IdleApplication(QuartTrio):
+        def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
+            contained.contain(added_by, boundary)
+
+    app = IdleApplication("hookgw.api", static_folder=None)
+    contained = PluginRoutes(app)
     outbound = OutboundHttp(settings.delivery)
-    hooks.routes(QuartTrio("hookgw.api", static_folder=None), IdleGateway(catalog, outbound.http))
+    hooks.routes(app, IdleGateway(catalog, outbound.http))

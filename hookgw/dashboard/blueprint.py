@@ -13,6 +13,7 @@ from hookgw.dashboard.pages.instances import InstancesPage
 from hookgw.dashboard.pages.kinds import KindsPage
 from hookgw.dashboard.pages.lanes import LanesPage
 from hookgw.dashboard.pages.overview import OverviewPage
+from hookgw.dashboard.pages.plugin_pages import PluginPages
 from hookgw.dashboard.pages.system import SystemPage
 from hookgw.dashboard.sign_in import SignIn
 from hookgw.dashboard.site import Site
@@ -48,6 +49,7 @@ class Dashboard:
         LanesPage(site, self.streams)
         KindsPage(site)
         SystemPage(site, self.streams)
+        PluginPages(site)
 
     async def run(self) -> None:
         """Wait for the end of the server, and end the streams then: they would hold it up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import wraps
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -110,6 +110,7 @@ class Site:
         root: the path of the dashboard, with the base path.
         blueprint: the routes.
         nav: the links of the navigation; pages add theirs.
+        further_nav: returns the links after those, which can change.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -117,6 +118,7 @@ class Site:
         self.root = gateway.settings.server.base_path + PREFIX
         self.blueprint = Blueprint("dashboard", __name__, url_prefix=PREFIX, template_folder="templates")
         self.nav: list[NavEntry] = []
+        self.further_nav: Callable[[], Iterable[NavEntry]] = tuple
         self._limit = gateway.settings.server.max_body
         self._assets = load_assets()
         install_filters(self.blueprint)
@@ -239,7 +241,9 @@ class Site:
             asset=self._asset_url,
             visitor=who,
             nav=[
-                one for one in self.nav if who is not None and (not one.is_global or who.principal.is_global)
+                one
+                for one in (*self.nav, *self.further_nav())
+                if who is not None and (not one.is_global or who.principal.is_global)
             ],
             here=request.path.removeprefix(PREFIX).rstrip("/"),
             notice=NOTICES.get(request.args.get("done", "")),

@@ -33,6 +33,7 @@ PLAIN_HOOKS = frozenset(
         "hookgw_secret_options",
         "hookgw_connectors",
         "hookgw_routes",
+        "hookgw_dashboard_pages",
         "hookgw_commands",
     }
 )
@@ -44,7 +45,8 @@ class HookImplementation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plugin: the plugin's name.
-        hook: the hook's name; for a connector's method, ``hookgw_connectors.run`` or ``….send``.
+        hook: the hook's name; for a connector's method, ``hookgw_connectors.run`` or ``….send``;
+            for a page, ``hookgw_dashboard_pages.<path>``.
         call: takes all arguments of the hook by position, in the order of the hookspec, and passes on
             the arguments that the plugin's function takes.
     """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from hookgw.models.connectors import Connector
+from hookgw.models.dashboard_pages import DashboardPage
 from hookgw.models.deliveries import Attempt, Delivery, LaneState, Outgoing
 from hookgw.models.events import Event, EventKind
 from hookgw.models.registrations import Registration
@@ -184,6 +185,14 @@ def hookgw_routes(app: QuartTrio, gateway: PluginGateway) -> None:
 
     A route with ``<instance>`` in its path needs that instance's key or a global one, below ``/shared/``
     any valid key, below ``/public/`` none, and otherwise a global key. See ``docs/plugins.md``.
+    """
+
+
+@hookspec
+def hookgw_dashboard_pages() -> list[DashboardPage]:  # type: ignore[empty-body]
+    """Return the pages that the plugin adds to the dashboard.
+
+    Called once at start. A page that breaks a rule stops the start; the error names the plugin.
     """
 
 

@@ -1,4 +1,4 @@
-"""The rules for what plugins provide: event kinds and connectors. No I/O.
+"""The rules for what plugins provide: event kinds, connectors and pages. No I/O.
 
 Python checks none of the types that a plugin declares, and a plugin may change its objects later. So the
 rules are checked once, at start, and hookgw keeps copies that consist of plain values.
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
 
+from hookgw.models.dashboard_pages import DashboardPage
 from hookgw.models.events import Catalog, Event, EventKind
 from hookgw.models.instances import INSTANCE_NAME
 from hookgw.models.messages import Message, TextMessage
@@ -31,6 +32,7 @@ MAX_NAME = 64
 _NAME = re.compile(rf"(?=_*[A-Z0-9])[A-Z0-9_]{{1,{MAX_NAME}}}", re.ASCII)
 _SPELLING = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME - 1}}}", re.ASCII)
 _SPELLING_FORM = f"use 1 to {MAX_NAME} letters, digits, '.', '_' and '-', and begin with a letter or a digit"
+_PATH = re.compile(rf"[A-Za-z0-9-]{{1,{MAX_NAME}}}", re.ASCII)
 # The arguments of a connector's methods; those after "*" are passed by name.
 _CONNECTOR_METHODS = {"run": "session", "send": "session, message, *, key"}
 _OPTIONAL_METHODS = {
@@ -118,6 +120,31 @@ def check_kind(kind: object) -> EventKind:  # noqa: C901 -- one rule after the o
     if problem := SchemaBook(Catalog([checked])).problem(sample):
         raise WrongResult(f"the example of {name} violates its schema: {problem}")
     return checked
+
+
+def check_page(page: object) -> DashboardPage:
+    """Return a copy of a page, if it follows the rules of ``docs/plugins.md``."""
+    if not isinstance(page, DashboardPage):
+        raise WrongResult(f"its list contains {_type_of(page)}; return a list of DashboardPage")
+    path, title = page.path, page.title
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        raise WrongResult(
+            f"{_show(path)} is not a path for a page: use 1 to {MAX_NAME} letters, digits and '-'"
+        )
+    path = str.__str__(path)
+    if not isinstance(title, str) or not title.strip() or len(title) > MAX_NAME:
+        raise WrongResult(f"the title of the page {path} must be a text of 1 to {MAX_NAME} characters")
+    if not callable(page.render):
+        raise WrongResult(f"render of the page {path} must be a function: async def render(gateway, query)")
+    try:
+        inspect.signature(page.render).bind(None, {})
+    except TypeError:
+        raise WrongResult(
+            f"render of the page {path} has other arguments: write async def render(gateway, query)"
+        ) from None
+    return DashboardPage(
+        title=_json_copy(title, f"the title of the page {path}"), path=path, render=page.render
+    )
 
 
 def check_option_name(name: object) -> str:

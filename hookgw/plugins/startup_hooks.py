@@ -1,4 +1,4 @@
-"""The hooks that hookgw calls at start or outside of Trio: options, kinds, connectors, routes, commands.
+"""The hooks that hookgw calls at start or outside of Trio: options, kinds, connectors, routes, and so on.
 
 These hooks are plain functions. A failure stops the start and names the plugin. If the plugin is optional,
 its failure is logged and counted instead, and the plugin is switched off.
@@ -25,10 +25,18 @@ from hookgw.models.registrations import Registration
 from hookgw.parsing.fields import kind_of, show_name
 from hookgw.plugins.boundary import Boundary, message_of
 from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.contained_page import ContainedPage
 from hookgw.plugins.discovery import location_of
 from hookgw.plugins.hook_implementation import HOOKS, HookImplementation, implementations_of, nearest
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
-from hookgw.plugins.provided import check_callable, check_connector, check_kind, check_list, check_option_name
+from hookgw.plugins.provided import (
+    check_callable,
+    check_connector,
+    check_kind,
+    check_list,
+    check_option_name,
+    check_page,
+)
 from hookgw.plugins.secret_options import SecretOptions
 from hookgw.plugins.servers import SERVERS, Server, parse_servers
 
@@ -43,6 +51,7 @@ T = TypeVar("T")
 # With the implementation that returned each.
 _Kinds = list[tuple[HookImplementation, EventKind]]
 _Connectors = list[tuple[HookImplementation, ContainedConnector]]
+_Pages = list[tuple[HookImplementation, ContainedPage]]
 
 # Plugins reject options with these. msgspec.ValidationError, the usual one, is a ValueError.
 _REJECTIONS = (ValueError, Invalid)
@@ -69,7 +78,11 @@ class ContainsPlugins(Protocol):
     """An application, or a group of commands, that calls what plugins add to it through the boundary."""
 
     def contain(self, added_by: HookImplementation, boundary: Boundary) -> None:
-        """Contain what was added since the last call."""
+        """Contain what was added since the last call.
+
+        Raises:
+            PluginFailed: the plugin must not add this. It is not reported yet.
+        """
 
 
 class StartupHooks:
@@ -105,6 +118,7 @@ class StartupHooks:
         # Switched off, because their options leave them nothing to do.
         self._without_work: set[str] = set()
         self._provided: tuple[_Kinds, _Connectors] | None = None
+        self._pages: _Pages | None = None
 
     def implements(self, hook: str) -> bool:
         """Return whether any plugin implements the hook.
@@ -295,7 +309,7 @@ class StartupHooks:
         """Return the event kinds that plugins add, with ``plugin`` set to the plugin's name.
 
         Raises:
-            StartError: a plugin failed, or provides a kind or a connector that breaks a rule (see
+            StartError: a plugin failed, or provides a kind, a connector or a page that breaks a rule (see
                 :mod:`hookgw.plugins.provided`) or that exists already.
         """
         return self._provide()[0]
@@ -308,8 +322,19 @@ class StartupHooks:
         """
         return self._provide()[1]
 
+    def dashboard_pages(self) -> list[ContainedPage]:
+        """Return the pages of the dashboard that plugins provide. Calls of them pass the boundary.
+
+        Raises:
+            StartError: as for :meth:`kinds`.
+        """
+        if self._pages is None:
+            self._provide()
+        # Without another look for conflicts: every page of the dashboard asks.
+        return [page for _, page in self._enabled(self._pages or ())]
+
     def _provide(self) -> tuple[list[EventKind], dict[str, ContainedConnector]]:
-        # Both together: a plugin that is switched off because of its connector must add no kinds either.
+        # All together: a plugin that is switched off because of its connector must add no kinds either.
         if self._provided is None:
             self._provided = (
                 # The plugin's name is set here, so that a plugin cannot add kinds in the name of another.
@@ -322,6 +347,10 @@ class StartupHooks:
                     for found, connector in self._lists("hookgw_connectors", "Connector", check_connector)
                 ],
             )
+            self._pages = [
+                (found, ContainedPage(page, found.plugin, self.boundary))
+                for found, page in self._lists("hookgw_dashboard_pages", "DashboardPage", check_page)
+            ]
         kinds, connectors = self._provided
         # Again after each plugin that is switched off: another plugin may be in no conflict any more.
         while (conflict := self._find_conflict(kinds, connectors)) is not None:
@@ -346,6 +375,11 @@ class StartupHooks:
                     f"the connector {connector.name} is already provided by {owner}"
                 )
             owners[connector.name] = implementation.plugin
+        paths: set[tuple[str, str]] = set()
+        for implementation, page in self._enabled(self._pages or ()):
+            if (page.plugin, page.path) in paths:
+                return implementation.failure(f"two of its pages have the path {page.path}")
+            paths.add((page.plugin, page.path))
         return None
 
     def check_registration(self, registration: Registration) -> None:
@@ -443,7 +477,7 @@ class StartupHooks:
         """Let plugins add routes to the HTTP API, before it starts.
 
         Args:
-            app: if it is a :class:`ContainsPlugins`, it contains what each plugin added.
+            app: if it is a :class:`ContainsPlugins`, it contains what each plugin added, and may refuse it.
             gateway: for the plugins.
 
         Raises:
@@ -452,7 +486,10 @@ class StartupHooks:
         for implementation in self._implementations["hookgw_routes"]:
             self._call_at_start(implementation, app, gateway)
             if isinstance(app, ContainsPlugins):
-                app.contain(implementation, self.boundary)
+                try:
+                    app.contain(implementation, self.boundary)
+                except PluginFailed as failure:
+                    self._stop_or_switch_off(failure)
 
     def commands(self, group: click.Group) -> None:
         """Let plugins add commands to ``hookgw``.

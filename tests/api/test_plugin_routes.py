@@ -12,6 +12,7 @@ from quart import Response, abort
 
 import hookgw
 from hookgw.api.app import create_app
+from hookgw.models.errors import StartError
 from hookgw.testing import GatewayKit, open_kit
 
 
@@ -119,3 +120,31 @@ async def test_request_hooks_still_work(tmp_path: Path, hookgw_clock: Any) -> No
         response = await client.get("/public/text")
         assert (response.status_code, response.headers["x-mine"]) == (418, "1")
         assert kit.plugin_failures == []
+
+
+@pytest.mark.parametrize("path", ["/dashboard", "/dashboard/", "/dashboard/a", "/dashboard/<instance>"])
+async def test_a_route_of_the_dashboard_is_refused(tmp_path: Path, hookgw_clock: Any, path: str) -> None:
+    class Open:
+        @hookgw.hookimpl
+        def hookgw_routes(self, app: Any) -> None:
+            app.add_url_rule("/dashboards", "near", plain)
+            app.add_url_rule(path, "open", plain)
+
+    async with open_kit(tmp_path, plugins={"mine": Open()}) as kit:
+        with pytest.raises(StartError, match="which is the dashboard's: choose another path"):
+            create_app(kit.gateway)
+
+
+async def test_an_optional_plugin_with_a_route_of_the_dashboard_is_switched_off(
+    tmp_path: Path, hookgw_clock: Any
+) -> None:
+    class Open:
+        @hookgw.hookimpl
+        def hookgw_routes(self, app: Any) -> None:
+            app.add_url_rule("/dashboard/a", "open", lambda: "open")
+
+    settings = {"plugins": {"optional": ["open"]}}
+    plugins = {"open": Open(), "mine": Plugin()}
+    async with open_kit(tmp_path, plugins=plugins, settings=settings) as kit, client_of(kit) as client:
+        assert (await client.get("/dashboard/a")).status_code == 404
+        assert (await client.get("/public/text")).status_code == 200

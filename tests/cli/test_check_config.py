@@ -98,3 +98,10 @@ async def test_routes_find_a_gateway_without_instances(invoke: Invoke, tmp_path:
         "    app.add_url_rule('/mine', view_func=lambda: 'x')\n",
     )
     assert (await invoke("check-config")).exit_code == 0
+
+
+async def test_a_route_of_the_dashboard_is_refused(invoke: Invoke, tmp_path: Path) -> None:
+    write_plugin(tmp_path, "def hookgw_routes(app): app.add_url_rule('/dashboard', 'mine', lambda: 'open')")
+    result = await invoke("check-config")
+    assert result.exit_code == 1
+    assert "the route /dashboard is below /dashboard, which is the dashboard's" in result.output

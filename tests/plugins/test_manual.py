@@ -406,6 +406,15 @@ async def test_routes(tmp_path: Path, registration: Registration) -> None:
     assert await answer.get_json() == {registration.label: 4}
 
 
+async def test_dashboard_pages(tmp_path: Path, registration: Registration) -> None:
+    (page,) = hooks_with(example("hookgw_dashboard_pages"), tmp_path).dashboard_pages()
+    registration = msgspec.structs.replace(registration, url="https://crm.example/?a=<b>")
+    content = await page.render(gateway_with(registration), {"least": "2"}, 10)
+    assert content.startswith('<section class="card"><h2>Backlogs</h2>')
+    assert "<li><b>https://crm.example/?a=&lt;b&gt;</b> 3</li>" in content
+    assert content.count("<li>") == 2
+
+
 def test_commands(tmp_path: Path) -> None:
     group = click.Group()
     hooks_with(example("hookgw_commands"), tmp_path).commands(group)

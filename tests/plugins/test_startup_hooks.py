@@ -198,6 +198,7 @@ def test_connectors_are_returned_by_name(hooks_of: HooksOf) -> None:
 CALLED_AT_START: list[tuple[str, Callable[[Hooks], object]]] = [
     ("event_kinds", lambda hooks: hooks.kinds()),
     ("connectors", lambda hooks: hooks.connectors()),
+    ("dashboard_pages", lambda hooks: hooks.dashboard_pages()),
     ("configure", lambda hooks: hooks.configure({})),
     ("routes", lambda hooks: hooks.routes(None, None)),  # type: ignore[arg-type]
     ("commands", lambda hooks: hooks.commands(None)),  # type: ignore[arg-type]

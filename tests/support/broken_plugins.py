@@ -7,7 +7,7 @@ from pathlib import Path
 HEAD = """
 import enum, functools, json
 import hookgw
-from hookgw import EventKind, hookimpl
+from hookgw import DashboardPage, EventKind, hookimpl
 
 deep = []
 for _ in range(300):
@@ -28,6 +28,8 @@ class OddList(list):
 class OddInt(int):
     def __bool__(self): raise Odd
     def __eq__(self, other): raise Odd
+
+async def render(gateway, query): return ""
 
 @hookimpl
 def hookgw_lane_state(lane): ...
@@ -189,6 +191,34 @@ CONNECTORS = {
         "good is not async: write async def send(self, session, message, *, key)",
     ),
 }
+PAGES = {
+    "a page that is no page": ("5", "its list contains a value of type int; return a list of DashboardPage"),
+    "a path with a slash": (
+        "DashboardPage(title='X', path='a/b', render=render)",
+        "'a/b' is not a path for a page",
+    ),
+    "an empty path": ("DashboardPage(title='X', path='', render=render)", "'' is not a path for a page"),
+    "a path with a line break": (r"DashboardPage(title='X', path='a\n', render=render)", "is not a path"),
+    "no path": ("DashboardPage(title='X', path=None, render=render)", "None is not a path for a page"),
+    "no title": ("DashboardPage(title=' ', path='a', render=render)", "the title of the page a must be"),
+    "a long title": ("DashboardPage(title='X' * 65, path='a', render=render)", "of 1 to 64 characters"),
+    "a title that is no text": (
+        r"DashboardPage(title='\ud800', path='a', render=render)",
+        "the title of the page a contains half of",
+    ),
+    "no render": (
+        "DashboardPage(title='X', path='a', render=None)",
+        "render of the page a must be a function",
+    ),
+    "a render without arguments": (
+        "DashboardPage(title='X', path='a', render=lambda: '')",
+        "render of the page a has other arguments: write async def render(gateway, query)",
+    ),
+    "two pages with one path": (
+        "*[DashboardPage(title='X', path='a', render=render)] * 2",
+        "two of its pages have the path a",
+    ),
+}
 LISTS = {
     "a generator of kinds": ("def hookgw_event_kinds(): yield", "it returned a value of type generator"),
     "a dict of kinds": ("def hookgw_event_kinds(): return {}", "it returned a value of type dict"),
@@ -214,6 +244,10 @@ LISTS = {
         "GeneratorExit",
     ),
     "an exception whose attributes raise": ("def hookgw_event_kinds(): raise Odd", "Odd"),
+    "a route of the dashboard": (
+        "def hookgw_routes(app): app.add_url_rule('/dashboard/mine', 'mine', lambda: 'open')",
+        "the route /dashboard/mine is below /dashboard, which is the dashboard's: choose another path",
+    ),
     "routes that raise": ("def hookgw_routes(app, gateway): gateway.instances.all()[0]", "IndexError"),
     "routes with a wrong rule": ("def hookgw_routes(app): app.add_url_rule('backlog')", "AssertionError"),
     "names of secret options that are none": (
@@ -233,6 +267,10 @@ PLUGINS = {
         )
         for name, (line, why) in CONNECTORS.items()
     },
+    **{
+        f"page: {name}": (f"def hookgw_dashboard_pages(): return [{page}]", why)
+        for name, (page, why) in PAGES.items()
+    },
     **LISTS,
 }
 
@@ -242,6 +280,7 @@ def write_plugin(base: Path, hook: str) -> None:
     others = {
         "hookgw_event_kinds": "[EventKind(name='MINE', meaning='X.')]",
         "hookgw_connectors": "[Good()]",
+        "hookgw_dashboard_pages": "[DashboardPage(title='Mine', path='mine', render=render)]",
     }
     text = f"{HEAD}\n@hookimpl\n{hook}\n"
     for name, value in others.items():

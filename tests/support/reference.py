@@ -58,7 +58,15 @@ PAGES = {
         "[hooks.md](hooks.md) has the hooks, and [testing.md](testing.md) the test kit.",
         "hookgw",
         {
-            "Plugins": ["hookimpl", "describes", "Body", "NotJson", "Parameter", "__version__"],
+            "Plugins": [
+                "hookimpl",
+                "describes",
+                "Body",
+                "NotJson",
+                "Parameter",
+                "DashboardPage",
+                "__version__",
+            ],
             "Events": ["Event", "EventKind", "NewEvent", "event_id_of"],
             "Registrations and deliveries": [
                 *("Registration", "Ordering", "RetryOptions", "Secret", "Signature"),

@@ -1,0 +1,24 @@
+"""The pages that plugins add to the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+
+class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page that a plugin adds to the dashboard, for global keys.
+
+    Attributes:
+        title: its heading, and its link in the navigation.
+        path: its last part of ``/dashboard/plugins/<plugin>/<path>``: 1 to 64 letters, digits and ``-``.
+        render: ``async render(gateway, query)`` returns what is below the heading, each time the page is
+            opened. ``gateway`` is the :class:`~hookgw.PluginGateway`, and ``query`` has the parameters of the
+            page's URL. A plain ``str`` is shown as it is; ``markupsafe.Markup`` is HTML.
+    """
+
+    title: str
+    path: str
+    render: Callable[[Any, Mapping[str, str]], Awaitable[str]]

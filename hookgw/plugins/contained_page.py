@@ -1,0 +1,69 @@
+"""A plugin's page of the dashboard, called through the boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from hookgw.models.dashboard_pages import DashboardPage
+from hookgw.plugins.boundary import Boundary, WrongResult
+from hookgw.plugins.hook_implementation import HookImplementation
+
+if TYPE_CHECKING:
+    from hookgw.plugins.gateway_protocol import PluginGateway
+
+
+class ContainedPage:
+    """A page of a plugin.
+
+    Args:
+        page: the plugin's, checked.
+        plugin: the plugin's name.
+        boundary: contains the calls, and reports failures.
+
+    Attributes:
+        plugin: the plugin's name.
+        title, path: see :class:`~hookgw.models.dashboard_pages.DashboardPage`.
+    """
+
+    def __init__(self, page: DashboardPage, plugin: str, boundary: Boundary) -> None:
+        self.plugin = plugin
+        self.title = page.title
+        self.path = page.path
+        self._boundary = boundary
+        self._call = HookImplementation(
+            plugin=plugin, hook=f"hookgw_dashboard_pages.{page.path}", call=page.render
+        )
+
+    async def render(
+        self,
+        gateway: PluginGateway,
+        query: Mapping[str, str],
+        timeout: float,  # noqa: ASYNC109 -- the plugin's limit, named in its failure
+    ) -> str:
+        """Return the content of the page: ``Markup`` if it is HTML, and otherwise a plain ``str``.
+
+        Args:
+            gateway: for the plugin.
+            query: the parameters of the page's URL.
+            timeout: seconds that this may take.
+
+        Raises:
+            PluginFailed: it raised, took too long, or returned no text.
+        """
+        content: str = await self._boundary.run(
+            self._call, gateway, dict(query), timeout=timeout, check=_check_content
+        )
+        return content
+
+
+def _check_content(answer: object) -> str:
+    if not isinstance(answer, str):
+        raise WrongResult(f"it returned a value of type {type(answer).__name__}; return a str or a Markup")
+    # Exact types: what a subclass does when the template asks for its text would be outside of the boundary.
+    text = str.__str__(answer)
+    text.encode()  # a lone surrogate could not be sent
+    # The plugin says that this is HTML, and plugins are the operator's.
+    return Markup(text) if isinstance(answer, Markup) else text  # noqa: S704

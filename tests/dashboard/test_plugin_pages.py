@@ -1,0 +1,149 @@
+"""Pages that plugins add, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+from markupsafe import Markup
+
+import hookgw
+from hookgw import DashboardPage, PluginGateway
+from hookgw.config.settings import Settings
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.open import open_gateway
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
+from tests.dashboard.conftest import Browser
+
+
+class Sly(str):
+    """A text that would be markup if a template asked it."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        return "<script>alert(1)</script>"
+
+
+async def text(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    return f"<b>{query.get('name')}</b>\n{len(gateway.instances.all())} instances"
+
+
+async def markup(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    return Markup("<h2>Name</h2><p>{}</p>").format(query.get("name"))
+
+
+async def fail(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    raise SystemExit("secret of another tenant")
+
+
+async def refuse(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    raise hookgw.Invalid("secret of another tenant")
+
+
+async def hang(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
+async def number(gateway: PluginGateway, query: Mapping[str, str]) -> Any:
+    return 5
+
+
+async def surrogate(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    return "\ud800"
+
+
+async def sly(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    return Sly("plain")
+
+
+FAILING = {"fail": fail, "refuse": refuse, "hang": hang, "number": number, "surrogate": surrogate}
+PAGES = {"text": text, "markup": markup, "sly": sly, **FAILING}
+
+
+class Plugin:
+    @hookgw.hookimpl
+    def hookgw_dashboard_pages(self) -> list[DashboardPage]:
+        return [
+            DashboardPage(title=f"The <{name}>", path=name, render=render) for name, render in PAGES.items()
+        ]
+
+
+class Unlucky:
+    """Its routes fail after its page was added."""
+
+    @hookgw.hookimpl
+    def hookgw_dashboard_pages(self) -> list[DashboardPage]:
+        return [DashboardPage(title="Unlucky", path="page", render=text)]
+
+    @hookgw.hookimpl
+    def hookgw_routes(self) -> None:
+        raise OSError
+
+
+@pytest.fixture
+async def gateway(settings: Settings, tmp_path: Path) -> Any:
+    plugins = settings.plugins
+    plugins = msgspec.structs.replace(plugins, hook_timeout=0.05, optional=("unlucky",))
+    settings = msgspec.structs.replace(settings, plugins=plugins)
+    loaded = load_plugins(plugins, base=tmp_path, extra={"mine": Plugin(), "unlucky": Unlucky()})
+    async with open_gateway(settings, base=tmp_path, hooks=Hooks(loaded)) as gateway:
+        yield gateway
+
+
+async def test_a_page_is_in_the_frame_and_in_the_navigation(browser: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("shop")
+    response = await browser.get("/plugins/mine/text?name=Ana")
+    assert response.status_code == 200
+    assert "<h1>The &lt;text&gt;</h1>" in response.text
+    assert "&lt;b&gt;Ana&lt;/b&gt;\n1 instances" in response.text
+    link = '<a href="/dashboard/plugins/mine/text" aria-current="page">The &lt;text&gt;</a>'
+    assert link in response.text
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+    overview = (await browser.get("/")).text
+    assert '<a href="/dashboard/plugins/mine/text">The &lt;text&gt;</a>' in overview
+
+
+async def test_markup_is_markup_and_its_values_are_escaped(browser: Browser) -> None:
+    page = (await browser.get("/plugins/mine/markup?name=<i>")).text
+    assert "<h2>Name</h2><p>&lt;i&gt;</p>" in page
+
+
+async def test_only_markup_itself_is_markup(browser: Browser) -> None:
+    page = (await browser.get("/plugins/mine/sly")).text
+    assert "<pre>plain</pre>" in page
+    assert "alert" not in page
+
+
+@pytest.mark.parametrize("name", FAILING)
+async def test_a_failing_page_names_its_plugin_and_nothing_else(browser: Browser, name: str) -> None:
+    response = await browser.get(f"/plugins/mine/{name}")
+    assert response.status_code == 500
+    assert "The plugin &#39;mine&#39; failed; see hookgw&#39;s log." in response.text
+    assert "secret" not in response.text
+    assert (await browser.get("/plugins/mine/text")).status_code == 200
+
+
+async def test_there_is_no_other_page(browser: Browser) -> None:
+    for path in ("mine/none", "none/text", "mine/text/more", "mine"):
+        assert (await browser.get(f"/plugins/{path}")).status_code == 404
+
+
+async def test_pages_need_a_global_key(visitor: Browser, gateway: Gateway) -> None:
+    assert (await visitor.get("/plugins/mine/text")).status_code == 303
+    created = await gateway.instances.create("shop")
+    assert (await visitor.log_in(created.key)).status_code == 303
+    for path in ("mine/text", "none/none"):
+        assert (await visitor.get(f"/plugins/{path}")).status_code == 403
+    assert "/plugins/mine" not in (await visitor.get("/")).text
+
+
+async def test_a_plugin_that_is_switched_off_later_has_no_page(browser: Browser) -> None:
+    assert "Unlucky" not in (await browser.get("/")).text
+    assert (await browser.get("/plugins/unlucky/page")).status_code == 404
