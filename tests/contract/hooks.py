@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import schemathesis
@@ -13,6 +14,9 @@ from hookgw.models.event_filters import FilterOp
 RECEIVER = os.environ["HOOKGW_CONTRACT_RECEIVER"]
 """The URL of the receiver."""
 OPS = [*FilterOp]
+WHSK = re.compile(r"whsk_[A-Za-z0-9+/]{86}==")
+# From the test vectors that Standard Webhooks publishes.
+PRIVATE_KEY = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
 
 
 def filter_case(_: object, case: Any) -> bool:
@@ -57,11 +61,23 @@ def without_values(body: Any) -> Any:
     return body | ({"webhook": without_values(body["webhook"])} if "webhook" in body else {})
 
 
+def as_served(body: Any) -> Any:
+    """Replace what only some values of a schema are: private keys, and connectors that need no options."""
+    if not isinstance(body, dict):
+        return body
+    if WHSK.fullmatch(str(body.get("secret"))):
+        body = body | {"secret": PRIVATE_KEY}
+    if body.get("integration") == "matrix":
+        body = body | {"integration": "simulator"}
+    return body | ({"webhook": as_served(body["webhook"])} if "webhook" in body else {})
+
+
 def before_call(_: object, case: Any, __: object) -> None:
     """Adjust bodies where hookgw has rules that no schema expresses."""
     path = case.operation.path
     if path.startswith(("/webhook/set/", "/instance/create")):
-        case.body = without_values(without_zero(without_signature(at_the_receiver(case.body))))
+        for change in (at_the_receiver, without_signature, without_zero, without_values, as_served):
+            case.body = change(case.body)
     elif path.startswith("/message/sendText/"):
         case.body = with_number(case.body)
 

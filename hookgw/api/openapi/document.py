@@ -16,7 +16,7 @@ from hookgw.api.openapi.describe import BYTES, JSON, NotJson, Operation
 from hookgw.api.openapi.error_responses import ANY_ERROR, ERRORS, error_components
 from hookgw.parsing.json_schemas import COMPONENTS
 from hookgw.parsing.registration_schema import plugin_blocks
-from hookgw.parsing.schema_parts import NAME_SCHEMA
+from hookgw.parsing.schema_parts import NAME_SCHEMA, ref
 
 INTRODUCTION = """\
 hookgw delivers the events of messaging instances to callback URLs: durable, in order, signed.
@@ -40,7 +40,7 @@ _PATH_PARAMETERS = {
     ),
     "token": ("token", {"type": "string"}, "The secret part of the instance's `ingestUrl`."),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
-    "kind": ("kind", {"type": "string", "examples": ["messages-upsert"]}, "The event kind, in any spelling."),
+    "kind": ("kind", ref("KindName") | {"examples": ["MESSAGES_UPSERT"]}, "The event kind, in any spelling."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
 }
 """For each variable in paths: its name in the document, its schema and its meaning."""
