@@ -652,3 +652,27 @@ async def test_the_monitor_hears_of_an_attempt_once_it_is_settled(autojump_clock
             lane.offer(delivery)
         await quiet()
     assert settled == [1, 2]
+
+
+async def test_a_paused_lane_counts_again_when_told(autojump_clock: MockClock) -> None:
+    world = World()
+    async with running(world) as lane:
+        lane.pause()
+        for delivery in world.outbox.add(5):
+            lane.offer(delivery)
+        await quiet()
+        del world.outbox.pending[1]
+        lane.recount()
+        await quiet()
+        assert (lane.statistics().state, lane.statistics().backlog) == (LaneState.PAUSED, 4)
+        del world.outbox.pending[2], world.outbox.pending[3]
+        for _ in range(5):  # also while it counts
+            lane.recount()
+            await trio.lowlevel.checkpoint()
+        await quiet()
+        assert lane.statistics().backlog == 2
+        assert world.sender.order == []
+        lane.unpause()
+        lane.unpause()
+        await quiet()
+    assert world.sender.order == ["e4", "e5"]
