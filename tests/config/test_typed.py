@@ -91,7 +91,11 @@ def test_every_type_is_read() -> None:
         ({"server": {"bnd": 1}}, "server.bnd", "this key is unknown. Did you mean server.bind?"),
         ({"timeout": "5s"}, "timeout", "this key is unknown here. Did you mean delivery.timeout?"),
         ({"log": {"path": "x"}}, "log.path", "this key is unknown here. Did you mean storage.path?"),
-        ({"instances": {"zzz": 1}}, "instances.zzz", "this key is unknown. Known here: auto_create."),
+        (
+            {"instances": {"zzz": 1}},
+            "instances.zzz",
+            "this key is unknown. Known here: auto_create, integrations.",
+        ),
     ],
 )
 def test_a_mistake_is_reported_and_the_default_stays(raw: Any, path: str, sentence: str) -> None:
