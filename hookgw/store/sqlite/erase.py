@@ -22,7 +22,7 @@ from hookgw.store.sqlite.settle import remove, weight
 from hookgw.store.sqlite.transaction import Transaction
 
 # A step looks at so many deliveries, and so many bytes of payloads, or one payload.
-ROWS = 2_000
+ROWS = 500
 SEARCH_BYTES = 8 * 2**20
 
 # "5511…:7@s.whatsapp.net" is a device of "5511…@s.whatsapp.net".
@@ -33,7 +33,7 @@ _SOURCES = {
     True: "deliveries INDEXED BY undelivered WHERE state = 'pending' AND state <> 'delivered' AND",
     False: "deliveries INDEXED BY history WHERE",
 }
-# A payload without the text and without a backslash, which may spell it, is not parsed. SQLite calls a
+# A payload without the text, and without an escape that may be in its spelling, is not parsed. SQLite calls a
 # payload invalid that is nested too deep for it: then the text itself decides.
 _FIND = """
 WITH looked_at AS MATERIALIZED (
@@ -45,7 +45,7 @@ summed AS (SELECT seq, event, sum(size) OVER (ORDER BY seq) - size AS before_it 
 chosen AS MATERIALIZED (SELECT seq, event FROM summed WHERE before_it < :bytes)
 SELECT (SELECT count(*) FROM looked_at), (SELECT count(*) FROM chosen), (SELECT max(seq) FROM chosen), (
     SELECT json_group_array(DISTINCT c.event) FROM chosen c CROSS JOIN events e ON e.seq = c.event
-    WHERE (instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, x'5c'))
+    WHERE (instr(e.data, CAST(:part AS BLOB)) OR instr(e.data, CAST(:escape AS BLOB)))
         AND CASE WHEN json_valid(CAST(e.data AS TEXT)) THEN EXISTS (
             SELECT 1 FROM json_tree(CAST(e.data AS TEXT)) t
             WHERE t.key = :value OR t.key GLOB :device
@@ -76,6 +76,8 @@ def find_concerned(
         "value": f"{match[1]}@{match[2]}" if match else value,
         "device": f"{match[1]}:*@{match[2]}" if match else None,
         "part": _part_of(value),
+        # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
+        "escape": "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u",
         "after": after,
         "newest": newest,
         "rows": ROWS,
