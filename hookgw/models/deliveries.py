@@ -34,7 +34,7 @@ class Outcome(StrEnum):
         DELIVERED: a 2xx.
         REJECTED: the receiver will never accept this body: a dead letter at once.
         FAILED: another answer, or a failure of a plugin: retried on the schedule.
-        UNREACHABLE: no complete answer, or one that says that the receiver is busy: the lane waits.
+        UNREACHABLE: no complete answer, or the receiver said that it is busy: the lane waits.
         GONE: 410: the registration is disabled.
         BLOCKED: hookgw may not call this address: a dead letter at once.
     """

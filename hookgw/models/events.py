@@ -176,7 +176,7 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def dotted_name(self) -> str:
-        """The other spelling: ``dotted``, or the one that is derived from the name."""
+        """The spelling with dots: ``dotted`` if it is given, else derived from the name."""
         return self.dotted or self.name.lower().replace("_", ".", 1).replace("_", "-")
 
 
