@@ -17,6 +17,7 @@ import trio
 from hookgw.api.app import Application, create_app
 from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.serve import serve
+from hookgw.auth.keyring import KeyHolder
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import StoppedEarly, cancel_on_signal
 from hookgw.config.settings import Settings
@@ -43,11 +44,12 @@ class Server:
     gateway: Gateway
     urls: list[str]
 
-    def login_link(self, key: str) -> str | None:
+    def login_link(self, key: str, note_use: Callable[[], None] = lambda: None) -> str | None:
         """Return a link that logs a browser on this machine in to the dashboard, once.
 
         Args:
             key: the key that it logs in with.
+            note_use: called when a browser uses the link.
 
         Returns:
             ``None`` if there is no dashboard, or hookgw does not listen where a browser on this machine finds
@@ -56,7 +58,12 @@ class Server:
         root = next(filter(None, map(_local_url, self.urls)), None)
         if root is None or not self.gateway.settings.dashboard.enabled:
             return None
-        token = self.gateway.sessions.issue_link(lambda: self.gateway.keys.holder_of(key))
+
+        def holder() -> KeyHolder | None:
+            note_use()
+            return self.gateway.keys.holder_of(key)
+
+        token = self.gateway.sessions.issue_link(holder)
         return f"{root}/dashboard/enter/{token}"
 
 

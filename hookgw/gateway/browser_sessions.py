@@ -9,7 +9,7 @@ import msgspec
 
 from hookgw.auth.keyring import KeyHolder, Keyring
 from hookgw.gateway.shielded import completes
-from hookgw.models.browser_sessions import BrowserSession, new_token, session_id
+from hookgw.models.browser_sessions import BrowserSession, new_link_token, new_token, session_id
 from hookgw.models.clock import Clock
 from hookgw.models.errors import Unauthorized
 from hookgw.store import Records
@@ -144,7 +144,7 @@ class BrowserSessions:
         self._links = {token: link for token, link in self._links.items() if link[1] > now}
         while len(self._links) >= MOST_LINKS:
             del self._links[next(iter(self._links))]
-        token = new_token()
+        token = new_link_token()
         # By its hash, as sessions are: the time of the lookup tells nothing about the token.
         self._links[session_id(token)] = (holder, now + LINK_LIFETIME)
         return token

@@ -11,6 +11,7 @@ import msgspec
 IDLE_LIMIT = 12 * 3600.0
 """Seconds without use after which a session ends."""
 _TOKEN_BYTES = 24
+_LINK_BYTES = 15
 
 
 class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +36,13 @@ class BrowserSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_token() -> str:
-    """Return a new random token of 192 bits, for a session or a link."""
+    """Return a new random token of 192 bits, for a session."""
     return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def new_link_token() -> str:
+    """Return a new random token of 120 bits, for a link: the link fits a terminal of 60 columns."""
+    return secrets.token_urlsafe(_LINK_BYTES)
 
 
 def session_id(token: str) -> str:

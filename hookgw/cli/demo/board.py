@@ -20,7 +20,6 @@ class Row:
         lane: the lane's state.
         pending: how many deliveries are pending.
         ledger: the receiver's ledger; ``None`` for a URL that the user registered.
-        last: the text of the last event that arrived.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Row:
     lane: LaneState = LaneState.IDLE
     pending: int = 0
     ledger: Ledger | None = None
-    last: str = ""
 
 
 def rows(receivers: Sequence[DemoReceiver], lanes: Iterable[LaneStatistics]) -> list[Row]:
@@ -44,7 +42,6 @@ def rows(receivers: Sequence[DemoReceiver], lanes: Iterable[LaneStatistics]) -> 
             lane=lane.state if lane else LaneState.IDLE,
             pending=lane.backlog if lane else 0,
             ledger=receiver.ledger,
-            last=receiver.last.text if receiver.last else "",
         )
         result.append(row)
     return result + [Row(name=url, lane=lane.state, pending=lane.backlog) for url, lane in by_url.items()]

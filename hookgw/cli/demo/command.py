@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 
 from hookgw.cli.demo.board import verdict
+from hookgw.cli.demo.invitation import Invitation
 from hookgw.cli.demo.observer import Observer
 from hookgw.cli.demo.screens import open_screen
 from hookgw.cli.demo.stage import EVENTS, INSTANCE, Stage, demo_settings, open_receivers
@@ -22,22 +23,6 @@ from hookgw.config.settings import Settings
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 
-# No line is longer than 60 columns, and all of it fits 24 lines together with the table.
-INTRODUCTION = """\
-hookgw listens on {url}.
-The instance "demo" is a simulated account. Each of its
-messages goes to three receivers. Two of them fail now and
-then, but no event is lost, repeated or out of order.
-Press Ctrl-C to stop.
-To join in, run these commands in another terminal:
-
-  export HOOKGW_URL={url}
-  export HOOKGW_KEY={key}
-  {program} webhook set demo https://YOUR-URL --label mine
-  {program} message send demo 5511999999999 Hello
-  {program} tail demo
-"""
-
 
 @click.command()
 @click.option(
@@ -48,7 +33,7 @@ def demo(once: bool) -> None:
 
     Runs a gateway, a simulated account and three receivers that verify each event. It needs no configuration.
     Two of the receivers fail and recover. The third is not affected, and no event is lost, repeated or out of
-    order. Ctrl-C stops the demo and prints the result.
+    order. The demo shows a link to its dashboard. Ctrl-C stops the demo and prints the result.
     """
     # A demo leaves nothing behind and never touches the data of a gateway in this folder.
     with tempfile.TemporaryDirectory(prefix="hookgw-demo-") as folder:
@@ -68,9 +53,10 @@ async def run(settings: Settings, once: bool) -> bool:
         loaded = load_plugins(settings.plugins, base=Path(), extra={"demo_observer": observer})
         hooks = Hooks(loaded, hook_timeout=settings.plugins.hook_timeout, on_failure=None)
         async with open_server(settings, base=Path(), hooks=hooks) as server:
-            url, key = server.urls[0], settings.auth.global_key
-            click.echo(INTRODUCTION.format(url=url, key=key, program=_program()))
-            with open_screen(Console(highlight=False)) as screen:
+            # With --once it is over before anybody has opened a link.
+            key = settings.auth.global_key
+            invitation = None if once or key is None else Invitation(server, key, _program())
+            with open_screen(Console(highlight=False), invitation) as screen:
                 stage = Stage(server.gateway, receivers, observer, screen)
                 await stage.register()
                 await stage.play(once=once)

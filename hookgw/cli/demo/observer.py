@@ -22,10 +22,12 @@ class Observer:
 
     Attributes:
         accepted: how many events of the instance were accepted.
+        sent: how many of them were raised by a message that the user sent.
     """
 
     def __init__(self, instance: str, ledgers: Mapping[str, Ledger]) -> None:
         self.accepted = 0
+        self.sent = 0
         self._instance = instance
         self._ledgers = ledgers
         self._changed = trio.Event()
@@ -33,6 +35,11 @@ class Observer:
     async def wait_accepted(self, count: int) -> None:
         """Wait until that many events have been accepted."""
         while self.accepted < count:
+            await self._changed.wait()
+
+    async def wait_sent(self, count: int) -> None:
+        """Wait until the user has sent that many messages."""
+        while self.sent < count:
             await self._changed.wait()
 
     async def wait_complete(self) -> None:
@@ -44,6 +51,7 @@ class Observer:
     def hookgw_event_accepted(self, event: Event) -> None:
         if event.instance == self._instance:
             self.accepted += 1
+            self.sent += event.kind == "SEND_MESSAGE"
             for ledger in self._ledgers.values():
                 ledger.accept(event.id)
         self._notify()

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 
 from hookgw.cli.demo.ledger import Ledger
-from hookgw.cli.received_event import ReceivedEvent, read_received_event
+from hookgw.cli.received_event import read_received_event
 from hookgw.models.signing_keys import VerifyingKey
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.received import Received
@@ -37,7 +37,6 @@ class DemoReceiver:
         name: the label of its registration.
         ledger: what should arrive, and what did.
         trouble: what is wrong with it now.
-        last: the last event that arrived.
         keys: verify with these keys; set when its registration has a secret.
     """
 
@@ -45,7 +44,6 @@ class DemoReceiver:
         self.name = name
         self.ledger = Ledger()
         self.trouble = Trouble.NONE
-        self.last: ReceivedEvent | None = None
         self.keys: tuple[VerifyingKey, ...] = ()
         self._receiver = receiver
         receiver.default = self._respond
@@ -76,6 +74,5 @@ class DemoReceiver:
         if not event.verified or event.id is None:
             self.ledger.unverified += 1
             return answer(401)
-        self.last = event
         self.ledger.arrive(event.id)
         return answer(200)

@@ -87,6 +87,7 @@ class Stage:
         by_name = {receiver.name: receiver for receiver in self.receivers}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.screen.run, self._read_board)
+            nursery.start_soon(self._report_sent)
             await self.gateway.instances.connect(INSTANCE)
             outages = ONCE if once else itertools.cycle(FOREVER)
             await run_outages(outages, by_name, self.screen.add_message)
@@ -95,30 +96,35 @@ class Stage:
             # After a timeout, the verdict names what is not delivered.
             with trio.move_on_after(LAST_EVENTS_TIMEOUT):
                 await self.observer.wait_complete()
-            nursery.cancel_scope.cancel()  # ends the screen, which never returns
+            nursery.cancel_scope.cancel()  # the other tasks never return
+
+    async def _report_sent(self) -> None:
+        for count in itertools.count(1):
+            await self.observer.wait_sent(count)
+            self.screen.add_message("Your message was sent", "Its event goes to every receiver.")
 
     def _read_board(self) -> tuple[int, list[board.Row]]:
         return self.observer.accepted, board.rows(self.receivers, self.gateway.lanes())
 
 
 async def run_outages(
-    outages: Iterable[Outage], receivers: Mapping[str, DemoReceiver], add_message: Callable[[str], None]
+    outages: Iterable[Outage], receivers: Mapping[str, DemoReceiver], add_message: Callable[[str, str], None]
 ) -> None:
     """Run the outages in turn.
 
     Args:
         outages: may be endless.
         receivers: by name.
-        add_message: called with a sentence at the start and the end of each outage.
+        add_message: called with a sentence and its explanation at the start and the end of each outage.
     """
     for outage in outages:
         await trio.sleep(outage.wait)
         receiver = receivers[outage.receiver]
         await receiver.begin(outage.trouble)
-        add_message(f"{receiver.name} {outage.trouble}")
+        add_message(f"{receiver.name} {outage.trouble}", "Its events wait; the others go on.")
         await trio.sleep(outage.length)
         await receiver.recover()
-        add_message(f"{receiver.name} is up again")
+        add_message(f"{receiver.name} is up again", "Its events arrive, in order.")
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ def test_once_ends_and_every_event_arrived(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     for sentence in ("n8n is down", "n8n is up again", "bot answers 500", "bot is up again"):
         assert f"-- {sentence}\n" in done.stdout
-    assert "hookgw webhook set demo https://YOUR-URL --label mine\n" in done.stdout
+    assert "dashboard" not in done.stdout
     lines = done.stdout.splitlines()[-3:]
     verdicts = [
         re.fullmatch(r" *(\w+): (\d+) of (\d+) events arrived once, in order, verified(.*)\.", line)
@@ -82,12 +82,25 @@ async def test_a_short_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ech
 
 
 @pytest.mark.usefixtures("_signals_kept")
-async def test_a_signal_ends_an_endless_demo(tmp_path: Path, echoes: Echoes) -> None:
+async def test_a_link_logs_in_until_a_signal_ends_the_demo(tmp_path: Path, echoes: Echoes) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(command.run, stage.demo_settings(tmp_path), once=False))
         await echoes.wait_for("accepted [1-9]")
+        link = re.search("http://(127.0.0.1:[0-9]+)(/dashboard/enter/.*)", echoes.text)
+        assert link is not None
+        response = await get(*link.groups())
+        assert response.startswith(b"HTTP/1.1 303 ")
+        assert b"set-cookie: hookgw_session=" in response
         signal.raise_signal(signal.SIGINT)
     assert echoes.text.count("events arrived") == 3
+
+
+async def get(address: str, path: str) -> bytes:
+    host, port = address.split(":")
+    async with await trio.open_tcp_stream(host, int(port)) as stream:
+        request = f"GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+        await stream.send_all(request.encode())
+        return b"".join([chunk async for chunk in stream])
 
 
 def test_it_runs_until_a_signal(tmp_path: Path) -> None:
@@ -117,14 +130,6 @@ def test_it_uses_another_port_if_the_usual_one_is_in_use(
         taken.listen()
         assert stage.demo_settings(tmp_path).server.bind == ("127.0.0.1:0",)
     assert stage.demo_settings(tmp_path).server.bind == (f"127.0.0.1:{port}",)
-
-
-def test_the_introduction_fits_60_columns_and_half_a_screen() -> None:
-    text = command.INTRODUCTION.format(
-        url="http://127.0.0.1:65535", key="demo-0123456789abcdef", program="hookgw"
-    )
-    assert max(map(len, text.splitlines())) <= 60
-    assert len(text.splitlines()) <= 12
 
 
 @pytest.mark.parametrize(

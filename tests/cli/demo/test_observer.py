@@ -13,8 +13,8 @@ from hookgw.models.events import Event
 from hookgw.models.registrations import Registration
 
 
-def event_of(event_id: str = "a", instance: str = "demo") -> Event:
-    return Event(id=event_id, kind="CALL", instance=instance, data_json=b"{}", time=0)
+def event_of(event_id: str = "a", instance: str = "demo", kind: str = "CALL") -> Event:
+    return Event(id=event_id, kind=kind, instance=instance, data_json=b"{}", time=0)
 
 
 def delivery_of(event: Event) -> Delivery:
@@ -34,6 +34,16 @@ async def test_each_event_of_the_instance_is_entered_in_every_ledger() -> None:
     observer.hookgw_event_accepted(event_of(instance="another"))
     assert observer.accepted == 1
     assert [ledger.accepted for ledger in ledgers.values()] == [1, 1]
+
+
+async def test_a_message_of_the_user_is_noticed() -> None:
+    observer = Observer("demo", {})
+    observer.hookgw_event_accepted(event_of(kind="SEND_MESSAGE", instance="another"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(observer.wait_sent, 1)
+        await wait_all_tasks_blocked()
+        assert observer.sent == 0
+        observer.hookgw_event_accepted(event_of(kind="SEND_MESSAGE"))
 
 
 async def test_failed_attempts_are_counted_per_receiver() -> None:
