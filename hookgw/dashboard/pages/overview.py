@@ -155,12 +155,10 @@ class OverviewPage:
     def _failing(self, principal: Principal) -> Iterator[Problem]:
         gateway = self._gateway
         failing = [one for one in gateway.auto_disable.failing() if _sees(principal, one[0])]
-        reasons = {}
-        if failing:
-            reasons = {lane.registration: lane.last_error for lane in gateway.lanes() if lane.last_error}
         wall = gateway.clock.wall() - gateway.clock.steady()
         for registration, since in sorted(failing, key=lambda one: one[1])[:MOST_PROBLEMS]:
-            why = reasons.get(registration.id, "Attempts fail.")
+            errors = (lane.last_error for lane in gateway.dispatcher.lanes(registration.id))
+            why = next(filter(None, errors), "Attempts fail.")
             yield Problem(
                 f"{registration.address} does not accept events of {_owner(registration)}. {why}",
                 since + wall,
