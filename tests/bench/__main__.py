@@ -19,7 +19,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import backup, changes, engine, isolation, over_http, scale
+from tests.bench import backup, changes, dashboards, engine, isolation, over_http, scale
 from tests.bench.compare import compare
 from tests.bench.parts import ROOT, scratch
 from tests.bench.references import fsync_p50
@@ -53,6 +53,7 @@ MEASURES = {
     "long-backlog": Measure(_in_trio(scale.long_backlog), 120.0, 900.0),
     "backup": Measure(_in_trio(backup.backup), 90.0, 300.0),
     "changes": Measure(_in_trio(changes.changes), 120.0, 120.0),
+    "dashboards": Measure(dashboards.dashboards, 120.0, 300.0),
 }
 
 

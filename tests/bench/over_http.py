@@ -89,12 +89,12 @@ def ingest(full: bool) -> list[Result]:
         (folder / "plugins").mkdir()
         (folder / "plugins" / "network.py").write_text(_NETWORK)
         with serving(folder, log={"level": "error"}, auth={"instance_key_rate": 0}) as server:
-            places = {"empty": (port, _request("/empty", DATA))}
+            places = {"empty": (port, request_of("/empty", DATA))}
             for name in ("silent", "emitting"):
                 body = {"instanceName": name, "integration": name}
                 path = server.post("/instance/create", body, status=201)["ingestUrl"]
                 server.get(f"/instance/connect/{name}")
-                places[name] = (_port(server), _request(path, DATA))
+                places[name] = (port_of(server), request_of(path, DATA))
             server.post("/webhook/set/emitting", {"url": receiver.url("hook")}, status=201)
             for turn in range(_ROUNDS + 1):
                 for name, (at, request) in places.items():
@@ -127,11 +127,11 @@ def _both(body: bytes, seconds: float) -> tuple[Load, Load, Load]:
     """hookgw delivering to a receiver, hookgw with nobody registered, and the empty route."""
     with scratch() as folder, receiving() as receiver, serving(folder, log={"level": "error"}) as server:
         server.post("/instance/create", {"instanceName": "silent"}, status=201)
-        silent = _load(_port(server), _request("/event/emit/silent", body), seconds)
+        silent = _load(port_of(server), request_of("/event/emit/silent", body), seconds)
         server.set("bench", receiver.url("hook"))
-        ours = _load(_port(server), _request("/event/emit/bench", body), seconds)
+        ours = _load(port_of(server), request_of("/event/emit/bench", body), seconds)
     with _empty_route() as port:
-        reference = _load(port, _request("/empty", body), seconds)
+        reference = _load(port, request_of("/empty", body), seconds)
     return ours, silent, reference
 
 
@@ -140,12 +140,12 @@ def _load(port: int, request: bytes, seconds: float) -> Load:
     return drive(port, request, connections=CONNECTIONS, seconds=seconds).only(202)
 
 
-def _request(path: str, body: bytes) -> bytes:
+def request_of(path: str, body: bytes) -> bytes:
     head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\napikey: {KEY}\r\n"
     return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
-def _port(server: Server) -> int:
+def port_of(server: Server) -> int:
     port = urlsplit(server.url).port
     assert port is not None
     return port

@@ -138,3 +138,21 @@ def test_the_newest_lines_are_kept() -> None:
     assert len(lines) == 200
     assert lines[0].startswith("failed\nTraceback")
     assert lines[1:3] == ["line 299", "line 298"]
+
+
+async def test_a_tenant_sees_its_own_lanes_alone(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.dashboard.pages.lanes.MOST_LANES", 1)
+    for name in ("loja1", "mine"):
+        await gateway.instances.create(name, token=f"key-of-{name}")
+        await set_webhook(gateway, name)
+        await emit(gateway, name)
+    page = (await browser.get("/lanes")).text
+    assert page.count(" / default") == 1
+    assert '<data value="2">2</data> lanes; these are the ones to look at first.' in page
+    await browser.submit("/", "/logout")
+    assert (await browser.log_in("key-of-loja1")).status_code == 303
+    page = (await browser.get("/lanes")).text
+    assert "loja1 / default" in page
+    assert "mine" not in page
