@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from hookgw.config.settings import AuthSettings, Settings
+from hookgw.config.settings import AuthSettings, ServerSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.browser_sessions import IDLE_LIMIT
 from tests.dashboard.conftest import KEY, Browser, form_token
@@ -151,6 +151,18 @@ async def test_a_link_logs_in_once(visitor: Browser, gateway: Gateway) -> None:
     again = await visitor.get(f"/enter/{token}")
     assert again.status_code == 401
     assert "has been used or has expired" in again.text
+
+
+@pytest.mark.parametrize(
+    "server_settings", [ServerSettings(bind=("127.0.0.1:0",), trusted_proxies=("127.0.0.1",))]
+)
+async def test_a_link_works_only_on_the_machine_of_hookgw(visitor: Browser, gateway: Gateway) -> None:
+    token = gateway.sessions.issue_link(lambda: gateway.keys.holder_of(KEY))
+    elsewhere = await visitor.get(f"/enter/{token}", headers={"x-forwarded-for": "192.0.2.1"})
+    assert elsewhere.status_code == 403
+    assert "only on the machine that runs hookgw" in elsewhere.text
+    # The refusal has not used it up.
+    assert (await visitor.get(f"/enter/{token}")).status_code == 303
 
 
 async def test_pages_load_and_send_nothing_elsewhere(browser: Browser) -> None:

@@ -14,7 +14,15 @@ from hookgw.cli.demo.board import verdict
 from hookgw.cli.demo.invitation import Invitation
 from hookgw.cli.demo.observer import Observer
 from hookgw.cli.demo.screens import open_screen
-from hookgw.cli.demo.stage import EVENTS, INSTANCE, Stage, demo_settings, open_receivers
+from hookgw.cli.demo.stage import (
+    EVENTS,
+    FAST,
+    INSTANCE,
+    MESSAGES_PER_SECOND,
+    Stage,
+    demo_settings,
+    open_receivers,
+)
 from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.output import available_width
 from hookgw.cli.process import run_to_end
@@ -58,7 +66,7 @@ async def run(settings: Settings, once: bool) -> bool:
             invitation = None if once or key is None else Invitation(server, key, _program())
             with open_screen(Console(highlight=False), invitation) as screen:
                 stage = Stage(server.gateway, receivers, observer, screen)
-                await stage.register()
+                await stage.register(FAST if once else MESSAGES_PER_SECOND)
                 await stage.play(once=once)
     # After the drain, so that the verdict includes the attempts that were in progress.
     width = available_width()

@@ -47,13 +47,17 @@ class Invitation:
         self._link = ""
 
     def command(self, width: int) -> list[str]:
-        """Return a command that sends a message, as lines to paste of at most ``width`` columns."""
+        """Return a command that sends a message, as lines to paste.
+
+        Args:
+            width: columns that lines may have, where their words allow it.
+        """
         # With the URL: an environment or a profile of the user may lead to another gateway.
         environment = f"HOOKGW_URL={self.url} HOOKGW_KEY={self._key}"
         command = f"{self._program} message send demo 5511999999999 Hello"
         fold = partial(
             textwrap.wrap,
-            width=width - 2,
+            width=max(width, 20) - 2,
             subsequent_indent="  ",
             break_long_words=False,
             break_on_hyphens=False,

@@ -60,7 +60,7 @@ class LiveScreen:
         self._console = console
         self._invitation = invitation
         self._painter = Painter(console)
-        self._message = Text("Ten messages a second arrive at a simulated account.")
+        self._message = Text("Messages arrive at a simulated account.")
 
     def add_message(self, message: str, explanation: str = "") -> None:
         self._message = Text.assemble((f"{message}.", "bold"), f" {explanation}")

@@ -32,7 +32,10 @@ from hookgw.models.units import Duration, Size
 
 INSTANCE = "demo"
 RECEIVERS = ("crm", "n8n", "bot")
-MESSAGES_PER_SECOND = 10
+MESSAGES_PER_SECOND = 3
+"""Each becomes three deliveries: few enough that people can follow the dashboard's list."""
+FAST = 10
+"""Messages per second with `--once`."""
 EVENTS = 60
 """`--once` ends after this many events."""
 LAST_EVENTS_TIMEOUT = 20.0
@@ -51,7 +54,8 @@ class Outage:
 
 
 ONCE = (Outage(1.0, "n8n", Trouble.REFUSES, 1.5), Outage(0.5, "bot", Trouble.FAILS, 1.5))
-FOREVER = (Outage(4.0, "n8n", Trouble.REFUSES, 5.0), Outage(4.0, "bot", Trouble.FAILS, 5.0))
+# Long enough to read on the dashboard what is wrong, and to go where it leads.
+FOREVER = (Outage(5.0, "n8n", Trouble.REFUSES, 10.0), Outage(5.0, "bot", Trouble.FAILS, 10.0))
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,10 @@ class Stage:
     observer: Observer
     screen: Screen
 
-    async def register(self) -> None:
-        """Create the instance and register every receiver for its events."""
+    async def register(self, rate: int) -> None:
+        """Create the instance, with ``rate`` messages per second, and register every receiver for it."""
         # Before connect(): the first message must go to every receiver, or the ledgers disagree.
-        options = {"rate": MESSAGES_PER_SECOND, "connect_delay": "500ms"}
+        options = {"rate": rate, "connect_delay": "500ms"}
         await self.gateway.instances.create(INSTANCE, integration="simulator", options=options)
         for receiver in self.receivers:
             change = RegistrationChange(url=receiver.url)

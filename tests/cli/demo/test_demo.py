@@ -73,7 +73,7 @@ def test_once_ends_with_1_if_an_event_arrived_twice(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_signals_kept")
 async def test_a_short_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, echoes: Echoes) -> None:
     monkeypatch.setattr(stage, "EVENTS", 10)
-    monkeypatch.setattr(stage, "MESSAGES_PER_SECOND", 100)
+    monkeypatch.setattr(command, "FAST", 100)
     monkeypatch.setattr(
         stage, "ONCE", (Outage(0, "n8n", Trouble.REFUSES, 0), Outage(0, "bot", Trouble.FAILS, 0))
     )
