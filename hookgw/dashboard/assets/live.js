@@ -3,30 +3,78 @@
 import { writeFormats } from "./formats.js";
 
 const RELOAD = 10000;
+const PATIENCE = 3000;
+
+// Makes the children of one element those of another. Elements with an id keep their identity, so that a link that is
+// about to be clicked, a ticked box, an opened detail and the focus stay what and where they are.
+function morph(from, to) {
+  const named = new Map();
+  for (const child of from.children) if (child.id) named.set(child.id, child);
+  let place = from.firstChild;
+  for (const wanted of [...to.childNodes]) {
+    let kept = wanted.id ? named.get(wanted.id) : null;
+    if (!kept && place && !wanted.id && !place.id && place.nodeName === wanted.nodeName) kept = place;
+    if (!kept) {
+      from.insertBefore(wanted, place);
+      continue;
+    }
+    if (kept === place) place = place.nextSibling;
+    else from.insertBefore(kept, place);
+    if (!kept.isEqualNode(wanted)) update(kept, wanted);
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+}
+
+function update(kept, wanted) {
+  if (kept.nodeType !== Node.ELEMENT_NODE) {
+    kept.nodeValue = wanted.nodeValue;
+    return;
+  }
+  for (const { name } of [...kept.attributes]) {
+    if (!wanted.hasAttribute(name) && name !== "open") kept.removeAttribute(name);
+  }
+  for (const { name, value } of wanted.attributes) {
+    if (kept.getAttribute(name) !== value) kept.setAttribute(name, value);
+  }
+  morph(kept, wanted);
+}
 
 function show(region, html) {
   const template = document.createElement("template");
   template.innerHTML = html;
   writeFormats(template.content);
-  // What the reader is doing stays: focus, ticked boxes, opened details.
-  const focused = region.contains(document.activeElement) ? document.activeElement.id : "";
-  for (const kept of region.querySelectorAll("input[type=checkbox]:checked[id], details[open][id]")) {
-    const same = template.content.getElementById(kept.id);
-    if (same instanceof HTMLInputElement) same.checked = true;
-    else if (same) same.open = true;
-  }
-  region.replaceChildren(template.content);
-  if (focused) document.getElementById(focused)?.focus();
+  morph(region, template.content);
 }
 
-function open(region) {
+function follow(region) {
   const source = new EventSource(region.dataset.live);
-  region.dataset.state = "connecting";
-  source.onopen = () => { region.dataset.state = "live"; };
-  source.onmessage = (event) => show(region, event.data);
+  const status = region.previousElementSibling;
+  let isPressed = false, waiting = null, timer = null;
+  source.onopen = () => {
+    clearTimeout(timer);
+    timer = null;
+    status.hidden = true;
+  };
+  source.onmessage = (event) => {
+    // Between press and release nothing may move: the click would be lost, or hit something else.
+    if (isPressed) waiting = event.data;
+    else show(region, event.data);
+  };
+  region.addEventListener("pointerdown", () => { isPressed = true; });
+  for (const name of ["pointerup", "pointercancel"]) {
+    addEventListener(name, () => setTimeout(() => {
+      isPressed = false;
+      if (waiting !== null) show(region, waiting);
+      waiting = null;
+    }));
+  }
   source.addEventListener("ended", () => { source.close(); location.reload(); });
   source.onerror = () => {
-    region.dataset.state = "waiting";
+    timer ??= setTimeout(() => { status.hidden = false; }, PATIENCE);
     // The browser does not try again after a refusal: too many streams, for example. Then the page reloads.
     if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), RELOAD);
   };
@@ -36,5 +84,5 @@ function open(region) {
 }
 
 export function startLive() {
-  for (const region of document.querySelectorAll("[data-live]")) open(region);
+  for (const region of document.querySelectorAll("[data-live]")) follow(region);
 }

@@ -84,14 +84,15 @@ class OverviewPage:
         gateway, instance = self._gateway, principal.instance
         problems = await self._problems(principal)
         activity = gateway.activity
-        periods, minutes = [], []
+        periods, minutes, highest = [], [], 0
         if instance is None:
             periods = [
                 Period("minute", activity.last_minute()),
                 Period("hour", activity.since(3600)),
                 Period("day", activity.since(_DAY)),
             ]
-            minutes = bars([(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)])
+            of_minutes = [(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)]
+            minutes, highest = bars(of_minutes), max(map(sum, of_minutes))
             backlog, instances = gateway.backlog.size, len(gateway.instances.all())
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
@@ -110,6 +111,7 @@ class OverviewPage:
             dead_is_more=instance is not None and dead >= _COUNTED,
             periods=periods,
             bars=minutes,
+            highest=highest,
             chart=(WIDTH, HEIGHT),
             problems=problems,
             is_empty=not has_webhook,
