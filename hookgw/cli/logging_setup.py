@@ -105,7 +105,7 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.dev.ConsoleRenderer(
-                    colors=False, exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+                    colors=False, exception_formatter=structlog.dev.plain_traceback
                 ),
             ],
         )
