@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -294,7 +295,7 @@ def test_a_copy_of_nothing(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_another_program_s_file(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "data.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "data.db")) as connection, connection:
         connection.execute("CREATE TABLE theirs (x)")
     with pytest.raises(StorageUnavailable, match=r"data.db is not a data file of hookgw"):
         back_up_file(tmp_path / "data.db", tmp_path / "copy.db", ignore, min_free=0)

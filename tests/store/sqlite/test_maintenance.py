@@ -10,6 +10,7 @@ import shutil
 import signal
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ async def test_a_damaged_file(path: Path) -> None:
 )
 async def test_rows_that_refer_to_nothing(path: Path, statement: str, said: str) -> None:
     await fill(path)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
     assert said in check_file(path).problems
 
@@ -106,7 +107,7 @@ async def test_what_takes_space(path: Path) -> None:
 def test_a_file_that_is_missing_or_another_program_s(path: Path, work: object) -> None:
     with pytest.raises(StorageUnavailable, match="There is no data file"):
         work(path)  # type: ignore[operator]
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE theirs (x)")
     with pytest.raises(StartError, match="is not a data file of hookgw"):
         work(path)  # type: ignore[operator]
@@ -116,7 +117,7 @@ def test_a_file_that_is_missing_or_another_program_s(path: Path, work: object) -
 @pytest.mark.parametrize(("version", "said"), [(99, "newer hookgw"), (1, "too old")])
 async def test_another_schema(path: Path, version: int, said: str) -> None:
     await fill(path)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"PRAGMA user_version = {version}")
     with pytest.raises(StartError, match=said):
         check_file(path)
@@ -312,7 +313,7 @@ async def test_what_is_no_backup_changes_nothing(path: Path, tmp_path: Path) -> 
     with pytest.raises(Conflict, match="the data file itself"):
         restore_file(path, path, force=True)
     copy.write_bytes(path.read_bytes())
-    with sqlite3.connect(copy) as connection:
+    with closing(sqlite3.connect(copy)) as connection, connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StartError, match="newer hookgw"):
         restore_file(copy, path, force=True)
