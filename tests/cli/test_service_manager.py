@@ -15,9 +15,9 @@ from tests.support.processes import started
 
 
 @pytest.fixture(params=["a file", "abstract"])
-def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
+def manager(request: pytest.FixtureRequest, socket_folder: Path) -> Iterator[tuple[socket.socket, str]]:
     """A service manager's socket, and its address in the environment."""
-    name = str(tmp_path / "notify")
+    name = str(socket_folder / "notify")
     address = f"\0{name}" if request.param == "abstract" else name
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as found:
         found.bind(address)
