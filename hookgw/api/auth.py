@@ -32,9 +32,12 @@ REQUEST_QUOTA = "hookgw.request_quota"
 """The key in a request's scope for the :class:`~hookgw.auth.request_quota.RequestQuota`."""
 
 INGEST_RULE = f"{INGEST_PATH}<instance>/<token>"
+INGEST_BELOW_RULE = f"{INGEST_RULE}/<path:below>"
 MEDIA_RULE = f"{MEDIA_PATH}<instance>/<token>"
-"""Networks call the first, and readers of events the second. The token in the path is the key."""
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE, MEDIA_RULE})
+"""Networks call the first two, and readers of events the third. The token in the path is the key."""
+OPEN_PATHS = frozenset(
+    {"/", "/healthz", "/readyz", "/openapi.json", "/docs", INGEST_RULE, INGEST_BELOW_RULE, MEDIA_RULE}
+)
 _KEY_HEADERS = {len(name): name for name in (b"apikey", b"x-api-key", b"authorization")}
 """By their lengths. WAHA's clients send the second."""
 OPEN_PREFIX = "/public/"

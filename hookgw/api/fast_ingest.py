@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hookgw.api.auth import INGEST_RULE, ROUTE
+from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE, ROUTE
 from hookgw.api.routes.ingest import IngestEndpoint
 from hookgw.api.server.errors import response_to
 from hookgw.api.server.exchange import Gone, RequestResponse
@@ -29,17 +29,17 @@ class FastIngest:
         path: str = scope["path"]
         if not path.startswith(INGEST_PATH) or scope["method"] not in ("POST", "GET"):
             return False
-        # Anything but two segments is another route, or none: the ordinary path decides.
-        between = path.find("/", len(INGEST_PATH))
-        return len(INGEST_PATH) < between < len(path) - 1 and path.find("/", between + 1) < 0
+        # Anything but two or three segments is another route, or none: the ordinary path decides.
+        segments = path[len(INGEST_PATH) :].split("/", 3)
+        return 2 <= len(segments) <= 3 and all(segments)
 
     async def respond(self, exchange: RequestResponse) -> None:
         """Handle a request that :meth:`matches`."""
         scope: Any = exchange.scope
-        scope[ROUTE] = INGEST_RULE
-        instance, _, token = scope["path"][len(INGEST_PATH) :].partition("/")
+        instance, token, *below = scope["path"][len(INGEST_PATH) :].split("/")
+        scope[ROUTE] = INGEST_BELOW_RULE if below else INGEST_RULE
         try:
-            answer = await self._endpoint.answer(exchange, exchange.chunks(), instance, token)
+            answer = await self._endpoint.answer(exchange, exchange.chunks(), instance, token, *below)
         except Gone:  # the client left: there is nobody to respond to
             raise
         except Exception as error:  # noqa: BLE001 -- a bug is logged and becomes a 500

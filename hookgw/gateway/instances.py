@@ -147,8 +147,9 @@ class InstanceService:
             label: of that registration.
 
         Raises:
-            Invalid: a bad name, token or integration; the options violate the connector's schema; or a plugin
-                refuses the registration's options.
+            Invalid: a bad name, token or integration; the options violate the connector's schema, or the
+                connector refuses them; or a plugin refuses the registration's options.
+            NetworkRefused: the connector could not check the options.
             Forbidden: the name is taken, or the token is another key.
             Conflict: a former instance of that name is still being deleted.
         """
@@ -163,6 +164,7 @@ class InstanceService:
             options = rules.described(options or {})
         kept_options = rules.changed({}, options or {})
         rules.check(kept_options)
+        await self._connectors.check_options(integration, kept_options)
         if token and not (LEAST_KEY <= len(token) <= 256 and token.isascii() and token.isprintable()):
             raise Invalid(f"token must be {LEAST_KEY} to 256 printable ASCII characters.")
         key = token or new_key()
@@ -205,6 +207,7 @@ class InstanceService:
         Raises:
             NotFound: there is none.
         """
+        await self._connectors.remove(self._registry.instance(name))
         return await self._jobs.wait(await self._delete(name))
 
     @completes
@@ -276,14 +279,18 @@ class InstanceService:
             instance = await self._store_connected(self._with_connector(name))
             return await self._connectors.restart(instance)
 
-    @completes
     async def logout(self, name: str) -> None:
-        """End the instance's connection.
+        """Log the instance's account out, as far as its connector can, and end the connection.
 
         Raises:
             NotFound: there is no such instance.
             Conflict: it has no connector.
         """
+        await self._connectors.logout(self._with_connector(name))
+        await self._logout(name)
+
+    @completes
+    async def _logout(self, name: str) -> None:
         async with self._registry.changing(name):
             await self._set_connected(self._with_connector(name), False)
             await self._connectors.stop(name)
@@ -346,7 +353,8 @@ class InstanceService:
         Raises:
             NotFound: there is no such instance.
             Conflict: it has no connector.
-            Invalid: the changed options violate the connector's schema. Nothing was stored.
+            Invalid: the changed options violate the connector's schema, or the connector refuses them.
+                Nothing was stored.
         """
         async with self._registry.changing(name):
             instance = self._with_connector(name)
@@ -354,6 +362,7 @@ class InstanceService:
             options = rules.changed(instance.options, change)
             rules.check(options)
             if options != instance.options:
+                await self._connectors.check_options(instance.integration, options)
                 instance = msgspec.structs.replace(instance, options=options)
                 await self._put(instance)
                 if self._connectors.is_running(name):

@@ -16,7 +16,7 @@ from hookgw.gateway.registry import Registry
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import NewEvent
 from hookgw.models.errors import NotSupported
-from hookgw.models.events import Catalog
+from hookgw.models.events import Catalog, event_id_of
 from hookgw.models.messages import Message, MessageKey
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class MessageService:
                 on_ended()
 
             make = partial(session.connector.send, session, message, key=key or uuid.uuid4().hex)
-            call = OutgoingCall(session, make, partial(self._events, "SEND_MESSAGE"), ended)
+            call = OutgoingCall(session, make, self._sent, ended)
             self._connectors.start_call(call, name)
             has_begun = True
             if key is not None:
@@ -161,6 +161,14 @@ class MessageService:
         call = OutgoingCall(session, make, events_of, lambda _: None, most_seconds)
         self._connectors.start_call(call, session.instance)
         return await call.result()
+
+    def _sent(self, data: dict[str, Any]) -> list[NewEvent]:
+        # A network may also report what was sent, as Evolution API does: with the same id that is one event.
+        where = data.get("key")
+        parts = (where.get("remoteJid"), where.get("id")) if isinstance(where, dict) else ()
+        named = [part for part in parts if isinstance(part, str) and part]
+        event_id = event_id_of("SEND_MESSAGE", *named) if len(named) == 2 else None
+        return [NewEvent(kind="SEND_MESSAGE", data=data, event_id=event_id)]
 
     def _events(self, kind: str, data: dict[str, Any]) -> list[NewEvent]:
         # A plugin adds some of the kinds, and may be switched off. The call works all the same.

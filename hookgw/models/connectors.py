@@ -56,12 +56,15 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
         event_id: made with :func:`hookgw.event_id_of` from the network's ids, so that the same happening
             raises one event even if the network reports it again; ``None`` for a new id.
         time: when it happened, in seconds since the epoch; ``None`` for now.
+        sender: the ``sender`` of the event's envelope; ``None`` for the account that the session reported
+            (``wuid``).
     """
 
     kind: str
     data: Any
     event_id: str | None = None
     time: float | None = None
+    sender: str | None = None
 
 
 class IngestRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,8 @@ class IngestRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         method: ``GET`` or ``POST``.
+        path: what follows ``ingestUrl`` in the path of the URL, decoded, without a slash before it: of
+            ``<ingestUrl>/messages-upsert``, ``messages-upsert``. Mostly empty.
         query: the parameters of the URL; of a repeated name, the first.
         headers: by name in lower case; of a repeated name, the first.
         body: the bytes as they arrived. Check the network's proof on these.
@@ -78,6 +83,7 @@ class IngestRequest(msgspec.Struct, frozen=True, kw_only=True):
     query: dict[str, str]
     headers: dict[str, str]
     body: bytes
+    path: str = ""
 
     # It holds the network's proof.
     def __repr__(self) -> str:
@@ -291,6 +297,30 @@ class OptionalCalls(Protocol):
 
     async def restart(self, session: Session) -> None:
         """Prepare a restart of the connection: the gateway then ends :meth:`Connector.run`, and starts it."""
+
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        """Check the options of an instance that is created, or changed, beyond what the schema says.
+
+        Args:
+            options: valid by the schema, with the schema's defaults.
+            public_url: where the network reaches hookgw (``server.public_url``); ``None`` if it is not set.
+
+        Raises:
+            Invalid: a sentence that says what is wrong, and what would be right. Nothing is stored.
+        """
+
+    async def logout(self, session: Session) -> None:
+        """Log the account out of the network: somebody called ``DELETE /instance/logout/<instance>``.
+
+        The gateway ends :meth:`Connector.run` afterwards, also if this fails. It is not called when the
+        network itself has logged the account out.
+        """
+
+    async def remove(self, session: Session) -> None:
+        """Undo what the connector has set up on the network, such as a webhook: the instance is deleted.
+
+        Called while the connector runs. The instance is deleted in any case. The account stays logged in.
+        """
 
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return ``{"number", "exists", "jid"}`` for each number, in their order."""

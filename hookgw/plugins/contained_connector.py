@@ -135,6 +135,19 @@ class ContainedConnector:
         """Prepare a restart."""
         await self._call("restart", session)
 
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        """Check the options of an instance; see ``OptionalCalls.check_options``."""
+        given = _Options(self.option_rules.with_defaults(options), self.option_rules.secrets(options))
+        await self._call("check_options", given, passes=(Invalid,), public_url=public_url)
+
+    async def logout(self, session: Session) -> None:
+        """Log the account out of the network."""
+        await self._call("logout", session)
+
+    async def remove(self, session: Session) -> None:
+        """Undo what the connector has set up on the network."""
+        await self._call("remove", session)
+
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return which numbers have an account; see ``OptionalCalls.find_numbers``."""
         answer: list[dict[str, Any]] = await self._call("find_numbers", session, numbers, check=_check_list)
@@ -167,6 +180,18 @@ class ContainedConnector:
                 return self._boundary.masked(text, *arguments)
 
             raise _plain(error, message_of(error, mask), mask) from error
+
+
+class _Options(dict[str, Any]):
+    """Options for a connector; the boundary masks the secrets among them in what the connector raises."""
+
+    def __init__(self, options: dict[str, Any], secrets: set[str]) -> None:
+        super().__init__(options)
+        self._secrets = secrets
+
+    def secret_texts(self) -> set[str]:
+        """See :class:`~hookgw.models.masking.HoldsSecrets`."""
+        return self._secrets
 
 
 def _plain(error: HookgwError, message: str, mask: Callable[[str], str]) -> HookgwError:

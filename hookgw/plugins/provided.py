@@ -43,6 +43,9 @@ _OPTIONAL_METHODS = {
     "delete": "session, key",
     "settings": "session, settings",
     "restart": "session",
+    "check_options": "options, *, public_url",
+    "logout": "session",
+    "remove": "session",
     "find_numbers": "session, numbers",
     "open_media": "session, reference, sink",
 }

@@ -205,6 +205,20 @@ class FakeConnector:
         """Record the call."""
         await self._note(session, "restart")
 
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        """Record the call, with an empty name: the instance may not exist yet."""
+        arguments = {"options": dict(options), "public_url": public_url}
+        self.calls.append(ConnectorCall("", "check_options", arguments))
+        await self._fail_on_demand("check_options")
+
+    async def logout(self, session: Session) -> None:
+        """Record the call."""
+        await self._note(session, "logout")
+
+    async def remove(self, session: Session) -> None:
+        """Record the call."""
+        await self._note(session, "remove")
+
     async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Record the call. Every number exists."""
         await self._note(session, "find_numbers", numbers=numbers)

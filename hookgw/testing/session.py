@@ -25,7 +25,7 @@ class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event that a connector raised.
 
     Attributes:
-        kind, event_id, time: see :class:`~hookgw.models.connectors.NewEvent`.
+        kind, event_id, time, sender: see :class:`~hookgw.models.connectors.NewEvent`.
         data: the payload, after it has passed through JSON.
         at: Trio's clock when it was stored.
     """
@@ -34,6 +34,7 @@ class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
     data: Any
     event_id: str | None = None
     time: float | None = None
+    sender: str | None = None
     at: float
 
 
@@ -264,7 +265,12 @@ def _recorded(event: NewEvent) -> EmittedEvent:
     except ValueError as error:
         raise Invalid(f"The data of {event.kind} {error}.") from None
     return EmittedEvent(
-        kind=event.kind, data=data, event_id=event.event_id, time=event.time, at=trio.current_time()
+        kind=event.kind,
+        data=data,
+        event_id=event.event_id,
+        time=event.time,
+        sender=event.sender,
+        at=trio.current_time(),
     )
 
 

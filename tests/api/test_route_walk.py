@@ -22,7 +22,11 @@ from tests.api.test_app import shape_of
 
 OWN_KEY = "the-key-of-loja1"
 OPEN = {"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/public/hello"}
-TOKEN_IN_PATH = {"/ingest/<instance>/<token>", "/media/<instance>/<token>"}
+TOKEN_IN_PATH = {
+    "/ingest/<instance>/<token>",
+    "/ingest/<instance>/<token>/<path:below>",
+    "/media/<instance>/<token>",
+}
 """Networks and readers of events call these: no key is needed, and none helps."""
 ANY_KEY = {"/instance/fetchInstances", "/event/kinds", "/job/find/<job_id>", "/job/list", "/shared/colours"}
 FILLED = {
@@ -32,6 +36,7 @@ FILLED = {
     "key_name": "default",
     "job_id": "job_1",
     "rest": "notes",
+    "below": "messages-upsert",
     "kind": "messages-upsert",
 }
 """Values for the variables in paths other than the instance. Add every new variable here."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from tests.networks.gateway import Gateway, running_gateway
-from tests.networks.synapse import Synapse
+from tests.networks.synapse import PASSWORD, Synapse
+
+ConnectUser = Callable[..., Awaitable[None]]
+"""Creates and connects an instance: its name, and the name of the homeserver's user."""
 
 
 @pytest.fixture(scope="session")
@@ -30,5 +34,16 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
 async def gateway(tmp_path: Path, synapse: Synapse) -> AsyncIterator[Gateway]:
     """A gateway that may connect to the homeserver."""
     with trio.fail_after(150):
-        async with running_gateway(tmp_path, synapse.url) as gateway:
+        async with running_gateway(tmp_path, {"matrix": {"servers": [synapse.url]}}) as gateway:
             yield gateway
+
+
+@pytest.fixture
+def connect(gateway: Gateway, synapse: Synapse) -> ConnectUser:
+    """Return a function that creates an instance for a user of the homeserver, and waits until it is open."""
+
+    async def connect(instance: str, user: str, **options: Any) -> None:
+        options = {"homeserver": synapse.url, "user": user, "password": PASSWORD, **options}
+        await gateway.connect(instance, "matrix", **options)
+
+    return connect

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import random
+import socket
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,13 @@ import trio
 
 from hookgw.testing import Receiver, open_receiver
 from tests.crash.target import Target
-from tests.networks.synapse import PASSWORD
 from tests.support.gateway_process import KEY, write_config
 
 RECEIVER = "127.0.0.2"
 """The address of the receiver; Linux answers at all of 127.0.0.0/8."""
 _DELIVERY = {
-    # The receiver alone. The homeserver has another address of this machine, which only
-    # plugins.options.matrix.servers allows.
+    # The receiver alone. The network's server has another address of this machine, which only
+    # plugins.options.<plugin>.servers allows.
     "allow_networks": [f"{RECEIVER}/32"],
     "schedule": ["20ms"] * 40,
     "unreachable_max_wait": "200ms",
@@ -33,11 +34,10 @@ class Gateway:
         receiver: gets the events of all instances.
     """
 
-    def __init__(self, target: Target, receiver: Receiver, http: httpx.AsyncClient, homeserver: str) -> None:
+    def __init__(self, target: Target, receiver: Receiver, http: httpx.AsyncClient) -> None:
         self.receiver = receiver
         self._target = target
         self._http = http
-        self._homeserver = homeserver
 
     async def start(self) -> None:
         """Start the process, and wait until it listens."""
@@ -61,14 +61,20 @@ class Gateway:
         headers = {"idempotency-key": key} if key else {}
         return await self._http.request(method, f"{self._target.url}/{path}", json=body, headers=headers)
 
-    async def connect(self, instance: str, user: str, **options: Any) -> None:
-        """Create an instance for a user of the homeserver, and wait until it is open."""
-        options = {"password": PASSWORD, **options}
-        body = {"instanceName": instance, "integration": "matrix", "homeserver": self._homeserver}
-        await self.call("POST", "instance/create", {**body, "user": user, **options}, status=201)
+    async def create(self, instance: str, integration: str, **options: Any) -> str:
+        """Create an instance whose events the receiver gets; return its ``ingestUrl``, or an empty text."""
+        body = {"instanceName": instance, "integration": integration, **options}
+        created = await self.call("POST", "instance/create", body, status=201)
         await self.call("POST", f"webhook/set/{instance}", {"url": self.receiver.url}, status=201)
+        url: str = created.get("ingestUrl", "")
+        return url
+
+    async def connect(self, instance: str, integration: str, **options: Any) -> str:
+        """Create an instance, connect it, and wait until it is open; return as :meth:`create`."""
+        url = await self.create(instance, integration, **options)
         await self.call("GET", f"instance/connect/{instance}")
         await self.wait_for_state(instance, "open")
+        return url
 
     async def wait_for_state(self, instance: str, state: str) -> dict[str, Any]:
         """Wait until the connection has a state."""
@@ -104,18 +110,40 @@ class Gateway:
 
 
 @asynccontextmanager
-async def running_gateway(folder: Path, homeserver: str) -> AsyncIterator[Gateway]:
-    """Run a gateway and its receiver for the length of the block."""
-    plugins = {"options": {"matrix": {"servers": [homeserver]}}}
+async def running_gateway(
+    folder: Path, plugins: Mapping[str, Any], **blocks: Mapping[str, Any]
+) -> AsyncIterator[Gateway]:
+    """Run a gateway and its receiver for the length of the block.
+
+    Args:
+        folder: has the configuration and the data.
+        plugins: ``plugins.options``, such as ``{"matrix": {"servers": ["http://127.0.0.1:8008"]}}``.
+        blocks: more of the configuration.
+    """
+    port = _free_port()
+    server = {"bind": [f"127.0.0.1:{port}"], "public_url": f"http://127.0.0.1:{port}"}
+    blocks = {"server": server, "delivery": _DELIVERY, "plugins": {"options": plugins}, **blocks}
     async with (
         open_receiver(host=RECEIVER) as receiver,
         httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False, timeout=40) as http,
         trio.open_nursery() as nursery,
     ):
-        target = Target(nursery, write_config(folder, delivery=_DELIVERY, plugins=plugins))
-        gateway = Gateway(target, receiver, http, homeserver)
+        target = Target(nursery, write_config(folder, **blocks))
+        gateway = Gateway(target, receiver, http)
         await gateway.start()
         try:
             yield gateway
         finally:
             nursery.cancel_scope.cancel()
+
+
+def _free_port() -> int:
+    """Return a port that stays free while the gateway is dead: none that the kernel gives to connections."""
+    while True:
+        port = random.randrange(20_000, 30_000)  # below Linux's ip_local_port_range
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port

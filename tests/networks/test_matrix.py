@@ -10,6 +10,7 @@ import httpx
 import pytest
 import trio
 
+from tests.networks.conftest import ConnectUser
 from tests.networks.gateway import Gateway
 from tests.networks.synapse import Person, Synapse
 
@@ -30,17 +31,19 @@ def texts(events: list[dict[str, Any]]) -> list[str]:
     return [event["message"]["conversation"] for event in events if event["messageType"] == "conversation"]
 
 
-async def direct_room(gateway: Gateway, person: Person, instance: str, user: str) -> str:
+async def direct_room(connect: ConnectUser, person: Person, instance: str, user: str) -> str:
     """Connect an instance, and open a direct chat with it."""
-    await gateway.connect(instance, user)
+    await connect(instance, user)
     room = await person.room_with(f"@{user}:hs.test")
     await person.wait_until_joined(room, f"@{user}:hs.test")
     return room
 
 
-async def test_nothing_is_lost_or_doubled_through_kills(gateway: Gateway, synapse: Synapse) -> None:
+async def test_nothing_is_lost_or_doubled_through_kills(
+    gateway: Gateway, connect: ConnectUser, synapse: Synapse
+) -> None:
     async with synapse.user("kills-bob") as bob, synapse.user("kills"):
-        room = await direct_room(gateway, bob, "kills", "kills")
+        room = await direct_room(connect, bob, "kills", "kills")
         progress = {"in": 0, "out": 0}
 
         async def write_to_hookgw() -> None:
@@ -86,9 +89,9 @@ async def sent(send: Any) -> bool:
     return bool(answer.status_code == 201)
 
 
-async def test_a_gap_is_filled_in_order(gateway: Gateway, synapse: Synapse) -> None:
+async def test_a_gap_is_filled_in_order(gateway: Gateway, connect: ConnectUser, synapse: Synapse) -> None:
     async with synapse.user("gap-bob") as bob, synapse.user("gap"):
-        room = await direct_room(gateway, bob, "gap", "gap")
+        room = await direct_room(connect, bob, "gap", "gap")
         await bob.say(room, "before")
         await gateway.wait_for_event("MESSAGES_UPSERT", "gap", message={"conversation": "before"})
         await gateway.kill()
@@ -102,20 +105,20 @@ async def test_a_gap_is_filled_in_order(gateway: Gateway, synapse: Synapse) -> N
     assert texts(gateway.events("MESSAGES_UPSERT", "gap")) == wanted
 
 
-async def test_history_is_not_read(gateway: Gateway, synapse: Synapse) -> None:
+async def test_history_is_not_read(gateway: Gateway, connect: ConnectUser, synapse: Synapse) -> None:
     async with synapse.user("old-bob") as bob, synapse.user("old") as account:
         room = await bob.room_with(account.id)
         await account.call("POST", f"rooms/{room}/join", {})
         await bob.say(room, "history")
-        await gateway.connect("old", "old")
+        await connect("old", "old")
         await bob.say(room, "news")
         await gateway.wait_for_event("MESSAGES_UPSERT", "old", message={"conversation": "news"})
         assert texts(gateway.events("MESSAGES_UPSERT", "old")) == ["news"]
 
 
-async def test_media_both_ways(gateway: Gateway, synapse: Synapse) -> None:
+async def test_media_both_ways(gateway: Gateway, connect: ConnectUser, synapse: Synapse) -> None:
     async with synapse.user("media-bob") as bob, synapse.user("media"):
-        room = await direct_room(gateway, bob, "media", "media")
+        room = await direct_room(connect, bob, "media", "media")
         content = bytes(range(256)) * 8192  # 2 MiB
         address = await bob.upload(content, "image/png")
         info = {"mimetype": "image/png", "size": len(content)}
@@ -147,9 +150,11 @@ async def test_media_both_ways(gateway: Gateway, synapse: Synapse) -> None:
         assert await bob.download(sent_file["url"]) == b"the menu"
 
 
-async def test_edits_reactions_receipts_and_deletions(gateway: Gateway, synapse: Synapse) -> None:
+async def test_edits_reactions_receipts_and_deletions(
+    gateway: Gateway, connect: ConnectUser, synapse: Synapse
+) -> None:
     async with synapse.user("kinds-bob") as bob, synapse.user("kinds") as account:
-        room = await direct_room(gateway, bob, "kinds", "kinds")
+        room = await direct_room(connect, bob, "kinds", "kinds")
         wait_for = partial(gateway.wait_for_event, instance="kinds")
         call = gateway.call
 
@@ -211,9 +216,9 @@ async def test_edits_reactions_receipts_and_deletions(gateway: Gateway, synapse:
         assert len(gateway.events("MESSAGES_DELETE", "kinds")) == 2
 
 
-async def test_rooms_and_their_members(gateway: Gateway, synapse: Synapse) -> None:
+async def test_rooms_and_their_members(gateway: Gateway, connect: ConnectUser, synapse: Synapse) -> None:
     async with synapse.user("rooms-bob") as bob, synapse.user("rooms") as account:
-        await gateway.connect("rooms", "rooms")
+        await connect("rooms", "rooms")
         room = await bob.room_with(account.id, is_direct=False)
         await gateway.wait_for_event("GROUP_PARTICIPANTS_UPDATE", id=room, action="invite")
         await account.call("POST", f"rooms/{room}/join", {})
@@ -238,10 +243,12 @@ async def test_rooms_and_their_members(gateway: Gateway, synapse: Synapse) -> No
         assert [entry["exists"] for entry in found] == [True, False]
 
 
-async def test_a_revoked_token_closes_with_a_reason(gateway: Gateway, synapse: Synapse) -> None:
+async def test_a_revoked_token_closes_with_a_reason(
+    gateway: Gateway, connect: ConnectUser, synapse: Synapse
+) -> None:
     async with synapse.user("revoked") as account:
-        await gateway.connect("revoked", "revoked")
-        await gateway.connect("revoked2", "", access_token=account.token)
+        await connect("revoked", "revoked")
+        await connect("revoked2", "", access_token=account.token)
         await account.call("POST", "logout/all", {})
         for instance in ("revoked", "revoked2"):
             await gateway.wait_for_state(instance, "close")
@@ -255,10 +262,10 @@ async def test_a_revoked_token_closes_with_a_reason(gateway: Gateway, synapse: S
         await gateway.wait_for_state("revoked", "open")
 
 
-async def test_two_instances_on_one_server(gateway: Gateway, synapse: Synapse) -> None:
+async def test_two_instances_on_one_server(gateway: Gateway, connect: ConnectUser, synapse: Synapse) -> None:
     async with synapse.user("two-a") as a, synapse.user("two-b") as b:
-        await gateway.connect("a", "two-a")
-        await gateway.connect("b", "two-b")
+        await connect("a", "two-a")
+        await connect("b", "two-b")
         body = {"number": b.id, "text": "from a"}
         sent = await gateway.call("POST", "message/sendText/a", body, status=201)
         data = await gateway.wait_for_event("MESSAGES_UPSERT", "b", message={"conversation": "from a"})

@@ -10,7 +10,7 @@ import msgspec
 
 from hookgw._version import __version__
 from hookgw.api import responses
-from hookgw.api.auth import INGEST_RULE, RequiredKey
+from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE, RequiredKey
 from hookgw.api.openapi.components import plain, schemas_of
 from hookgw.api.openapi.describe import BYTES, JSON, NotJson, Operation
 from hookgw.api.openapi.error_responses import ANY_ERROR, ERRORS, error_components
@@ -39,6 +39,11 @@ _PATH_PARAMETERS = {
         "The id of the job.",
     ),
     "token": ("token", {"type": "string"}, "The secret part of the instance's `ingestUrl`."),
+    "below": (
+        "below",
+        {"type": "string", "examples": ["messages-upsert"]},
+        "What the network puts behind the URL, such as the kind of an event.",
+    ),
     "key_name": ("key_name", NAME_SCHEMA | {"examples": ["crm"]}, "The name of the key."),
     "kind": ("kind", ref("KindName") | {"examples": ["MESSAGES_UPSERT"]}, "The event kind, in any spelling."),
     "name": ("id", _DELIVERY_NAME, "The id of the delivery, or of its event."),
@@ -189,8 +194,10 @@ def _operation(route: Route, contents: _Contents) -> dict[str, Any]:
     suffix = ""
     # Paths with two methods.
     is_second = route.method in ("PATCH", "PUT") or (route.method, route.path) == _GET_CHATS
-    if route.path == INGEST_RULE or is_second:
+    if route.path in (INGEST_RULE, INGEST_BELOW_RULE) or is_second:
         suffix = route.method.capitalize()
+    if route.path == INGEST_BELOW_RULE:
+        suffix += "Below"
     if route.path in _ALSO_PER_INSTANCE:
         suffix += "Global"
     suffix += next((word for end, word in _ENDS.items() if route.path.endswith(end)), "")

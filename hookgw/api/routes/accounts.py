@@ -56,7 +56,7 @@ class AccountRoutes:
             )
         )
 
-    @describes(_TAG, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409,))
+    @describes(_TAG, {200: responses.ConnectorOptions}, body=_OPTIONS_BODY, errors=(409, 502))
     async def change_options(self, instance: str) -> Response:
         """Change some options of the instance's connector.
 

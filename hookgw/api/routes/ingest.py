@@ -1,4 +1,4 @@
-"""``/ingest/<instance>/<token>``: requests that networks send to instances, without a key.
+"""``/ingest/<instance>/<token>``, and what is below it: requests of networks to instances, without a key.
 
 The token in the path shows that the sender was given the URL. Whether the request is the network's own, the
 connector checks.
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from quart import Blueprint, Response, request
 
-from hookgw.api.auth import INGEST_RULE, REQUEST_QUOTA
+from hookgw.api.auth import INGEST_BELOW_RULE, INGEST_RULE, REQUEST_QUOTA
 from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.openapi.describe import BYTES, Body, NotJson, describes
 from hookgw.api.request_body import read_body
@@ -49,14 +49,19 @@ class IngestEndpoint:
         self._limit = gateway.settings.server.max_body
 
     async def answer(
-        self, exchange: RequestResponse, chunks: AsyncIterable[bytes], instance: str, token: str
+        self,
+        exchange: RequestResponse,
+        chunks: AsyncIterable[bytes],
+        instance: str,
+        token: str,
+        below: str = "",
     ) -> IngestAnswer:
         """Return the answer to a request. The events that came of it are on disk.
 
         Args:
             exchange: the request.
             chunks: the parts of its body as they arrive.
-            instance, token: of the path.
+            instance, token, below: of the path.
 
         Raises:
             NotFound: the token is wrong, or there is no such instance. Nothing else was looked at.
@@ -83,7 +88,7 @@ class IngestEndpoint:
             for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
                 query.setdefault(name, value)
         method = "POST" if scope["method"] == "POST" else "GET"  # a HEAD is answered like a GET
-        asked = IngestRequest(method=method, query=query, headers=headers.texts(), body=body)
+        asked = IngestRequest(method=method, query=query, headers=headers.texts(), body=body, path=below)
         answer = await self._ingest.answer(session, asked)
         # A browser that is led here must not run what a connector repeats of a request.
         more = {} if answer.content_type.startswith(_HARMLESS) else _SANDBOXED
@@ -123,18 +128,19 @@ class IngestRoutes:
     def blueprint(self) -> Blueprint:
         """Return the routes."""
         blueprint = Blueprint("ingest", __name__)
-        blueprint.add_url_rule(INGEST_RULE, view_func=self.get, methods=["GET"])
-        blueprint.add_url_rule(INGEST_RULE, view_func=self.post, methods=["POST"])
+        for rule in (INGEST_RULE, INGEST_BELOW_RULE):
+            blueprint.add_url_rule(rule, view_func=self.get, methods=["GET"])
+            blueprint.add_url_rule(rule, view_func=self.post, methods=["POST"])
         return blueprint
 
     @describes("Networks", {200: _ANSWER}, errors=_ERRORS, other=_ANSWER)
-    async def get(self, instance: str, token: str) -> Response:
+    async def get(self, instance: str, token: str, below: str = "") -> Response:
         """Pass a request of the network, such as the check of a new URL, to the instance's connector.
 
         The token is the key. A wrong token and an unknown instance get the same 404. Every failure that may
         pass gets 503.
         """
-        return await self._respond(instance, token)
+        return await self._respond(instance, token, below)
 
     @describes(
         "Networks",
@@ -143,17 +149,17 @@ class IngestRoutes:
         errors=_ERRORS,
         other=_ANSWER,
     )
-    async def post(self, instance: str, token: str) -> Response:
+    async def post(self, instance: str, token: str, below: str = "") -> Response:
         """Pass a request of the network to the instance's connector; respond once its events are on disk.
 
         The token is the key. A wrong token and an unknown instance get the same 404. Every failure that may
         pass gets 503.
         """
-        return await self._respond(instance, token)
+        return await self._respond(instance, token, below)
 
-    async def _respond(self, instance: str, token: str) -> Response:
+    async def _respond(self, instance: str, token: str, below: str) -> Response:
         scope: Any = request.scope
-        answer = await self._endpoint.answer(scope[EXCHANGE], request.body, instance, token)
+        answer = await self._endpoint.answer(scope[EXCHANGE], request.body, instance, token, below)
         response = Response(
             answer.body, answer.status, dict(answer.headers), content_type=answer.content_type
         )

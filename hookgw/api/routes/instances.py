@@ -62,7 +62,7 @@ class InstanceRoutes:
         blueprint.add_url_rule("/delete/<instance>", view_func=self.delete, methods=["DELETE"])
         return blueprint
 
-    @describes(_TAG, {201: responses.CreatedInstance}, body=_CREATE_BODY, errors=(409,))
+    @describes(_TAG, {201: responses.CreatedInstance}, body=_CREATE_BODY, errors=(409, 502))
     async def create(self) -> Response:
         """Create an instance, optionally with a registration.
 

@@ -28,9 +28,13 @@ class IngestUrls:
 
     Args:
         server: says under which URL others reach the gateway. Without ``public_url``, URLs are paths.
+
+    Attributes:
+        public_url: of the settings.
     """
 
     def __init__(self, server: ServerSettings) -> None:
+        self.public_url = server.public_url
         self._base = server.address
 
     def url(self, instance: Instance, connector: ContainedConnector | None) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import httpx
 import structlog
@@ -241,15 +241,40 @@ class Connectors:
         await self._close(session, reason)
         return session
 
+    async def check_options(self, integration: str, options: dict[str, Any]) -> None:
+        """Let a connector check the options of an instance, which are valid by its schema.
+
+        Raises:
+            Invalid: the connector refuses them.
+            NetworkRefused: the connector failed, or took too long.
+        """
+        connector = self._connectors.get(integration)
+        if connector is not None and "check_options" in connector.methods:
+            call = partial(connector.check_options, options, public_url=self._ingest_urls.public_url)
+            await _in_time(connector, call)
+
     async def prepare_restart(self, instance: Instance) -> None:
         """Let an instance's connector prepare a restart, if it runs and can; a failure is only logged."""
+        await self._prepare(instance, "restart")
+
+    async def logout(self, instance: Instance) -> None:
+        """Let an instance's connector log the account out, if it runs and can; a failure is only logged."""
+        await self._prepare(instance, "logout")
+
+    async def remove(self, instance: Instance) -> None:
+        """Let an instance's connector clean up, if it runs and can; a failure is only logged."""
+        await self._prepare(instance, "remove")
+
+    async def _prepare(self, instance: Instance, method: Literal["restart", "logout", "remove"]) -> None:
         session = self._sessions.get(instance.name)
-        if session is None or "restart" not in session.connector.methods:
+        if session is None or method not in session.connector.methods:
             return
         try:
-            await _in_time(session, partial(session.connector.restart, session))
+            await _in_time(session.connector, partial(getattr(session.connector, method), session))
         except _REFUSALS as error:
-            logger.warning("restart not prepared", instance=instance.name, reason=str(error))
+            logger.warning(
+                "the network was not told", instance=instance.name, method=method, reason=str(error)
+            )
 
     async def apply_settings(self, name: str, settings: InstanceSettings) -> list[str]:
         """Tell an instance's connector its settings, if it runs and takes any. Return what went wrong."""
@@ -257,7 +282,7 @@ class Connectors:
         if session is None or "settings" not in session.connector.methods:
             return []
         try:
-            await _in_time(session, partial(session.connector.settings, session, settings))
+            await _in_time(session.connector, partial(session.connector.settings, session, settings))
         except _REFUSALS as error:
             return [f"The settings are stored, but the connector has not applied them: {error}"]
         return []
@@ -266,7 +291,7 @@ class Connectors:
         """Show a presence for an instance's account; see ``InstanceService.set_presence``."""
         session = self.connected(instance)
         call = partial(session.connector.set_presence, session, presence, number=None, delay=0.0)
-        await _in_time(session, call)
+        await _in_time(session.connector, call)
 
     def stop_all(self) -> None:
         """End every connector without raising events: they start again with the gateway."""
@@ -350,14 +375,13 @@ async def _run(session: ConnectorSession) -> None:
         session.is_running = False
 
 
-async def _in_time(session: ConnectorSession, call: Callable[[], Awaitable[None]]) -> None:
+async def _in_time(connector: ContainedConnector, call: Callable[[], Awaitable[None]]) -> None:
     """Make a call of a connector. Raise ``NetworkRefused`` also if it takes too long, or fails."""
     with trio.move_on_after(CALL_TIMEOUT):
         try:
             await call()
         except PluginFailed as failure:
-            name = session.connector.name
-            raise NetworkRefused(f"The connector {name!r} failed: {failure.reason}") from failure
+            raise NetworkRefused(f"The connector {connector.name!r} failed: {failure.reason}") from failure
         return
     raise NetworkRefused(f"The network did not answer within {CALL_TIMEOUT:g} s.")
 

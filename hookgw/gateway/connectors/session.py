@@ -163,7 +163,7 @@ class ConnectorSession:
                     instance=self.instance,
                     data_json=self._media.encode(self.instance, event.data),
                     time=now if event.time is None else event.time,
-                    sender=self.sender,
+                    sender=event.sender or self.sender,
                 )
                 for event in events
             ]

@@ -122,6 +122,7 @@ async def test_every_example_works(
     change = RegistrationChange(url=hookgw_receiver.url)
     refused = {"instanceConnect": 409, "instanceLogout": 409, "operationsSecret": 404}
     refused |= {"media": 403, "ingestGet": 404, "ingestPost": 404, "instanceRotateIngest": 409}
+    refused |= {"ingestGetBelow": 404, "ingestPostBelow": 404}
     refused |= {"instanceOptionsPatch": 409, "instanceRestart": 409, "instanceSetPresence": 409}
     refused |= {"storageBackup": 409, "instanceRestartPut": 409}
     refused |= {"jobFind": 404, "deliveryFind": 404, "deliveryResend": 404, "webhookPublicKey": 409}

@@ -15,7 +15,7 @@ from hookgw import hookimpl
 from hookgw.config.settings import PluginsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
-from hookgw.models.errors import NetworkRefused
+from hookgw.models.errors import Invalid, NetworkRefused
 from hookgw.models.events import Event
 from hookgw.models.instances import InstanceSettings
 from hookgw.models.masking import MASK
@@ -347,3 +347,43 @@ async def test_capabilities(client: httpx.AsyncClient) -> None:
     assert "sendText" in found["small"]
     assert not {"sendMedia", "setPresence"} & set(found["small"])
     assert found["http"] == []
+
+
+# What the connector is told.
+
+
+async def test_options_that_the_connector_refuses(
+    client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector
+) -> None:
+    token = "a-chosen-key-0002"
+    connector.faults["check_options"] = Invalid(f"token: {GIVEN['password']} is another account's.")
+    body = {"instanceName": "loja1", "integration": "strict", "token": token, **GIVEN}
+    refused = messages(await client.post("/instance/create", json=body), 400)
+    changed = messages(await client.patch("/instance/options/shop", json={"rate": 7}), 400)
+    assert refused == changed == [f"token: {MASK} is another account's."]
+    assert gateway.instances.find("loja1") is None
+    assert gateway.instances.get("shop").options == GIVEN
+    connector.faults["check_options"] = RuntimeError("a bug")
+    assert messages(await client.patch("/instance/options/shop", json={"rate": 7}), 502) == [
+        "The connector 'strict' failed: RuntimeError: a bug"
+    ]
+    del connector.faults["check_options"]
+    assert (await client.patch("/instance/options/shop", json={"rate": 7})).status_code == 200
+    assert connector.calls_of("check_options")[-1]["public_url"] is None
+
+
+@pytest.mark.parametrize("fault", [None, NetworkRefused("Not now."), RuntimeError("a bug")])
+async def test_a_connector_hears_of_the_end(
+    client: httpx.AsyncClient, gateway: Gateway, connector: FakeConnector, fault: Exception | None
+) -> None:
+    if fault is not None:
+        connector.faults |= {"logout": fault, "remove": fault}
+    assert (await client.delete("/instance/logout/shop")).status_code == 200
+    assert connector.calls_of("logout") == []  # it did not run
+    await gateway.instances.connect("shop")
+    assert (await client.delete("/instance/logout/shop")).status_code == 200
+    assert (connector.calls_of("logout"), connector.calls_of("remove")) == ([{}], [])
+    await gateway.instances.connect("shop")
+    assert (await client.delete("/instance/delete/shop")).status_code == 200
+    assert (connector.calls_of("logout"), connector.calls_of("remove")) == ([{}], [{}])
+    assert gateway.instances.find("shop") is None

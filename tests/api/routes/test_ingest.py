@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import msgspec
@@ -517,9 +518,22 @@ async def test_only_get_and_post(world: World) -> None:
         response = await world.http.request(method, world.url, headers={"apikey": KEY})
         assert response.status_code == 405
         assert world.url.rpartition("/")[2] not in response.text
-    beyond = await world.http.post(f"{world.url}/more", headers={"apikey": KEY})
-    assert (beyond.status_code, shape_of(beyond)) == (404, ["No such route: /ingest/…."])
     assert (await world.http.post(world.url + "/", content=b"{")).status_code == 401
+
+
+async def test_the_connector_gets_the_path_below_its_url(world: World) -> None:
+    async def echo(_session: Session, request: IngestRequest) -> IngestResponse:
+        return IngestResponse(body=request.path.encode())
+
+    world.answers_with(echo)
+    for below in ("", "messages-upsert", "a/b", "ol%C3%A1"):
+        response = await world.http.post(f"{world.url}/{below}" if below else world.url)
+        assert (response.status_code, response.text) == (200, unquote(below))
+    wrong = await world.http.post(f"{world.url[:-1]}/messages-upsert", headers={"apikey": KEY})
+    assert (wrong.status_code, shape_of(wrong)) == (
+        404,
+        ["There is no such instance, or the token is wrong."],
+    )
 
 
 async def test_many_requests_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ import trio
 from hookgw.config.settings import PluginsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.open import open_gateway
-from hookgw.models.connectors import ConnectionState, Session
+from hookgw.models.connectors import ConnectionState, NewEvent, Session
 from hookgw.models.errors import NetworkRefused
-from hookgw.models.events import Event
+from hookgw.models.events import Event, event_id_of
 from hookgw.models.messages import (
     Contact,
     ContactMessage,
@@ -192,9 +192,21 @@ async def test_what_is_sent(client: httpx.AsyncClient, connector: FakeConnector,
     for call, body, message in SENT:
         response = await client.post(f"/message/{call}/loja1", json=body)
         assert response.status_code == 201
-        assert connector.sent.pop().message == message
+        assert connector.sent[-1].message == message
         assert observer.of("SEND_MESSAGE")[-1] == ("SEND_MESSAGE", response.json())
     assert len(observer.of("SEND_MESSAGE")) == len(SENT)
+
+
+async def test_a_report_of_the_network_of_what_was_sent_is_the_same_event(
+    gateway: Gateway, connector: FakeConnector, observer: Observer
+) -> None:
+    sent = await gateway.messages.send("loja1", TextMessage(number="5511", text="hi"))
+    event_id = event_id_of("SEND_MESSAGE", sent["key"]["remoteJid"], sent["key"]["id"])
+    reported = NewEvent(kind="SEND_MESSAGE", data=sent, event_id=event_id)
+    other = NewEvent(kind="SEND_MESSAGE", data=sent, sender="other@fake")
+    await connector.session("loja1").emit_all([reported, other])
+    senders = [event.sender for event in observer.events if event.kind == "SEND_MESSAGE"]
+    assert senders == ["loja1@fake", "other@fake"]
 
 
 @pytest.mark.parametrize(

@@ -735,6 +735,9 @@ class Silent(FakeConnector):
     async def restart(self, session: Session) -> None:
         await trio.sleep_forever()
 
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        await trio.sleep_forever()
+
 
 async def test_a_call_that_the_network_does_not_answer_has_a_deadline(autojump_clock: MockClock) -> None:
     async with running(Silent()) as world:
@@ -742,7 +745,9 @@ async def test_a_call_that_the_network_does_not_answer_has_a_deadline(autojump_c
         (warning,) = await world.connectors.apply_settings("shop", InstanceSettings())
         assert warning.endswith("The network did not answer within 30 s.")
         await world.connectors.prepare_restart(SHOP)
-        assert trio.current_time() >= 60
+        with pytest.raises(NetworkRefused, match="did not answer within 30 s"):
+            await world.connectors.check_options("fake", {})
+        assert trio.current_time() >= 90
         world.connectors.stop_all()
 
 
