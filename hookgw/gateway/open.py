@@ -37,6 +37,7 @@ from hookgw.gateway.connectors.inbound_media import InboundMedia, load_media_key
 from hookgw.gateway.connectors.ingest import IngestService
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.runner import Connectors
+from hookgw.gateway.connectors.session import EventRules
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.deliveries import DeliveryService
 from hookgw.gateway.delivery_monitor import DeliveryMonitor
@@ -214,6 +215,7 @@ async def open_gateway(
             clients,
             IngestUrls(settings.server),
             InboundMedia(links, registry, settings.events.max_data),
+            EventRules(catalog, settings.events.max_values),
         )
         media = MediaDownloads(
             registry, connectors, links, settings.media.limit, clock.steady, metrics.limited

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from hookgw.models.events import Catalog
 from hookgw.models.instances import InstanceSettings
 from hookgw.models.messages import Message, MessageKey
 
@@ -53,6 +54,8 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: of the catalog, such as ``MESSAGES_UPSERT``.
         data: the payload.
+        data_json: the payload as JSON in UTF-8, in place of ``data``. It reaches receivers byte for byte: the
+            order of names and the spelling of numbers survive, and a file in it is not marked as base64.
         event_id: made with :func:`hookgw.event_id_of` from the network's ids, so that the same happening
             raises one event even if the network reports it again; ``None`` for a new id.
         time: when it happened, in seconds since the epoch; ``None`` for now.
@@ -61,7 +64,8 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str
-    data: Any
+    data: Any = None
+    data_json: bytes | None = None
     event_id: str | None = None
     time: float | None = None
     sender: str | None = None
@@ -132,6 +136,10 @@ class Session(Protocol):
     @property
     def settings(self) -> InstanceSettings:
         """How the account should behave, as it was set last."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """All known event kinds; ``catalog.resolve(spelling, where)`` finds one of them in any spelling."""
 
     @property
     def http(self) -> httpx.AsyncClient:

@@ -13,7 +13,8 @@ import trio
 from hookgw.config.settings import EventsSettings
 from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooLarge
-from hookgw.models.events import EVENT_ID
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import EVENT_ID, Catalog
 from hookgw.models.inline_media import largest_file
 from hookgw.models.instances import InstanceSettings
 from hookgw.parsing.json_text import decode_strict, encode_strict
@@ -27,11 +28,13 @@ class EmittedEvent(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind, event_id, time, sender: see :class:`~hookgw.models.connectors.NewEvent`.
         data: the payload, after it has passed through JSON.
+        data_json: the bytes of the payload, if the connector gave them.
         at: Trio's clock when it was stored.
     """
 
     kind: str
     data: Any
+    data_json: bytes | None = None
     event_id: str | None = None
     time: float | None = None
     sender: str | None = None
@@ -55,9 +58,10 @@ class FakeSession:
         http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. By
             default, every request fails.
         wants_base64: whether a registration wants media inside its events.
+        catalog: the known event kinds; by default those that are built in.
 
     Attributes:
-        options, settings: as given; the test may change them.
+        options, settings, catalog: as given; the test may change them.
         events: the stored events, in order.
         repeated: the events that were left out because their id was stored before.
         state: the connection's state; ``None`` before the first report.
@@ -77,6 +81,7 @@ class FakeSession:
         state: Any = None,
         http: httpx.AsyncClient | None = None,
         wants_base64: bool = False,
+        catalog: Catalog | None = None,
     ) -> None:
         self._instance = instance
         self.options: dict[str, Any] = dict(options or {})
@@ -88,6 +93,7 @@ class FakeSession:
         self.qr_codes: list[QRCode] = []
         self.stored: Any = None if state is None else _as_stored(state)
         self.media: dict[str, tuple[str, str, str]] = {}
+        self.catalog = catalog or Catalog(BUILT_IN_KINDS)
         self._http = http
         self.base64_limit: int = largest_file(EventsSettings().max_data)
         self._wants_base64 = wants_base64
@@ -261,12 +267,13 @@ def _recorded(event: NewEvent) -> EmittedEvent:
             "hookgw.event_id_of makes one from the network's ids."
         )
     try:
-        data = decode_strict(encode_strict(event.data))
+        data = decode_strict(encode_strict(event.data) if event.data_json is None else event.data_json)
     except ValueError as error:
         raise Invalid(f"The data of {event.kind} {error}.") from None
     return EmittedEvent(
         kind=event.kind,
         data=data,
+        data_json=event.data_json,
         event_id=event.event_id,
         time=event.time,
         sender=event.sender,

@@ -29,7 +29,7 @@ from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit, open_receiver
-from tests.support.media import inbound_media
+from tests.support.media import EVENT_RULES, inbound_media
 
 KIND = "CALL"
 
@@ -248,6 +248,7 @@ async def test_a_connector_is_held_back(
             kit.gateway.http,
             unused,
             inbound_media(),
+            EVENT_RULES,
         )
         await session.emit(KIND, {}, event_id="first")
         nursery.start_soon(lambda: session.emit(KIND, {}, event_id="second"))

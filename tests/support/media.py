@@ -1,4 +1,4 @@
-"""Links to inbound files, for sessions without a gateway."""
+"""Links to inbound files and the rules of events, for sessions without a gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 from hookgw.auth.media_links import KEY_BYTES, MediaLinks
 from hookgw.gateway.connectors.inbound_media import InboundMedia
+from hookgw.gateway.connectors.session import EventRules
 from hookgw.gateway.registry import Registry
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog
+
+EVENT_RULES = EventRules(Catalog(BUILT_IN_KINDS), 100_000)
 
 
 def inbound_media(max_data: int = 2**20) -> InboundMedia:

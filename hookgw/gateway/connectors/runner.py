@@ -19,7 +19,7 @@ from hookgw.gateway.audit import act_as
 from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
-from hookgw.gateway.connectors.session import Accept, ConnectorSession, LoadState
+from hookgw.gateway.connectors.session import Accept, ConnectorSession, EventRules, LoadState
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.models.audit import Actor, ActorKind
@@ -72,6 +72,7 @@ class Connectors:
         clients: the HTTP client of each plugin with a connector; the caller closes them.
         ingest_urls: makes the URLs at which networks call.
         media: makes the links to files.
+        event_rules: for the events of connectors.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Connectors:
         clients: Mapping[str, httpx.AsyncClient],
         ingest_urls: IngestUrls,
         media: InboundMedia,
+        event_rules: EventRules,
     ) -> None:
         self._connectors = connectors
         self._states = states
@@ -91,6 +93,7 @@ class Connectors:
         self._clients = clients
         self._ingest_urls = ingest_urls
         self._media = media
+        self._event_rules = event_rules
         self._sessions = states.sessions
         self._running: _Running | None = None
         self._is_stopping = False
@@ -144,6 +147,7 @@ class Connectors:
                 self._clients[connector.plugin],
                 self._ingest_urls,
                 self._media,
+                self._event_rules,
             )
             running.nursery.start_soon(
                 self._keep_running, session, running.logged_out, name=f"connector {instance.name}"

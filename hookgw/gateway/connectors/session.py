@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import httpx
 import msgspec
@@ -17,9 +17,9 @@ from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.models.clock import Clock
 from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCode
 from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
-from hookgw.models.events import Event, new_event_id
+from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.instances import Instance, InstanceSettings
-from hookgw.parsing.json_text import encode_strict
+from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.store import ConnectorState
 
@@ -33,6 +33,18 @@ class Accept(Protocol):
     """Stores events; see :meth:`hookgw.gateway.accept.EventIntake.accept`."""
 
     async def __call__(self, events: Sequence[Event], *, state: ConnectorState | None = None) -> object: ...
+
+
+class EventRules(NamedTuple):
+    """What the events of connectors must satisfy.
+
+    Attributes:
+        catalog: the known kinds.
+        max_values: JSON values of a payload (``events.max_values``).
+    """
+
+    catalog: Catalog
+    max_values: int
 
 
 class _Request:
@@ -72,6 +84,7 @@ class ConnectorSession:
         http: httpx.AsyncClient,
         ingest_urls: IngestUrls,
         media: InboundMedia,
+        event_rules: EventRules,
     ) -> None:
         self.connector = connector
         self.state = ConnectionState.CLOSE
@@ -99,6 +112,7 @@ class ConnectorSession:
         self._http = http
         self._ingest_urls = ingest_urls
         self._media = media
+        self._event_rules = event_rules
         self._is_closed = False
 
     @property
@@ -144,6 +158,11 @@ class ConnectorSession:
         return self._media.base64_limit
 
     @property
+    def catalog(self) -> Catalog:
+        """All known event kinds."""
+        return self._event_rules.catalog
+
+    @property
     def http(self) -> httpx.AsyncClient:
         """The gateway's client for plugins."""
         return self._http
@@ -161,7 +180,7 @@ class ConnectorSession:
                     id=event.event_id or new_event_id(),
                     kind=event.kind,
                     instance=self.instance,
-                    data_json=self._media.encode(self.instance, event.data),
+                    data_json=self._encode(event),
                     time=now if event.time is None else event.time,
                     sender=event.sender or self.sender,
                 )
@@ -178,6 +197,16 @@ class ConnectorSession:
         # One at a time: a call that is held back must not overwrite the state of a later call.
         async with self._saving:
             await self._store(accepted, kept)
+
+    def _encode(self, event: NewEvent) -> bytes:
+        if event.data_json is None:
+            return self._media.encode(self.instance, event.data)
+        # As for what producers send over HTTP: all JSON on disk means the same to every reader.
+        try:
+            decode_strict(event.data_json, self._event_rules.max_values)
+        except ValueError as error:
+            raise Invalid(f"The data of an event {error}.") from None
+        return event.data_json
 
     async def _store(self, events: Sequence[Event], state: ConnectorState | None) -> None:
         while True:

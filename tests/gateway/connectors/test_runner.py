@@ -39,7 +39,7 @@ from hookgw.plugins.provided import check_connector
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, SentMessage
 from hookgw.testing.connector import connect_at_once
-from tests.support.media import inbound_media
+from tests.support.media import EVENT_RULES, inbound_media
 
 CLIENTS = {"mine": httpx.AsyncClient(transport=httpx.AsyncBaseTransport())}
 URLS = IngestUrls(ServerSettings())
@@ -117,6 +117,7 @@ class World:
             CLIENTS,
             URLS,
             inbound_media(),
+            EVENT_RULES,
         )
         self.logged_out: list[str] = []
 
@@ -441,13 +442,15 @@ def test_an_integration_must_be_a_connectors_name() -> None:
         for name in ("b", "a")
     }
     restarts = cast("Any", Restarts())
-    connectors = Connectors(both, states, restarts, clock, CLIENTS, URLS, inbound_media())
+    connectors = Connectors(both, states, restarts, clock, CLIENTS, URLS, inbound_media(), EVENT_RULES)
     connectors.check_integration("")
     connectors.check_integration("a")
     with pytest.raises(Invalid, match=r"no connector 'c'\. Known connectors: a, b\."):
         connectors.check_integration("c")
     with pytest.raises(Invalid, match="none is installed"):
-        Connectors({}, states, restarts, clock, CLIENTS, URLS, inbound_media()).check_integration("a")
+        Connectors(
+            {}, states, restarts, clock, CLIENTS, URLS, inbound_media(), EVENT_RULES
+        ).check_integration("a")
 
 
 def update(data: Any, instance: str = "by-http") -> Event:
@@ -618,6 +621,7 @@ async def test_a_session_that_is_closed_tells_it_once() -> None:
         CLIENTS["mine"],
         URLS,
         inbound_media(),
+        EVENT_RULES,
     )
     await session.set_state(ConnectionState.OPEN)
     await session.close()

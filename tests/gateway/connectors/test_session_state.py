@@ -20,7 +20,7 @@ from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.provided import check_connector
 from hookgw.store import ConnectorState
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, open_kit
-from tests.support.media import inbound_media
+from tests.support.media import EVENT_RULES, inbound_media
 
 KIND = "CALL"
 
@@ -44,6 +44,7 @@ def session_of(kit: GatewayKit, instance: Instance | None = None) -> ConnectorSe
         gateway.http,
         UNUSED,
         inbound_media(),
+        EVENT_RULES,
     )
 
 
@@ -155,6 +156,45 @@ async def test_an_event_that_is_not_json_is_refused(
         await session.emit(KIND, data)
 
 
+BYTES = b'{"z": 18446744073709551616123, "a":0.10, "message": {"base64": "aGk="}, "e": 1E2}'
+
+
+async def test_data_json_stays_byte_for_byte(
+    hookgw_gateway: GatewayKit, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    await hookgw_gateway.register(hookgw_receiver.url)
+    await session_of(hookgw_gateway).emit_all([NewEvent(kind=KIND, data_json=BYTES, event_id="e1")])
+    # Not the file inside it either, which registrations get only on demand in other events.
+    [request] = await hookgw_receiver.wait_for(1)
+    assert BYTES in request.body
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b'{"a": 1, "a": 2}',
+        b'"\\ud800"',
+        b'"\xff"',
+        b"[" * 300 + b"]" * 300,
+        b"[" + b"1," * 100_000 + b"1]",
+    ],
+)
+async def test_data_json_that_readers_would_understand_differently_is_refused(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock, text: bytes
+) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    session = session_of(hookgw_gateway)
+    with pytest.raises(Invalid, match="The data of an event"):
+        await session.emit_all([NewEvent(kind=KIND, data_json=text)])
+
+
+async def test_a_session_knows_the_kinds(hookgw_gateway: GatewayKit, hookgw_clock: MockClock) -> None:
+    await hookgw_gateway.gateway.instances.create("shop")
+    assert session_of(hookgw_gateway).catalog.resolve("messages.upsert", "kind").name == "MESSAGES_UPSERT"
+
+
 async def test_a_later_instance_of_the_same_name_begins_with_nothing(
     hookgw_gateway: GatewayKit, hookgw_clock: MockClock
 ) -> None:
@@ -210,6 +250,7 @@ def session_over(intake: Intake) -> ConnectorSession:
         unused,
         unused,
         inbound_media(),
+        EVENT_RULES,
     )
 
 
