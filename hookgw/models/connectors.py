@@ -199,7 +199,8 @@ class Session(Protocol):
         """Store the state. If it changed, emit CONNECTION_UPDATE with ``more`` in its data.
 
         Report ``open`` only once a send works. ``more`` may contain ``wuid`` (the account, which becomes the
-        events' ``sender``) and ``profileName``.
+        events' ``sender``) and ``profileName``, and with ``close`` a ``message``: a sentence that says why,
+        and what to do. The HTTP API shows it as the reason of the state.
         """
 
     def media_url(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:

@@ -348,8 +348,9 @@ class Connectors:
         if self._sessions.get(session.instance) is session:
             del self._sessions[session.instance]
             self._restarts.ended(session.instance)
+            reason = session.close_message or "The network logged the account out."
             await self._close(session)
-            self._states.closed(session, "The network logged the account out.")
+            self._states.closed(session, reason)
             await logged_out(session.instance)
 
     async def _failed(self, session: ConnectorSession, failure: PluginFailed, wait: float) -> None:

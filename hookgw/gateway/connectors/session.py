@@ -25,6 +25,9 @@ from hookgw.store import ConnectorState
 
 logger = structlog.get_logger("hookgw.connector")
 
+_LONGEST_MESSAGE = 2048
+"""Characters of the reason that a connector gives for a closed connection."""
+
 LoadState = Callable[[str], Awaitable[Any]]
 """Returns the state that belongs to an instance's id; ``None`` if there is none."""
 
@@ -66,6 +69,7 @@ class ConnectorSession:
         codes: how many codes it has shown since the connection was open.
         closed: when the connection was closed last, with the ``statusReason``.
         close_reason: why the state is ``close``: a sentence.
+        close_message: the sentence with which the connector itself has closed the connection; empty for none.
         has_reported: whether this run of the connector has reported an open or a closed connection.
         is_running, has_begun: whether the connector runs, and has reported any state in this run.
         scope: the connector runs in it; cancel it to end the connector.
@@ -89,6 +93,7 @@ class ConnectorSession:
         self.connector = connector
         self.state = ConnectionState.CLOSE
         self.close_reason = "The connector has not reported a connection yet."
+        self.close_message = ""
         self.has_reported = False
         self.is_running = False
         self.has_begun = False
@@ -263,8 +268,11 @@ class ConnectorSession:
         state, reason = ConnectionState(state), int(reason)
         self.has_begun = True
         self.has_reported = self.has_reported or state is not ConnectionState.CONNECTING
+        message = more.get("message") if state is ConnectionState.CLOSE else None
+        self.close_message = str.__str__(message)[:_LONGEST_MESSAGE] if isinstance(message, str) else ""
         if state is ConnectionState.CLOSE:
-            self.close_reason = f"The connector reported that it is closed (statusReason {reason})."
+            closed = f"The connector reported that it is closed (statusReason {reason})."
+            self.close_reason = self.close_message or closed
         wuid = more.get("wuid")
         if isinstance(wuid, str):
             self.sender = str.__str__(wuid)

@@ -664,6 +664,21 @@ async def test_a_connector_that_returns_without_a_connection_has_failed(autojump
         assert world.logged_out == []
 
 
+async def test_a_connector_says_why_it_is_closed(autojump_clock: MockClock) -> None:
+    async def expire(session: Session) -> None:
+        await connect_at_once(session)
+        await session.set_state(ConnectionState.CLOSE, 401, message="The token has expired. Set another one.")
+        await trio.sleep(1)
+
+    async with running(Returns(script=expire)) as world:
+        world.connectors.start(SHOP)
+        await trio.sleep(0.5)
+        assert world.states.close_reason("shop") == "The token has expired. Set another one."
+        await trio.sleep(1)  # also after its run has ended
+        assert not world.connectors.is_running("shop")
+        assert world.states.close_reason("shop") == "The token has expired. Set another one."
+
+
 @pytest.mark.parametrize("script", [connect_at_once, report_closed])
 async def test_a_connector_that_returns_after_a_report_was_logged_out(
     autojump_clock: MockClock, script: Any
