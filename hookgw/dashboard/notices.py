@@ -18,6 +18,8 @@ NOTICES = {
     "revoked": "The key is revoked. Its sessions have ended.",
     "paused": "Paused: deliveries wait, in order, until you resume.",
     "resumed": "Resumed: waiting deliveries are tried now.",
+    "cancelled": "The pending deliveries are dead letters now. Replay sends them after all.",
+    "cancelling": "The pending deliveries are becoming dead letters. That takes a while.",
     "enabled": "Enabled.",
     "disabled": "Disabled. Pending deliveries became dead letters.",
     "resent": "The delivery is pending again.",

@@ -71,6 +71,14 @@ class AutoDisable:
             if current is not None and current.enabled and not _begins_afresh(current, row):
                 yield current, since
 
+    def failing_since(self, registration_id: str) -> float | None:
+        """Return since when a registration fails (steady clock); ``None`` if it does not."""
+        known = self._failing.get(registration_id)
+        current = self._registry.registration(registration_id)
+        if known is None or current is None or not current.enabled or _begins_afresh(current, known[0]):
+            return None
+        return known[1]
+
     async def attempted(self, attempt: Attempt, registration: Registration) -> None:
         """Note an attempt's outcome; disable the registration if it has been failing for too long.
 

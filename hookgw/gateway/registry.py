@@ -27,6 +27,8 @@ class Registry:
         self._store = store
         self._audit = audit
         self._instances: dict[str, Instance] = {}
+        # Sorted; ``None`` after an instance was added or removed. Lists are asked for again and again.
+        self._names: list[str] | None = None
         self._registrations: dict[str, Registration] = {}
         self._of_instance: dict[str, dict[str, Registration]] = {}
         self._everywhere: tuple[Registration, ...] = ()
@@ -41,7 +43,7 @@ class Registry:
             operations: the registration of ``operations.url``. No event of an instance goes to it: it is
                 found only by its id.
         """
-        self._instances = await self._store.load_instances()
+        self._instances, self._names = await self._store.load_instances(), None
         self._registrations = await self._store.load_registrations()
         for registration in self._registrations.values():
             self._of_instance.setdefault(registration.instance, {})[registration.label] = registration
@@ -54,7 +56,9 @@ class Registry:
 
     def instances(self) -> list[Instance]:
         """Return all instances, sorted by name."""
-        return [self._instances[name] for name in sorted(self._instances)]
+        if self._names is None:
+            self._names = sorted(self._instances)
+        return [self._instances[name] for name in self._names]
 
     def find_instance(self, name: str) -> Instance | None:
         return self._instances.get(name)
@@ -72,6 +76,8 @@ class Registry:
         if first is not None:
             audit += registration_changed(self._audit, None, first, instance)
         await _complete(self._store.put_instance(instance, first, audit=audit))
+        if instance.name not in self._instances:
+            self._names = None
         self._instances[instance.name] = instance
         if first is not None:
             self._remember(first)
@@ -88,6 +94,7 @@ class Registry:
         registrations = self.of_instance(instance.name)
         # Removed from memory first, so that no event is accepted for it during the write.
         del self._instances[instance.name]
+        self._names = None
         try:
             ids = [registration.id for registration in registrations]
             await _complete(
@@ -101,6 +108,7 @@ class Registry:
             )
         except BaseException:  # the disk refused: the instance still exists
             self._instances[instance.name] = instance
+            self._names = None
             raise
         # Not before: a lane whose registration is gone makes its head a dead letter.
         for registration in registrations:

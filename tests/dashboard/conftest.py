@@ -13,6 +13,8 @@ from hookgw.api.server.serve import serve
 from hookgw.config.settings import ServerSettings
 from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
+from hookgw.models.events import Event
+from hookgw.parsing import parse_registration
 from tests.api.conftest import KEY, gateway, server_settings, settings
 
 __all__ = ["KEY", "gateway", "server_settings", "settings"]
@@ -78,3 +80,16 @@ async def browser(visitor: Browser) -> Browser:
     """A browser that is logged in with the global key."""
     assert (await visitor.log_in(KEY)).status_code == 303
     return visitor
+
+
+async def set_webhook(gateway: Gateway, instance: str = "loja1", url: str = "http://127.0.0.1:9/x") -> None:
+    change, _ = parse_registration({"url": url, "retry": {"schedule": ["1h"]}}, gateway.catalog)
+    await gateway.registrations.set(instance, "default", change)
+
+
+async def emit(gateway: Gateway, instance: str = "loja1") -> None:
+    data = Event.encode({"state": "open"})
+    event = Event(
+        id="evt", kind="CONNECTION_UPDATE", instance=instance, data_json=data, time=gateway.clock.wall()
+    )
+    await gateway.events.accept([event])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+import trio
 
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.connectors import ConnectionState
 from hookgw.testing import Receiver, open_receiver
-from tests.dashboard.conftest import Browser
+from tests.dashboard.conftest import Browser, emit
 
 PAGE = "/instances/loja1"
 
@@ -127,6 +128,8 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
         ({"url": "http://a.test", "headers": "no colon"}, "Headers, line 1"),
         ({"url": "http://a.test", "kind": ["NOPE"]}, "NOPE"),
         ({"url": "http://a.test", "plugins": "{"}, "not JSON"),
+        ({"url": "http://a.test", "filter": "["}, "Filter: this is not JSON"),
+        ({"url": "http://a.test", "rate": "fast"}, "a rate such as 20/s"),
         ({"url": "http://a.test", "concurrency": "many"}, "concurrency"),
         ({"url": "http://a.test", "label": "a b"}, "The label"),
     ],
@@ -170,9 +173,60 @@ class TestAWebhook:
         assert newest in rotated.text
 
     async def test_delete(self, browser: Browser, gateway: Gateway, page: str) -> None:
-        await browser.submit(page, f"{page}/delete")
+        refused = await browser.submit(page, f"{page}/delete")
+        assert refused.status_code == 400
+        assert gateway.registrations.find("loja1") is not None
+        await browser.submit(page, f"{page}/delete", {"confirmed": "true"})
         assert gateway.registrations.find("loja1") is None
         assert (await browser.get(page)).status_code == 404
+
+    async def test_enable_and_disable(self, browser: Browser, gateway: Gateway, page: str) -> None:
+        await browser.submit(page, f"{page}/disable")
+        assert not gateway.registrations.get("loja1").enabled
+        assert "Enable</button>" in (await browser.get(page)).text
+        await browser.submit(page, f"{page}/enable")
+        assert gateway.registrations.get("loja1").enabled
+
+    async def test_pending_deliveries_are_cancelled_after_a_look(
+        self, browser: Browser, gateway: Gateway, page: str
+    ) -> None:
+        await gateway.registrations.pause("loja1")
+        await emit(gateway)
+        asked = await browser.submit(page, f"{page}/cancel")
+        assert '<data value="1">1</data> pending delivery becomes a dead letter' in asked.text
+        assert gateway.backlog.of_instance("loja1")[0] == 1
+        done = await browser.submit(page, f"{page}/cancel", {"confirmed": "true"})
+        assert done.headers["location"].endswith("?done=cancelled")
+        assert gateway.backlog.of_instance("loja1")[0] == 0
+        assert "Nothing is pending" in (await browser.submit(page, f"{page}/cancel")).text
+
+    async def test_rate_and_filter(self, browser: Browser, gateway: Gateway, page: str) -> None:
+        fields = {"url": "http://127.0.0.1:9/x", "enabled": "true", "own_page": "true", "label": "default"}
+        chosen = '[{"pointer": "/data/key/fromMe", "op": "equals", "value": false}]'
+        saved = await browser.submit(page, f"{PAGE}/webhooks", {**fields, "rate": "20/s", "filter": chosen})
+        assert saved.status_code == 303
+        stored = gateway.registrations.get("loja1")
+        assert (str(stored.rate), len(stored.filter)) == ("20/s", 1)
+        shown = (await browser.get(page)).text
+        assert 'value="20/s"' in shown
+        assert "/data/key/fromMe" in shown
+        await browser.submit(page, f"{PAGE}/webhooks", {**fields, "rate": "", "filter": ""})
+        stored = gateway.registrations.get("loja1")
+        assert (stored.rate, stored.filter) == (None, ())
+
+    async def test_a_failing_one_says_why_and_since_when(
+        self, browser: Browser, gateway: Gateway, page: str
+    ) -> None:
+        await emit(gateway)
+        with trio.fail_after(20):
+            webhook = gateway.registrations.get("loja1").id
+            while gateway.auto_disable.failing_since(webhook) is None:  # noqa: ASYNC110 (an attempt)
+                await trio.sleep(0.01)
+        for where in (page, PAGE):
+            shown = (await browser.get(where)).text
+            assert "failing</span> " in shown
+            assert "of 127.0.0.1: Connection refused." in shown
+        assert (await browser.get("/live/webhook/loja1/nope")).status_code == 404
 
 
 async def test_keys_are_made_and_revoked(browser: Browser, gateway: Gateway, loja1: str) -> None:
@@ -228,7 +282,7 @@ async def test_a_deletion_is_confirmed_by_the_name(browser: Browser, gateway: Ga
 async def test_a_tenant_can_do_nothing_to_another(visitor: Browser, gateway: Gateway, loja1: str) -> None:
     await gateway.instances.create("mine", token="key-of-mine")
     await visitor.log_in("key-of-mine")
-    for path in (PAGE, "/live/connection/loja1", f"{PAGE}/webhooks/default"):
+    for path in (PAGE, "/live/instance/loja1", f"{PAGE}/webhooks/default"):
         assert (await visitor.get(path)).status_code == 403
     for action in ("connect", "webhooks", "delete", "keys/create", "emit"):
         assert (await visitor.submit("/instances/mine", f"{PAGE}/{action}")).status_code == 403

@@ -13,22 +13,7 @@ import trio
 from hookgw.config.settings import OperationsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.recent_log import recent_log
-from hookgw.models.events import Event
-from hookgw.parsing import parse_registration
-from tests.dashboard.conftest import Browser
-
-
-async def set_webhook(gateway: Gateway, instance: str = "loja1", url: str = "http://127.0.0.1:9/x") -> None:
-    change, _ = parse_registration({"url": url, "retry": {"schedule": ["1h"]}}, gateway.catalog)
-    await gateway.registrations.set(instance, "default", change)
-
-
-async def emit(gateway: Gateway, instance: str = "loja1") -> None:
-    data = Event.encode({"state": "open"})
-    event = Event(
-        id="evt", kind="CONNECTION_UPDATE", instance=instance, data_json=data, time=gateway.clock.wall()
-    )
-    await gateway.events.accept([event])
+from tests.dashboard.conftest import Browser, emit, set_webhook
 
 
 async def test_an_empty_gateway_shows_how_to_begin(browser: Browser) -> None:

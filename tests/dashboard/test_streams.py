@@ -16,7 +16,7 @@ from hookgw.auth.request_quota import RequestQuota
 from hookgw.dashboard import streams
 from hookgw.dashboard.blueprint import Dashboard
 from hookgw.gateway.gateway import Gateway
-from tests.dashboard.conftest import KEY, Browser
+from tests.dashboard.conftest import KEY, Browser, emit, set_webhook
 
 LIVE = "/dashboard/live/instances"
 
@@ -68,14 +68,15 @@ class Events:
 
 
 @asynccontextmanager
-async def watching(browser: Browser, **headers: str) -> AsyncIterator[Events]:
+async def watching(browser: Browser, live: str = LIVE, **headers: str) -> AsyncIterator[Events]:
     url = browser.http.base_url
     assert url.port is not None
     cookie = f"hookgw_session={browser.http.cookies['hookgw_session']}"
     async with await trio.open_tcp_stream(url.host, url.port) as stream:
         connection = h11.Connection(h11.CLIENT)
         given = [("host", "localhost"), ("cookie", cookie), *headers.items()]
-        await stream.send_all(connection.send(h11.Request(method="GET", target=LIVE, headers=given)) or b"")
+        request = h11.Request(method="GET", target=live, headers=given)
+        await stream.send_all(connection.send(request) or b"")
         await stream.send_all(connection.send(h11.EndOfMessage()) or b"")
         events = Events(stream, connection)
         head = await events.head()
@@ -89,6 +90,21 @@ async def test_a_change_arrives(browser: Browser, gateway: Gateway) -> None:
         assert "There are no instances yet." in (await events.next())["data"]
         await gateway.instances.create("loja1")
         assert ">loja1</a>" in (await events.next())["data"]
+
+
+async def test_every_page_that_changes_has_a_live_part(browser: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1")
+    await set_webhook(gateway)
+    await emit(gateway)
+    for path, text in {
+        "instance/loja1": "Newest deliveries",
+        "webhook/loja1/default": "http://127.0.0.1:9/x",
+        "delivery/loja1/evt": "pending",
+        "deliveries": "CONNECTION_UPDATE",
+        "lanes": "loja1 / default",
+    }.items():
+        async with watching(browser, f"/dashboard/live/{path}") as events:
+            assert text in (await events.next())["data"]
 
 
 async def test_a_browser_that_comes_back_gets_only_what_is_new(browser: Browser, gateway: Gateway) -> None:

@@ -1,17 +1,25 @@
 // Adds a button that copies, to each block that is made to be copied.
 
-export function addCopyButtons() {
+export function addCopyButtons(root) {
   if (!navigator.clipboard) return; // not over plain HTTP, except on this machine
-  for (const code of document.querySelectorAll("code[data-copy]")) {
+  for (const block of root.querySelectorAll(".copyable")) {
+    if (block.querySelector("button")) continue;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "copy";
     button.textContent = "Copy";
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(code.textContent);
-      button.textContent = "Copied";
-      setTimeout(() => { button.textContent = "Copy"; }, 2000);
-    });
-    code.parentElement.before(button);
+    block.append(button);
   }
+}
+
+// One listener for all: live.js replaces the blocks of live parts.
+export function startCopying() {
+  addCopyButtons(document);
+  addEventListener("click", async (event) => {
+    const button = event.target.closest?.("button.copy");
+    if (!button) return;
+    await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
 }

@@ -1,5 +1,5 @@
 // Entry of every page. Each module works on its own, and no page needs any of them to be read.
-import { addCopyButtons } from "./copy.js";
+import { startCopying } from "./copy.js";
 import { writeFormats } from "./formats.js";
 import { startLive } from "./live.js";
 import { followIntegration } from "./options.js";
@@ -7,4 +7,6 @@ import { followIntegration } from "./options.js";
 writeFormats(document);
 startLive();
 followIntegration();
-addCopyButtons();
+startCopying();
+// What was wrong, beside its form, may be far below.
+document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });

@@ -1,5 +1,6 @@
 // Keeps the parts of a page up to date that the server streams. The server renders them: what comes from outside is
 // text in them already.
+import { addCopyButtons } from "./copy.js";
 import { writeFormats } from "./formats.js";
 
 const RELOAD = 10000;
@@ -47,6 +48,7 @@ function show(region, html) {
   const template = document.createElement("template");
   template.innerHTML = html;
   writeFormats(template.content);
+  addCopyButtons(template.content);
   morph(region, template.content);
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 from quart import Response, request
@@ -18,6 +18,9 @@ from hookgw.models.masking import with_masked_user
 from hookgw.models.units import parse_duration
 from hookgw.parsing import Replay, parse_replay
 from hookgw.store import DeliveryQuery, DeliverySummary
+
+if TYPE_CHECKING:
+    from hookgw.gateway.gateway import Gateway
 
 PAGE = 50
 """Deliveries on a page."""
@@ -51,7 +54,7 @@ class Row(NamedTuple):
         path: of its page below the dashboard; empty if the instance was deleted.
         receiver: the URL of its registration, with masked user and password; ``None`` if that was deleted.
         label: of that registration.
-        why: why it is not delivered, in a sentence.
+        why: why it is not delivered, in sentences.
     """
 
     delivery: DeliverySummary
@@ -182,27 +185,11 @@ class DeliveriesPage:
         older = f"/deliveries?{filters.query()}&cursor={page.cursor}" if page.cursor else None
         return await self._site.fragment(
             "deliveries_table.html",
-            rows=[self._row(one) for one in found],
+            rows=[row_of(self._gateway, one) for one in found],
             older=older,
             first=f"/deliveries?{filters.query()}" if cursor else None,
             is_filtered=bool(filters.query()),
             names_instances=not filters.instance,
-        )
-
-    def _row(self, delivery: DeliverySummary) -> Row:
-        registration = self._gateway.registrations.by_id(delivery.registration)
-        attempt = delivery.last_attempt
-        why = delivery.reason
-        if why is None and delivery.state is DeliveryState.PENDING and attempt is not None:
-            why = attempt.error
-        exists = self._gateway.instances.find(delivery.instance) is not None
-        return Row(
-            delivery,
-            name_before_retirement(delivery.instance),
-            f"/deliveries/{quote(delivery.instance)}/{delivery.id}" if exists else "",
-            with_masked_user(registration.url) if registration else None,
-            registration.label if registration else None,
-            why,
         )
 
     async def resend(self) -> Response:
@@ -280,6 +267,32 @@ class DeliveriesPage:
                 if cursor is None:
                     break
         return f"more than {MOST_COUNTED:,}" if total > MOST_COUNTED else f"{total:,}"
+
+
+def row_of(gateway: Gateway, delivery: DeliverySummary) -> Row:
+    """Return a delivery for a list."""
+    registration = gateway.registrations.by_id(delivery.registration)
+    exists = gateway.instances.find(delivery.instance) is not None
+    return Row(
+        delivery,
+        name_before_retirement(delivery.instance),
+        f"/deliveries/{quote(delivery.instance)}/{delivery.id}" if exists else "",
+        with_masked_user(registration.url) if registration else None,
+        registration.label if registration else None,
+        why_of(delivery),
+    )
+
+
+def why_of(delivery: DeliverySummary) -> str | None:
+    """Return why a delivery is not delivered, in sentences: the reason, and what its newest attempt met."""
+    attempt = delivery.last_attempt
+    if delivery.state is DeliveryState.DELIVERED:
+        return None
+    error = attempt.error if attempt is not None else None
+    # A dead letter's reason may say no more than that the attempts are exhausted, or be that error itself.
+    if delivery.reason and error and error not in delivery.reason and delivery.state is DeliveryState.DEAD:
+        return f"{error} {delivery.reason}"
+    return delivery.reason or error
 
 
 def _sees_global() -> bool:

@@ -9,15 +9,20 @@ import segno
 from quart import Response
 
 from hookgw.dashboard.option_form import option_fields, read_options
+from hookgw.dashboard.pages.deliveries import row_of
 from hookgw.dashboard.pages.keys import KeyForms
 from hookgw.dashboard.pages.webhooks import WebhookForms
 from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.connectors.calls import CALLS
-from hookgw.models.errors import Conflict, HookgwError, Invalid
+from hookgw.models.connectors import ConnectionState
+from hookgw.models.errors import Conflict, HookgwError, Invalid, StorageUnavailable, TooManyRequests
 from hookgw.models.events import Event, new_event_id
 from hookgw.parsing import parse_text_message
+from hookgw.store import DeliveryQuery
 
+NEWEST = 10
+"""Deliveries on the page."""
 _USUAL_KIND = "MESSAGES_UPSERT"
 
 
@@ -26,18 +31,18 @@ class InstancePage:
 
     Args:
         site: the dashboard.
-        streams: updates the connection.
+        streams: updates connection, webhooks and deliveries.
     """
 
     def __init__(self, site: Site, streams: Streams) -> None:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
-        self._webhooks = WebhookForms(site, self.page)
+        self._webhooks = WebhookForms(site, streams, self.page)
         self._keys = KeyForms(site, self.page)
         path = "/instances/<instance>"
         site.add(path, self.show)
-        site.add("/live/connection/<instance>", self.live)
+        site.add("/live/instance/<instance>", self.live)
         for name, view in (
             ("connect", self.connect),
             ("restart", self.restart),
@@ -80,12 +85,13 @@ class InstancePage:
             200 if error is None else error.status,
             instance=found,
             path=f"/instances/{quote(instance)}",
-            connection=await self._connection(instance),
+            now=await self._now(instance, without_global=not visitor().principal.is_global),
+            is_open=gateway.instances.connection_state(instance) is ConnectionState.OPEN,
             has_calls=bool(found.integration),
             lacks=[call for call in CALLS if call not in calls] if found.integration else [],
             may_send="sendText" in calls,
             options=await self._site.fragment("option_fields.html", fields=options) if options else "",
-            webhooks=self._webhooks.rows(instance),
+            has_webhooks=bool(gateway.registrations.of_instance(instance)),
             webhook=self._webhooks.values(instance, form if at == "webhook" else None),
             keys=self._keys.rows(instance),
             kinds=kinds,
@@ -97,15 +103,16 @@ class InstancePage:
         )
 
     async def live(self, instance: str) -> Response:
-        """Stream the connection."""
+        """Stream the connection, the webhooks and the newest deliveries."""
         self._gateway.instances.get(instance)
+        without_global = not visitor().principal.is_global
 
         async def render() -> str:
-            return await self._connection(instance)
+            return await self._now(instance, without_global=without_global)
 
-        return self._streams.open(visitor().signed_in, ("connection", instance), render)
+        return self._streams.open(visitor().signed_in, ("instance", instance, without_global), render)
 
-    async def _connection(self, instance: str) -> str:
+    async def _now(self, instance: str, *, without_global: bool) -> str:
         instances = self._gateway.instances
         found, code = instances.get(instance), instances.qr_code(instance)
         picture = None
@@ -115,8 +122,20 @@ class InstancePage:
                 scale=6, border=4, dark="#000", light="#fff"
             )
         deliveries, size = self._gateway.backlog.of_instance(instance)
+        newest, unread = [], None
+        try:
+            query = DeliveryQuery(instance=instance, limit=NEWEST, without_global=without_global)
+            newest = (await self._gateway.history.list(query)).deliveries
+        except (TooManyRequests, StorageUnavailable) as error:
+            unread = " ".join(error.messages)  # the rest of the page needs no disk
         return await self._site.fragment(
-            "connection.html",
+            "instance_now.html",
+            instance=instance,
+            path=f"/instances/{quote(instance)}",
+            account=instances.account(instance),
+            webhooks=self._webhooks.rows(instance),
+            rows=[row_of(self._gateway, one) for one in newest],
+            unread=unread,
             integration=found.integration,
             state=instances.connection_state(instance),
             reason=instances.close_reason(instance),

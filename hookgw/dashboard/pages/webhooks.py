@@ -7,18 +7,26 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET
 from quart import Response
 
-from hookgw.api.present import present_duration
+from hookgw.api.present import present_condition, present_duration
 from hookgw.api.unmask import unmask_change
 from hookgw.dashboard.pages.keys import ShowInstance
-from hookgw.dashboard.site import Form, Site
-from hookgw.models.errors import HookgwError, Invalid, NotFound
+from hookgw.dashboard.site import Form, Site, visitor
+from hookgw.dashboard.streams import Streams
+from hookgw.models.errors import Conflict, HookgwError, Invalid, NotFound
 from hookgw.models.instances import check_name
 from hookgw.models.masking import MASK, with_masked_user
-from hookgw.models.registrations import DEFAULT_GRACE, DEFAULT_LABEL, Ordering, Registration
+from hookgw.models.registrations import (
+    DEFAULT_GRACE,
+    DEFAULT_LABEL,
+    Ordering,
+    Registration,
+    RegistrationChange,
+)
 from hookgw.models.signing_keys import Signature, public_key_of
-from hookgw.parsing import parse_registration
+from hookgw.parsing import Cancellation, parse_registration
 
 
 class Row(NamedTuple):
@@ -29,6 +37,7 @@ class Row(NamedTuple):
         url: with masked user and password.
         state: ``active``, ``paused``, ``disabled`` or ``failing``.
         reason: why it is not active.
+        since: when it began to fail, in seconds since the epoch; ``None`` unless it does.
         kinds: how many kinds it receives; 0 for all of them.
         backlog: pending deliveries.
     """
@@ -37,6 +46,7 @@ class Row(NamedTuple):
     url: str
     state: str
     reason: str | None
+    since: float | None
     kinds: int
     backlog: int
 
@@ -53,8 +63,10 @@ class Values(NamedTuple):
     headers: str
     ordering: str
     concurrency: str
+    rate: str
     timeout: str
     signature: str
+    filter: str
     plugins: str
     is_new: bool
 
@@ -64,20 +76,26 @@ class WebhookForms:
 
     Args:
         site: the dashboard.
+        streams: updates the state of a registration on its page.
         show: shows the page of the instance again.
     """
 
-    def __init__(self, site: Site, show: ShowInstance) -> None:
+    def __init__(self, site: Site, streams: Streams, show: ShowInstance) -> None:
         self._site = site
         self._gateway = site.gateway
+        self._streams = streams
         self._show = show
         path = "/instances/<instance>/webhooks"
         site.add(path, self.set_webhook, "POST")
         path += "/<label>"
         site.add(path, self.show_webhook)
+        site.add("/live/webhook/<instance>/<label>", self.live)
         for name, view in (
+            ("enable", self.enable),
+            ("disable", self.disable),
             ("pause", self.pause),
             ("resume", self.resume),
+            ("cancel", self.cancel),
             ("test", self.test),
             ("rotate", self.rotate),
             ("secret", self.secret),
@@ -90,20 +108,23 @@ class WebhookForms:
         return [self._row(one) for one in self._gateway.registrations.of_instance(instance)]
 
     def _row(self, registration: Registration) -> Row:
-        state, reason = "active", None
+        gateway, state, reason = self._gateway, "active", None
+        since = gateway.auto_disable.failing_since(registration.id)
         if not registration.enabled:
             state, reason = "disabled", registration.disabled_reason
         elif registration.is_paused:
             state = "paused"
-        elif registration.failing_since is not None:
-            state = "failing"
+        elif since is not None:
+            errors = (lane.last_error for lane in gateway.dispatcher.lanes(registration.id))
+            state, reason = "failing", next(filter(None, errors), None)
         return Row(
             registration.label,
             with_masked_user(registration.url),
             state,
             reason,
+            since + gateway.clock.wall() - gateway.clock.steady() if since and state == "failing" else None,
             len(registration.events),
-            self._gateway.backlog.of(registration.id)[0],
+            gateway.backlog.of(registration.id)[0],
         )
 
     def values(self, instance: str, form: Form | None, label: str = DEFAULT_LABEL) -> Values:
@@ -119,15 +140,31 @@ class WebhookForms:
                 headers=form.text("headers"),
                 ordering=form.get("ordering"),
                 concurrency=form.get("concurrency"),
+                rate=form.get("rate"),
                 timeout=form.get("timeout"),
                 signature=form.get("signature"),
+                filter=form.text("filter"),
                 plugins=form.text("plugins"),
                 is_new=self._gateway.registrations.find(instance, form.get("label", DEFAULT_LABEL)) is None,
             )
         stored = self._gateway.registrations.find(instance, label)
         if stored is None:
             return Values(
-                label, "", True, frozenset(), False, False, "", Ordering.URL, "1", "", Signature.V1, "", True
+                label=label,
+                url="",
+                enabled=True,
+                kinds=frozenset(),
+                by_events=False,
+                base64=False,
+                headers="",
+                ordering=Ordering.URL,
+                concurrency="1",
+                rate="",
+                timeout="",
+                signature=Signature.V1,
+                filter="",
+                plugins="",
+                is_new=True,
             )
         plugins = self._gateway.hooks.secret_options.masked(stored.plugins)
         return Values(
@@ -140,9 +177,11 @@ class WebhookForms:
             headers="".join(f"{name}: {MASK}\n" for name in stored.headers),
             ordering=stored.ordering,
             concurrency=str(stored.concurrency),
+            rate="" if stored.rate is None else str(stored.rate),
             timeout=present_duration(stored.timeout) or "",
             signature=stored.signature,
-            plugins=msgspec.json.format(msgspec.json.encode(plugins)).decode() if plugins else "",
+            filter=_json([present_condition(one) for one in stored.filter]) if stored.filter else "",
+            plugins=_json(plugins) if plugins else "",
             is_new=False,
         )
 
@@ -187,6 +226,7 @@ class WebhookForms:
         registration = self._gateway.registrations.find(instance, label)
         if registration is None and error is None:
             raise NotFound(f"The instance {instance!r} has no webhook {label!r}.")
+        now = None if registration is None else await self._now(registration)
         return await self._site.render(
             "webhook.html",
             200 if error is None else error.status,
@@ -194,11 +234,58 @@ class WebhookForms:
             label=label,
             path=_path(instance, label),
             registration=registration,
-            row=None if registration is None else self._row(registration),
+            now=now,
+            live=f"/live/webhook/{quote(instance)}/{quote(label)}",
             webhook=self.values(instance, form, label),
             kinds=[kind for kind in self._gateway.catalog if not kind.operational],
             alert=error.messages if error else None,
+            is_refused=form is not None,
             **shown,
+        )
+
+    async def live(self, instance: str, label: str) -> Response:
+        """Stream the state of the registration."""
+        self._gateway.registrations.get(instance, label)
+
+        async def render() -> str:
+            return await self._now(self._gateway.registrations.get(instance, label))
+
+        return self._streams.open(visitor().signed_in, ("webhook", instance, label), render)
+
+    async def _now(self, registration: Registration) -> str:
+        return await self._site.fragment(
+            "webhook_now.html", registration=registration, row=self._row(registration)
+        )
+
+    async def enable(self, instance: str, label: str) -> Response:
+        """Enable the registration."""
+        await self._site.form()
+        change = RegistrationChange(is_set=False, url=UNSET, enabled=True, events=UNSET)
+        update = self._gateway.registrations.update(instance, label, change)
+        return await self._done(instance, label, "enabled", update)
+
+    async def disable(self, instance: str, label: str) -> Response:
+        """Disable the registration."""
+        await self._site.form()
+        change = RegistrationChange(is_set=False, url=UNSET, enabled=False, events=UNSET)
+        update = self._gateway.registrations.update(instance, label, change)
+        return await self._done(instance, label, "disabled", update)
+
+    async def cancel(self, instance: str, label: str) -> Response:
+        """Make the pending deliveries dead letters: first show how many, then do it."""
+        form = await self._site.form()
+        deliveries, asked = self._gateway.deliveries, Cancellation(label=label)
+        try:
+            if not form.has("confirmed"):
+                count = await deliveries.count_cancellable(instance, asked, without_global=True)
+                return await self._page(instance, label, cancels=count)
+            job = await deliveries.cancel(instance, asked, without_global=True)
+        except HookgwError as error:
+            return await self._page(instance, label, error=error)
+        if job.error is not None:
+            return await self._page(instance, label, error=Conflict(job.error))
+        return self._site.redirect(
+            _path(instance, label), done="cancelling" if job.is_running else "cancelled"
         )
 
     async def pause(self, instance: str, label: str) -> Response:
@@ -233,7 +320,7 @@ class WebhookForms:
         """Give the registration a new secret, and show it."""
         await self._site.form()
         registration = await self._gateway.registrations.rotate_secret(instance, label, DEFAULT_GRACE)
-        return await self._page(instance, label, shown=_secret_of(registration))
+        return await self._page(instance, label, shown=_secret_of(registration), is_rotated=True)
 
     async def secret(self, instance: str, label: str) -> Response:
         """Show the secret."""
@@ -243,8 +330,12 @@ class WebhookForms:
         )
 
     async def delete_webhook(self, instance: str, label: str) -> Response:
-        """Delete the registration."""
-        await self._site.form()
+        """Delete the registration, if that was confirmed."""
+        form = await self._site.form()
+        if not form.has("confirmed"):
+            return await self._page(
+                instance, label, error=Invalid("Nothing was deleted: tick the box to confirm.")
+            )
         job = await self._gateway.registrations.delete(instance, label)
         notice = "deleting" if job.is_running else "deleted"
         return self._site.redirect(f"/instances/{quote(instance)}", done=notice)
@@ -264,7 +355,7 @@ def _body_of(form: Form) -> dict[str, Any]:
     """Return what the form says as the body of a ``set``, which is then checked like one.
 
     Raises:
-        Invalid: a header or the options of plugins cannot be read.
+        Invalid: a header, the filter or the options of plugins cannot be read.
     """
     body: dict[str, Any] = {
         "url": form.get("url"),
@@ -282,14 +373,19 @@ def _body_of(form: Form) -> dict[str, Any]:
         body["concurrency"] = int(text) if text.isascii() and text.isdecimal() and len(text) <= 6 else text
     if form.has("timeout"):
         body["timeout"] = form.get("timeout") or None
-    if form.get("plugins"):
-        try:
-            body["plugins"] = msgspec.json.decode(form.text("plugins"))
-        except msgspec.DecodeError as error:
-            raise Invalid(f"Options of plugins: this is not JSON ({error}).") from None
-    elif form.has("plugins"):
-        body["plugins"] = {}
+    if form.has("rate"):
+        body["rate"] = form.get("rate") or None
+    for name, title, empty in (("filter", "Filter", "[]"), ("plugins", "Options of plugins", "{}")):
+        if form.has(name):
+            try:
+                body[name] = msgspec.json.decode(form.get(name) or empty)
+            except msgspec.DecodeError as error:
+                raise Invalid(f"{title}: this is not JSON ({error}).") from None
     return body
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
 def _headers_of(text: str) -> dict[str, str]:

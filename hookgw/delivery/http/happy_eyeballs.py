@@ -29,7 +29,7 @@ Connect = Callable[[SocketAddress], Awaitable[socket.socket]]
 """
 
 
-async def connect_to_any(
+async def connect_to_any(  # noqa: C901 -- reads once from top to bottom
     addresses: Sequence[SocketAddress], connect: Connect, error_prefix: str
 ) -> socket.socket:
     """Return the first connection that succeeds, and close the others. The caller owns the socket.
@@ -40,10 +40,11 @@ async def connect_to_any(
         error_prefix: precedes the reasons in the error.
 
     Raises:
-        ConnectFailed: every address refused; the message names each with its reason.
+        ConnectFailed: every address refused; the message names each with its reason. A single one that the
+            prefix names already is not repeated.
         OutOfDescriptors: there is no file descriptor for a socket.
     """
-    reasons: list[str] = []
+    reasons: list[tuple[str, object]] = []
     winner: socket.socket | None = None
     fatal: ConnectFailed | None = None
 
@@ -52,7 +53,7 @@ async def connect_to_any(
         try:
             sock = await connect(address)
         except OSError as error:
-            reasons.append(f"{address[0]}: {error.strerror or error}")
+            reasons.append((address[0], error.strerror or error))
             refused.set()
         except ConnectFailed as error:
             fatal = error
@@ -79,7 +80,12 @@ async def connect_to_any(
         raise
     if winner is not None:
         return winner
-    raise fatal or ConnectFailed(f"{error_prefix}: {'; '.join(reasons)}.")
+    if fatal is not None:
+        raise fatal
+    # "No connection to port 9 of 127.0.0.1": the URL had the address.
+    is_named = len(addresses) == 1 and f" {addresses[0][0]}" in error_prefix
+    parts = "; ".join(str(reason) if is_named else f"{address}: {reason}" for address, reason in reasons)
+    raise ConnectFailed(f"{error_prefix}: {parts}.")
 
 
 async def connect_directly(address: SocketAddress) -> socket.socket:

@@ -20,7 +20,7 @@ from hookgw.gateway.connectors.inbound_media import InboundMedia
 from hookgw.gateway.connectors.ingest_url import IngestUrls
 from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
 from hookgw.gateway.connectors.session import Accept, ConnectorSession, EventRules, LoadState
-from hookgw.gateway.connectors.states import ConnectionStates
+from hookgw.gateway.connectors.states import LOGGED_OUT_HERE, ConnectionStates
 from hookgw.gateway.plugin_restarts import PluginRestarts
 from hookgw.models.audit import Actor, ActorKind
 from hookgw.models.clock import Clock
@@ -224,7 +224,7 @@ class Connectors:
         """End an instance's connector, if it runs, and raise CONNECTION_UPDATE for the closed connection."""
         ended = await self._end(name, _LOGGED_OUT)
         if ended is not None:
-            self._states.closed(ended, "The instance was logged out of its connector.")
+            self._states.closed(ended, LOGGED_OUT_HERE)
 
     async def restart(self, instance: Instance) -> ConnectorSession:
         """End an instance's connector, if it runs, and start it with this record of the instance."""

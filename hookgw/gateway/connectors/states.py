@@ -30,6 +30,10 @@ class Account(NamedTuple):
     profile_picture_url: str | None = None
 
 
+LOGGED_OUT_HERE = "The instance was logged out of its connector."
+"""Why a connection is closed that somebody has ended on purpose, with hookgw."""
+
+
 class Closing(NamedTuple):
     """The end of a connection.
 

@@ -81,6 +81,16 @@ async def test_the_error_names_each_address_with_its_reason() -> None:
     )
 
 
+async def test_a_single_address_that_the_url_names_is_not_repeated() -> None:
+    async def connect(address: SocketAddress) -> socket.socket:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    for place, told in (("127.0.0.1", "127.0.0.1: "), ("localhost", "localhost: 127.0.0.1: ")):
+        with pytest.raises(ConnectFailed) as caught:
+            await connect_to_any(places("127.0.0.1"), connect, f"No connection to port 9 of {place}")
+        assert caught.value.message == f"No connection to port 9 of {told}Connection refused."
+
+
 async def test_an_address_that_refuses_at_once() -> None:
     with pytest.raises(OSError, match=r"."):
         await connect_directly(("255.255.255.255", 9))
