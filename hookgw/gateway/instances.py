@@ -247,13 +247,19 @@ class InstanceService:
     async def connect(self, name: str) -> QRCode | None:
         """Start the instance's connector; it is started again after a restart.
 
+        A connector that goes on after it has reported a closed connection begins again: the caller wants no
+        wait for its next try, or needs a new code.
+
         Raises:
             NotFound: there is no such instance.
             Conflict: it has no connector.
         """
         async with self._registry.changing(name):
             instance = await self._store_connected(self._with_connector(name))
-            session = self._connectors.start(instance)
+            if self._connectors.is_closed(name):
+                session = await self._connectors.restart(instance)
+            else:
+                session = self._connectors.start(instance)
         # Outside of the lock: a slow network must not block changes of the instance.
         return await self._connectors.wait_for_code(session)
 

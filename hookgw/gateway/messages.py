@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from hookgw.gateway.connectors.calls import supports
 from hookgw.gateway.connectors.outgoing_call import CALL_TIMEOUT, OutgoingCall
 from hookgw.gateway.connectors.recent_sends import RecentSends
@@ -99,7 +101,7 @@ class MessageService:
                 on_ended()
 
             make = partial(session.connector.send, session, message, key=key or uuid.uuid4().hex)
-            call = OutgoingCall(session, make, self._sent, ended)
+            call = OutgoingCall(session, make, partial(self._reported_too, "SEND_MESSAGE"), ended)
             self._connectors.start_call(call, name)
             has_begun = True
             if key is not None:
@@ -143,7 +145,7 @@ class MessageService:
         """Delete a message for everyone, raise MESSAGES_DELETE, and return its data."""
         session = self._connectors.connected(self._registry.instance(name))
         make = partial(session.connector.delete, session, key)
-        return await self._make(session, make, partial(self._events, "MESSAGES_DELETE"))
+        return await self._make(session, make, partial(self._reported_too, "MESSAGES_DELETE"))
 
     async def find_numbers(self, name: str, numbers: Sequence[str]) -> list[dict[str, Any]]:
         """Return ``{"number", "exists", "jid"}`` for each number, in their order."""
@@ -162,13 +164,14 @@ class MessageService:
         self._connectors.start_call(call, session.instance)
         return await call.result()
 
-    def _sent(self, data: dict[str, Any]) -> list[NewEvent]:
-        # A network may also report what was sent, as Evolution API does: with the same id that is one event.
-        where = data.get("key")
+    def _reported_too(self, kind: str, data: dict[str, Any]) -> list[NewEvent]:
+        # A network may also report what was sent, or deleted, as Evolution API does: with the same id that is
+        # one event.
+        where = data.get("key", data if kind == "MESSAGES_DELETE" else None)
         parts = (where.get("remoteJid"), where.get("id")) if isinstance(where, dict) else ()
         named = [part for part in parts if isinstance(part, str) and part]
-        event_id = event_id_of("SEND_MESSAGE", *named) if len(named) == 2 else None
-        return [NewEvent(kind="SEND_MESSAGE", data=data, event_id=event_id)]
+        event_id = event_id_of(kind, *named) if len(named) == 2 else None
+        return [replace(event, event_id=event_id) for event in self._events(kind, data)]
 
     def _events(self, kind: str, data: dict[str, Any]) -> list[NewEvent]:
         # A plugin adds some of the kinds, and may be switched off. The call works all the same.

@@ -19,6 +19,7 @@ from hookgw.models.instances import Instance, check_name
 from hookgw.models.messages import TextMessage
 from hookgw.store import DeliveryQuery
 from hookgw.testing import FakeConnector, GatewayKit, Receiver, answer, hang, open_kit
+from hookgw.testing.connector import connect_at_once
 
 DATA = {"key": {"remoteJid": "5511@s.whatsapp.net", "fromMe": False, "id": "A"}}
 
@@ -301,6 +302,51 @@ async def test_connected_instances_are_connected_again_after_a_restart(
         await kit.settled()
         assert again.runs == 1
         assert again.session("on").options == {"n": "on"}
+
+
+async def test_connecting_again_begins_a_closed_connection_anew(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    """A connector may go on after the network has closed the connection, to hear what comes later."""
+
+    async def close(session: Session) -> None:
+        await session.set_state(ConnectionState.CLOSE, 428)
+
+    connector = FakeConnector(script=close)
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        instances = kit.gateway.instances
+        await instances.create("shop", integration="fake")
+        for runs in (1, 2):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(instances.connect, "shop")
+                await kit.settled()
+                assert connector.runs == runs
+                hookgw_clock.jump(10)  # there is no code to wait for
+        connector._script = connect_at_once
+        await instances.connect("shop")
+        await instances.connect("shop")
+        assert connector.runs == 3
+        assert instances.connection_state("shop") is ConnectionState.OPEN
+
+
+async def test_connecting_again_does_not_shorten_the_wait_after_a_failure(
+    tmp_path: Path, hookgw_clock: MockClock
+) -> None:
+    async def fail(session: Session) -> None:
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("broken")
+
+    connector = FakeConnector(script=fail)
+    async with open_kit(tmp_path, plugins={"fake": connector}) as kit:
+        await kit.gateway.instances.create("shop", integration="fake")
+        kit.gateway.instances._connectors.start(kit.gateway.instances.get("shop"))
+        await kit.settled()
+        runs = connector.runs
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kit.gateway.instances.connect, "shop")
+            await kit.settled()
+            nursery.cancel_scope.cancel()
+        assert connector.runs == runs
 
 
 async def test_a_connector_that_vanished_is_passed_over(tmp_path: Path, hookgw_clock: MockClock) -> None:

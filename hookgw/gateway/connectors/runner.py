@@ -165,6 +165,20 @@ class Connectors:
         """Return whether an instance's connector runs."""
         return name in self._sessions
 
+    def is_closed(self, name: str) -> bool:
+        """Return whether an instance's connector goes on after it has reported a closed connection.
+
+        After a failure it does not: it waits for its next start, and clients that ask to connect every few
+        seconds must not take that wait away.
+        """
+        session = self._sessions.get(name)
+        return (
+            session is not None
+            and session.is_running
+            and session.has_reported
+            and session.state is ConnectionState.CLOSE
+        )
+
     def find(self, instance: Instance) -> ContainedConnector | None:
         """Return the connector of an instance; ``None`` if it has none, or its plugin is gone."""
         return self._connectors.get(instance.integration)

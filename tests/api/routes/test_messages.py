@@ -209,6 +209,21 @@ async def test_a_report_of_the_network_of_what_was_sent_is_the_same_event(
     assert senders == ["loja1@fake", "other@fake"]
 
 
+@pytest.mark.parametrize("is_nested", [True, False])
+async def test_a_report_of_the_network_of_what_was_deleted_is_the_same_event(
+    gateway: Gateway, connector: FakeConnector, observer: Observer, *, is_nested: bool
+) -> None:
+    key = MessageKey(remote_jid="5511@fake", id="ABC", from_me=True)
+    event_id = event_id_of("MESSAGES_DELETE", key.remote_jid, key.id)
+    flat = {"remoteJid": key.remote_jid, "fromMe": True, "id": key.id}
+    reported = NewEvent(
+        kind="MESSAGES_DELETE", data={"id": "1", "key": flat} if is_nested else flat, event_id=event_id
+    )
+    await connector.session("loja1").emit_all([reported])
+    await gateway.messages.delete("loja1", key)
+    assert len(observer.of("MESSAGES_DELETE")) == 1
+
+
 @pytest.mark.parametrize(
     ("call", "body", "problems"),
     [
