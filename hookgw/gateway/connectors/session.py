@@ -19,6 +19,7 @@ from hookgw.models.connectors import MAX_STATE, ConnectionState, NewEvent, QRCod
 from hookgw.models.errors import Conflict, Invalid, TooManyRequests, Unavailable
 from hookgw.models.events import Catalog, Event, new_event_id
 from hookgw.models.instances import Instance, InstanceSettings
+from hookgw.models.masking import mask_secrets
 from hookgw.parsing.json_text import decode_strict, encode_strict
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.store import ConnectorState
@@ -269,7 +270,9 @@ class ConnectorSession:
         self.has_begun = True
         self.has_reported = self.has_reported or state is not ConnectionState.CONNECTING
         message = more.get("message") if state is ConnectionState.CLOSE else None
-        self.close_message = str.__str__(message)[:_LONGEST_MESSAGE] if isinstance(message, str) else ""
+        # A network's own words may repeat the token that it was given.
+        said = mask_secrets(message, self.secret_texts()) if isinstance(message, str) else ""
+        self.close_message = said[:_LONGEST_MESSAGE]
         if state is ConnectionState.CLOSE:
             closed = f"The connector reported that it is closed (statusReason {reason})."
             self.close_reason = self.close_message or closed

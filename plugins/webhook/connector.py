@@ -1,0 +1,80 @@
+"""The connector: it listens, and does nothing else."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import trio
+
+from hookgw import (
+    ConnectionState,
+    IngestRequest,
+    IngestResponse,
+    Invalid,
+    Message,
+    NotSupported,
+    Session,
+)
+from hookgw.models.events import Catalog
+
+from .body import event_of
+from .options import OPTIONS_SCHEMA, Options, read_options
+from .proof import check_proof
+
+_GREETING = b"Send each event to this URL as a POST with a JSON body.\n"
+
+
+class Webhook:
+    """Turns JSON that other systems post into events.
+
+    Attributes:
+        catalog: the known event kinds; ``None`` before the gateway runs.
+    """
+
+    name = "webhook"
+    message_types: tuple[type, ...] = ()
+    options_schema = OPTIONS_SCHEMA
+
+    def __init__(self) -> None:
+        self.catalog: Catalog | None = None
+
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:  # noqa: ARG002
+        """Check the pointers, the proof, and the kind if all events have the same."""
+        await trio.lowlevel.checkpoint()
+        _check_kind(read_options(options), self.catalog)
+
+    async def run(self, session: Session) -> None:
+        """Be open: there is nothing to connect to."""
+        try:
+            _check_kind(read_options(session.options), session.catalog)
+        except Invalid as error:  # the options are older than this version, or the kind is gone
+            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
+            return
+        await session.set_state(ConnectionState.OPEN)
+        await trio.sleep_forever()
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
+        """Refuse: there is nobody to send to."""
+        await trio.lowlevel.checkpoint()
+        raise NotSupported("The connector 'webhook' only receives.")
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Store the event of a request; answer a ``GET`` with a sentence.
+
+        Raises:
+            ProofRefused: the sender has not proved itself.
+            Invalid: the body makes no event.
+        """
+        if request.method == "GET":
+            # Some systems look whether the URL answers, before they are willing to store it.
+            return IngestResponse(body=_GREETING)
+        options = read_options(session.options)
+        check_proof(request, options, time.time())
+        await session.emit_all([event_of(request, options, session.catalog)])
+        return IngestResponse()
+
+
+def _check_kind(options: Options, catalog: Catalog | None) -> None:
+    if options.kind and catalog is not None:
+        catalog.resolve(options.kind, "kind")
