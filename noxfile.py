@@ -86,6 +86,9 @@ def pyenv(*arguments: str) -> list[str]:
 
 
 show_every_python()
+# Many container images set it. Tests start hundreds of processes and load plugins thousands of times:
+# compiling hookgw anew each time takes half of all their time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 PROCESS_PYTHON = next(filter(shutil.which, BETWEEN), None)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from werkzeug.routing import Rule
 
-from hookgw.plugins import discovery
+from hookgw.config.file_permissions import everything_in
+from hookgw.plugins import discovery, loading
 
 # A busy machine makes any test slow, so Hypothesis must not fail one for its time.
 settings.register_profile("hookgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,6 +56,60 @@ def _distributions_read_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discovery, "entry_points", known)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _first_party_plugins_read_once() -> Iterator[None]:
+    """Read the files of hookgw's own plugins once, and check once who can write to them.
+
+    Each gateway runs them anew, so that two gateways share no variable of a plugin's module.
+    """
+    folder = discovery.first_party_folder()
+    assert folder is not None
+    read = SourceFileLoader.get_code
+    codes: dict[str, CodeType | None] = {}
+    checked: set[Path] = set()
+
+    def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+        if not loader.path.startswith(f"{folder}/"):
+            return read(loader, name)
+        if loader.path not in codes:
+            codes[loader.path] = read(loader, name)
+        return codes[loader.path]
+
+    def unchecked(path: Path) -> Iterator[Path]:
+        if path not in checked:
+            yield from everything_in(path)
+        if path == folder:
+            checked.add(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SourceFileLoader, "get_code", get_code)
+        patch.setattr(loading, "everything_in", unchecked)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _routes_compiled_once() -> Iterator[None]:
+    """Compile what builds the URL of a route once for each route.
+
+    Werkzeug writes two functions for each of the routes, which takes longer than all else at the start of an
+    application (40 ms). hookgw never calls them.
+    """
+    compile_builder = Rule._compile_builder
+    compiled: dict[tuple[object, ...], Callable[..., tuple[str, str]]] = {}
+
+    def known(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
+        if rule.defaults:
+            return compile_builder(rule, append_unknown)
+        key = (rule.rule, *rule._trace, append_unknown)
+        if key not in compiled:
+            compiled[key] = compile_builder(rule, append_unknown)
+        return compiled[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rule, "_compile_builder", known)
         yield
 
 
