@@ -22,6 +22,7 @@ from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
 from hookgw.store.sqlite.jobs import AppendJob, FunctionJob, Group, Job
 from hookgw.store.sqlite.transaction import Changes, Transaction
 from hookgw.store.sqlite.writer import Committed
+from hookgw.store.sqlite.writer_thread import WriterThread
 
 T = TypeVar("T")
 
@@ -31,6 +32,14 @@ LAST_RETRY = 5.0
 
 # The most groups in one commit, so that no waiter waits long for the others of its commit.
 COMMIT_GROUPS = 4
+
+# How long, in seconds, settlements wait for a write that somebody waits for, and how many begin a commit at
+# once. A producer that emits one event after the other needs one commit for each, and not two. A kill in that
+# time repeats the deliveries.
+SETTLE_DELAY = 0.005
+SETTLE_AT_ONCE = 64
+# A clock that needs this many seconds for the delay stands still, as in tests.
+_STANDSTILL = 3600.0
 
 # How long, in seconds, closing waits for queued writes.
 CLOSE_GRACE = 5.0
@@ -63,9 +72,9 @@ class GroupCommit:
     """Collects jobs and writes them, group after group, in the order in which they were requested.
 
     Args:
-        writer: runs in a worker thread, one call at a time.
+        writer: runs in a thread of its own, one call at a time.
         observer: hears of commits and of a disk that refuses.
-        thread: held while the writer writes.
+        in_use: held while the writer writes.
         on_committed: called in the Trio thread after each commit.
         pending: how many deliveries are pending at the start.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
@@ -79,7 +88,7 @@ class GroupCommit:
         writer: Commits,
         observer: StoreObserver,
         *,
-        thread: trio.CapacityLimiter | None = None,
+        in_use: trio.CapacityLimiter | None = None,
         on_committed: Callable[[], None] = lambda: None,
         pending: int = 0,
         settle_limit: int = 10_000,
@@ -88,12 +97,13 @@ class GroupCommit:
         self._writer = writer
         self._observer = observer
         self._listener: StoreListener = _NOBODY
-        self._thread = thread or trio.CapacityLimiter(1)
+        self._in_use = in_use or trio.CapacityLimiter(1)
         self._on_committed = on_committed
         self._settle_limit = settle_limit
         self._groups: deque[Group] = deque()
         self._taken: list[Group] = []
         self._work = trio.Event()
+        self._urgent = trio.Event()
         self._room = trio.Event()
         self._room.set()
         # Cancellation of the nursery must not cut off writes that were requested before; close() ends it.
@@ -122,17 +132,24 @@ class GroupCommit:
         An error of the listener or a bug in the writer is raised.
         """
         wait = FIRST_RETRY
+        delay = SETTLE_DELAY if _clock_runs() else 0.0
+        thread = WriterThread()
         try:
             with self._scope:
                 while True:
                     await self._work.wait()
-                    if await self._commit():
+                    if delay and not self._urgent.is_set():
+                        with trio.move_on_after(delay):
+                            await self._urgent.wait()
+                    if await self._commit(thread):
                         wait = FIRST_RETRY
                         continue
                     await trio.sleep(wait)
                     wait = min(2 * wait, LAST_RETRY)
                     self._work.set()
+                    self._urgent.set()
         finally:
+            thread.close()
             # However it ended, nobody may wait for a task that no longer runs.
             self._closed = _CLOSED
             self._room.set()
@@ -170,6 +187,7 @@ class GroupCommit:
         """
         self.check_open()
         group = self._open_group()
+        self._urgent.set()
         group.appends.append(job)
         group.rows += sum(1 + len(new.deliveries) for new in job.news) + (job.also is not None)
 
@@ -180,6 +198,7 @@ class GroupCommit:
             StorageUnavailable: the disk refuses, or the store is closed.
         """
         self.check_open()
+        self._urgent.set()
         self._last_group().functions.append(job)
 
     async def call(self, function: Callable[[Transaction], T]) -> T:
@@ -208,6 +227,8 @@ class GroupCommit:
         group.settlements.append(settlement)
         group.rows += 1
         self._settlements += 1
+        if group.rows >= SETTLE_AT_ONCE:
+            self._urgent.set()
         if self._settlements > self._settle_limit and self._room.is_set():
             self._room = trio.Event()
 
@@ -241,6 +262,7 @@ class GroupCommit:
 
     async def _flush(self) -> None:
         job = Job()
+        self._urgent.set()
         self._last_group().flushes.append(job)
         await job.wait()
 
@@ -258,19 +280,23 @@ class GroupCommit:
             self._work.set()
         return self._groups[-1]
 
-    async def _commit(self) -> bool:
+    async def _commit(self, thread: WriterThread) -> bool:
         """Write the next groups; return whether the disk accepted them."""
         # What is requested from here on gathers in new groups, for the next commit.
         self._taken = [self._groups.popleft() for _ in range(min(COMMIT_GROUPS, len(self._groups)))]
-        self._work = trio.Event()
+        self._work, self._urgent = trio.Event(), trio.Event()
+        if self._groups:
+            self._urgent.set()  # they have waited for one commit already
         commit = partial(self._writer.commit, self._taken, probe=self.failing is not None)
         try:
-            committed = await trio.to_thread.run_sync(commit, limiter=self._thread)
+            async with self._in_use:
+                committed = await thread.run(commit)
         except StorageUnavailable as error:
             self._refuse(error)
             return False
         if self.failing is not None:
             self.failing = None
+            self._urgent.set()
             self._observer.disk_recovered()
         if self._groups:
             self._work.set()
@@ -315,6 +341,11 @@ class GroupCommit:
         self._groups = deque(group for group in groups if group.settlements or group.flushes)
         if began:
             self._observer.disk_failed(error)
+
+
+def _clock_runs() -> bool:
+    clock = trio.lowlevel.current_clock()
+    return clock.deadline_to_sleep_time(clock.current_time() + SETTLE_DELAY) < _STANDSTILL
 
 
 _CLOSED = StorageUnavailable("The store is closed: hookgw is stopping.")

@@ -157,7 +157,7 @@ async def open_store(
         commits = GroupCommit(
             Writer(connections.writer, path, keep_history=keep_history, in_use=in_use),
             observer or SilentObserver(),
-            thread=writing,
+            in_use=writing,
             on_committed=checkpoints.committed,
             pending=opened.pending,
         )

@@ -80,7 +80,7 @@ class SqliteEngine:
 
     @asynccontextmanager
     async def hold(self, store: Store) -> AsyncIterator[None]:
-        async with _commits(store)._thread:
+        async with _commits(store)._in_use:
             yield
 
     def set_step(self, size: int, *, payload: int | None = None) -> None:

@@ -15,7 +15,15 @@ from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
 from hookgw.store import Store
 from hookgw.store.sqlite.append import NewEvent
-from hookgw.store.sqlite.group_commit import CLOSE_GRACE, COMMIT_GROUPS, FIRST_RETRY, LAST_RETRY, GroupCommit
+from hookgw.store.sqlite.group_commit import (
+    CLOSE_GRACE,
+    COMMIT_GROUPS,
+    FIRST_RETRY,
+    LAST_RETRY,
+    SETTLE_AT_ONCE,
+    SETTLE_DELAY,
+    GroupCommit,
+)
 from hookgw.store.sqlite.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.transaction import Changes, Transaction
 from hookgw.store.sqlite.writer import Committed
@@ -99,6 +107,71 @@ async def test_what_is_asked_for_during_a_commit_shares_the_next() -> None:
         assert len(gate.batches) == 2
         [group] = gate.batches[1]
         assert (group.appends, group.settlements) == (jobs, [delivered(1)])
+
+
+@pytest.fixture
+def slow_clock() -> trio.testing.MockClock:
+    """It runs, and so slowly that the delay of settlements takes longer than any test."""
+    return trio.testing.MockClock(rate=SETTLE_DELAY / 600)
+
+
+async def test_a_settlement_waits_for_a_commit_to_share(slow_clock: trio.testing.MockClock) -> None:
+    gate = Gate()
+    async with committing(gate) as commits:
+        commits.settle_nowait(delivered(1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.batches == []
+        job = append_job(2)
+        commits.append_nowait(job)
+        await job.wait()
+        [[group]] = gate.batches
+        assert (group.appends, group.settlements) == ([job], [delivered(1)])
+
+
+async def test_a_settlement_does_not_wait_for_long(slow_clock: trio.testing.MockClock) -> None:
+    gate = Gate()
+    async with committing(gate) as commits:
+        commits.settle_nowait(delivered(1))
+        await trio.testing.wait_all_tasks_blocked()
+        slow_clock.jump(SETTLE_DELAY)
+        await gate.began.wait()
+        [[group]] = gate.batches
+        assert group.settlements == [delivered(1)]
+
+
+async def test_many_settlements_do_not_wait(slow_clock: trio.testing.MockClock) -> None:
+    gate = Gate()
+    async with committing(gate, settle_limit=SETTLE_AT_ONCE) as commits:
+        for seq in range(SETTLE_AT_ONCE):
+            commits.settle_nowait(delivered(seq))
+        await gate.began.wait()
+        assert len(gate.batches[0][0].settlements) == SETTLE_AT_ONCE
+
+
+@pytest.mark.parametrize("call", ["flush", "call", "close"])
+async def test_who_waits_does_not_wait_for_the_delay(call: str, slow_clock: trio.testing.MockClock) -> None:
+    gate = Gate()
+    async with committing(gate) as commits:
+        commits.settle_nowait(delivered(1))
+        await trio.testing.wait_all_tasks_blocked()
+        if call == "call":
+            await commits.call(lambda _: None)
+        else:
+            await getattr(commits, call)()
+        assert gate.batches[0][0].settlements == [delivered(1)]
+
+
+async def test_a_settlement_during_a_commit_waits_for_the_next(slow_clock: trio.testing.MockClock) -> None:
+    gate = Gate()
+    async with committing(gate) as commits:
+        await hold(gate, commits)
+        commits.settle_nowait(delivered(1))
+        gate.free.set()
+        await trio.testing.wait_all_tasks_blocked()
+        job = append_job(2)
+        commits.append_nowait(job)
+        await job.wait()
+        assert [len(group.settlements) for batch in gate.batches for group in batch] == [0, 1]
 
 
 async def test_a_commit_is_bounded_and_nothing_is_left_behind() -> None:
