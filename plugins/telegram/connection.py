@@ -1,0 +1,198 @@
+"""One bot on its Bot API server: what survives a restart, and how updates become stored events."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import structlog
+import trio
+
+from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Session
+
+from . import events
+from .client import Client, chunks_of
+from .content import file_of
+from .events import Bot
+from .fields import mapping, number, text
+from .options import Options
+from .recent import Recent
+
+logger = structlog.get_logger("hookgw.telegram")
+
+MOST_FILES = 8 * 2**20
+"""Bytes of files in the events that wait for a commit."""
+_KNOWN_SENT = 5_000
+
+
+class TokenRefused(Exception):
+    """The server does not accept the token, and only people can change that."""
+
+    def __init__(self, error: NetworkRefused) -> None:
+        super().__init__(
+            f"Telegram does not accept the bot's token ({error}). Get the current one from @BotFather, set "
+            "the option bot_token (PATCH /instance/options), and connect the instance."
+        )
+
+
+class State(msgspec.Struct, kw_only=True):
+    """What survives a restart. It is stored in one commit with the events that it belongs to.
+
+    Attributes:
+        bot: the user id of the bot that the rest belongs to.
+        offset: the update that the next poll asks for: Telegram forgets those before it. 0 at first.
+        secret: what proves Telegram's requests to ingestUrl; empty before the first webhook.
+    """
+
+    bot: str = ""
+    offset: int = 0
+    secret: str = ""
+
+    # A repr reaches tracebacks.
+    def __repr__(self) -> str:
+        return f"State(bot={self.bot!r}, offset={self.offset!r})"
+
+
+class Connection:
+    """A connected bot.
+
+    Args:
+        session: of the instance.
+        options: of the instance.
+        state: what is kept from the last run.
+        nursery: for what must not hold up the next update.
+
+    Attributes:
+        client: makes the requests.
+        receiving: held while an update of a webhook becomes events, so that they are stored in order.
+    """
+
+    def __init__(self, session: Session, options: Options, state: State, nursery: trio.Nursery) -> None:
+        self.session = session
+        self.options = options
+        # Another bot's updates have other numbers, and its secret must not prove this bot's requests.
+        self.state = state if state.bot == options.bot else State(bot=options.bot)
+        self.client = Client(session.http, options.base_url, options.bot_token)
+        self.receiving = trio.Lock()
+        self._nursery = nursery
+        self._sent: Recent[tuple[str, str], bool] = Recent(_KNOWN_SENT)
+        self._file_time = 0.0
+        self._files = 0
+
+    @property
+    def bot(self) -> Bot:
+        """What the translation of updates has to know."""
+        return Bot(
+            id=self.options.bot,
+            media_url=self.session.media_url,
+            has_sent=lambda chat, id_: self._sent.get((chat, id_)) is not None,
+            now=time.time(),
+            groups_ignore=self.session.settings.groups_ignore,
+        )
+
+    def note_sent(self, chat: str, id_: str) -> None:
+        """Keep that hookgw sent a message."""
+        self._sent.put((chat, id_), True)
+
+    async def profile_name(self) -> str:
+        """Ask who the bot is: the check of the token."""
+        me = mapping(await self.client.get("getMe"))
+        return text(me.get("first_name")) or text(me.get("username")) or self.options.bot
+
+    async def webhook_secret(self) -> str:
+        """Return the secret of the webhook. A new one is stored before Telegram gets it."""
+        if not self.state.secret:
+            self.state.secret = secrets.token_urlsafe(32)
+            await self.session.save_state(msgspec.to_builtins(self.state))
+        return self.state.secret
+
+    async def store(
+        self, updates: Sequence[Mapping[str, Any]], *, offset: int | None = None, file_time: float
+    ) -> None:
+        """Store the events of updates, and with them the offset of the next poll, in one commit.
+
+        Args:
+            updates: in order.
+            offset: the new offset; ``None`` to leave it as it is.
+            file_time: the most seconds for files that registrations want inside the events, together.
+        """
+        self._file_time, self._files = file_time, 0
+        batch: list[NewEvent] = []
+        for update in updates:
+            try:
+                found = events.translate(update, self.bot)
+            except Invalid as error:  # of media_url
+                self._log_refused(update, error)
+                continue
+            if found and found[0].kind == "MESSAGES_UPSERT" and self.session.wants_base64():
+                await self._put_file(found[0], update)
+            batch += found
+        state: Any = msgspec.UNSET
+        if offset is not None:
+            state = msgspec.to_builtins(msgspec.structs.replace(self.state, offset=offset))
+        await self._emit(batch, state)
+        if offset is not None:
+            self.state.offset = offset
+        for update in updates:
+            # Until somebody answers, the app shows that the button is at work.
+            if query := text(mapping(update.get("callback_query")).get("id")):
+                self._nursery.start_soon(self._answer_button, query)
+
+    async def _emit(self, batch: Sequence[NewEvent], state: Any) -> None:
+        try:
+            await self.session.emit_all(batch, state=state)
+        except Invalid:
+            # One event that breaks a rule must not keep back the others, nor come again for ever.
+            for event in batch:
+                try:
+                    await self.session.emit_all([event])
+                except Invalid as error:
+                    logger.warning(
+                        "event refused", instance=self.session.instance, kind=event.kind, reason=str(error)
+                    )
+            await self.session.emit_all([], state=state)
+
+    async def _put_file(self, new: NewEvent, update: Mapping[str, Any]) -> None:
+        """Put a file into its event, beside the link. Without the file, the event is still complete."""
+        file = file_of(update)
+        limit = self.session.base64_limit
+        if file is None or file[1] > limit or self._file_time <= 0 or self._files >= MOST_FILES:
+            return
+        received, reason, began = bytearray(), "it took too long", trio.current_time()
+        with trio.move_on_after(self._file_time) as scope:
+            try:
+                async with self.client.download(file[0]) as response, aclosing(chunks_of(response)) as chunks:
+                    async for chunk in chunks:
+                        received += chunk
+                        if len(received) > limit:
+                            raise Invalid(f"it has more than {limit} bytes")
+                reason = ""
+            except (Invalid, NetworkRefused, NotFound) as error:
+                reason = str(error)
+        self._file_time -= trio.current_time() - began
+        if reason or scope.cancelled_caught:
+            chat = new.data["key"]["remoteJid"]
+            logger.warning("file not in event", instance=self.session.instance, chat=chat, reason=reason)
+            return
+        new.data["message"]["base64"] = base64.b64encode(received).decode()
+        self._files += len(received)
+
+    async def _answer_button(self, query: str) -> None:
+        try:
+            await self.client.call("answerCallbackQuery", callback_query_id=query)
+        except NetworkRefused as error:
+            # After a while off, the query is too old to be answered.
+            logger.info("button not answered", instance=self.session.instance, reason=str(error))
+
+    def _log_refused(self, update: Mapping[str, Any], error: Exception) -> None:
+        logger.warning(
+            "update refused",
+            instance=self.session.instance,
+            update=number(update.get("update_id")),
+            reason=str(error),
+        )

@@ -1,0 +1,353 @@
+"""The connector: a bot of Telegram for each instance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+import msgspec
+import trio
+
+from hookgw import (
+    ConnectionState,
+    ContactMessage,
+    IngestRequest,
+    IngestResponse,
+    Invalid,
+    LocationMessage,
+    MediaMessage,
+    MediaSink,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    NotSupported,
+    ReactionMessage,
+    Session,
+    TextMessage,
+    Unavailable,
+)
+
+from . import outgoing
+from .client import FILE_TIMEOUT, Refused, chunks_of
+from .connection import Connection, State, TokenRefused
+from .events import chat_of, message_data
+from .fields import mapping, text
+from .options import OPTIONS_SCHEMA, Defaults, Options, check_webhook_url, read_options, schema_with
+from .outgoing import Target
+from .polling import Poller
+from .webhook import WebhookKeeper, receive
+
+ACTION_TIME = 4.0
+"""Seconds after which a chat action is repeated: apps show one for 5 s."""
+_ACTIONS = {"composing": "typing", "recording": "record_voice"}
+# What the server says if it could not fetch a file from its URL, or takes no such file that way.
+_URL_FAILED = ("http url", "web page content", "upload file by url", "wrong file identifier", "wrong type")
+
+
+class Telegram:
+    """Connects instances to Telegram."""
+
+    name = "telegram"
+    message_types = (TextMessage, MediaMessage, LocationMessage, ContactMessage, ReactionMessage)
+
+    def __init__(self) -> None:
+        self.options_schema: dict[str, Any] = OPTIONS_SCHEMA
+        self._defaults: dict[str, Any] = {}
+        self._connections: dict[str, Connection] = {}
+
+    def set_defaults(self, defaults: Defaults) -> None:
+        """Set the options that an instance does not set itself."""
+        self.options_schema = schema_with(defaults)
+        # Also here: hookgw reads the schema once, at start.
+        self._defaults = msgspec.structs.asdict(defaults)
+
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        """Refuse options with which no update would ever come."""
+        found = self._options_of(options)
+        if found.mode == "webhook":
+            check_webhook_url(public_url, found.base_url)
+        await trio.lowlevel.checkpoint()
+
+    async def run(self, session: Session) -> None:
+        """Receive updates until cancelled, or until the token is refused."""
+        # Before the first state, with which Telegram's requests are let in.
+        try:
+            options = self._options_of(session.options)
+            if options.mode == "webhook":
+                check_webhook_url(session.ingest_url, options.base_url)
+        except Invalid as error:
+            await session.set_state(ConnectionState.CLOSE, HTTPStatus.BAD_REQUEST, message=str(error))
+            return
+        stored = await session.load_state()
+        try:
+            state = msgspec.convert(stored or {}, State)
+        except msgspec.ValidationError:
+            state = State()
+        try:
+            async with trio.open_nursery() as nursery:
+                connection = Connection(session, options, state, nursery)
+                self._connections[session.instance] = connection
+                await session.set_state(ConnectionState.CONNECTING)
+                try:
+                    if options.mode == "webhook":
+                        await WebhookKeeper(connection).run()
+                    else:
+                        await Poller(connection).run()
+                except TokenRefused as error:
+                    await session.set_state(
+                        ConnectionState.CLOSE, HTTPStatus.UNAUTHORIZED, message=str(error)
+                    )
+                nursery.cancel_scope.cancel()
+        finally:
+            self._connections.pop(session.instance, None)
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Store the events of an update that Telegram posts."""
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            raise Unavailable("The instance is not connected.")
+        return await receive(connection, request)
+
+    async def logout(self, session: Session) -> None:
+        """Let Telegram keep the updates, instead of posting them to an instance that is not connected."""
+        await self.remove(session)
+
+    async def remove(self, session: Session) -> None:
+        """Delete the webhook that :meth:`run` has set."""
+        connection = self._connections.get(session.instance)
+        if connection is not None and connection.options.mode == "webhook":
+            await connection.client.call("deleteWebhook")
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
+        """Send a message to a chat. Telegram cannot detect a repetition, so ``key`` is of no use there."""
+        connection = self._connected(session)
+        if isinstance(message, TextMessage):
+            sent = await _call(connection, "sendMessage", outgoing.text_parameters(message))
+        elif isinstance(message, MediaMessage):
+            sent = await self._send_file(connection, message)
+        elif isinstance(message, LocationMessage):
+            sent = await _call(connection, *outgoing.location_call(message))
+        elif isinstance(message, ContactMessage):
+            sent = await _call(connection, "sendContact", outgoing.contact_parameters(message))
+        elif isinstance(message, ReactionMessage):
+            return await self._react(connection, message)
+        else:
+            raise NotSupported("Telegram has no such messages.")
+        data = _own_message(connection, sent)
+        connection.note_sent(data["key"]["remoteJid"], data["key"]["id"])
+        return data
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text, or the caption, of a message of the bot."""
+        connection = self._connected(session)
+        target = outgoing.target_of(key.remote_jid or number)
+        parameters = {**_chat_parameters(target), "message_id": outgoing.message_id(key)}
+        try:
+            changed = {**parameters, "text": outgoing.checked_text(text)}
+            sent = await _call(connection, "editMessageText", changed)
+        except Refused as error:
+            if "no text in the message" not in str(error):
+                raise
+            changed = {**parameters, "caption": outgoing.checked_text(text, "text", outgoing.LONGEST_CAPTION)}
+            sent = await _call(connection, "editMessageCaption", changed)
+        data = _own_message(connection, sent)
+        data["editTimestamp"] = int(time.time())
+        return data
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Delete a message for everyone."""
+        connection = self._connected(session)
+        target = outgoing.target_of(key.remote_jid)
+        id_ = outgoing.message_id(key)
+        if target.connection:
+            await connection.client.call(
+                "deleteBusinessMessages", business_connection_id=target.connection, message_ids=[id_]
+            )
+        else:
+            await _call(connection, "deleteMessage", {**_chat_parameters(target), "message_id": id_})
+        return {
+            "remoteJid": key.remote_jid,
+            "fromMe": key.from_me,
+            "id": key.id,
+            "status": "DELETED",
+            "deletedBy": connection.options.bot,
+            "messageTimestamp": int(time.time()),
+        }
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages of a business account's chats as read. Bots themselves read nothing."""
+        connection = self._connected(session)
+        calls = []
+        for key in keys:
+            target = outgoing.target_of(key.remote_jid)
+            if not target.connection:
+                raise NotSupported(
+                    "Bots of Telegram send no read receipts. Only messages of a connected business account "
+                    "can be marked as read."
+                )
+            calls.append({**_chat_parameters(target), "message_id": outgoing.message_id(key)})
+        for parameters in calls:
+            await connection.client.call("readBusinessMessage", **parameters)
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show in a chat that the bot writes, or records, and repeat that until the delay is over."""
+        connection = self._connected(session)
+        if presence in ("available", "unavailable"):
+            raise NotSupported("Bots of Telegram are neither online nor offline.")
+        if number is None:
+            raise Invalid(f"presence: {presence} is shown in a chat; say in which with number.")
+        parameters = outgoing.target_of(number).parameters
+        action = _ACTIONS.get(presence)
+        if action is None:  # "paused": apps show no action for longer than 5 s
+            await trio.lowlevel.checkpoint()
+            return
+        ends_at = trio.current_time() + delay
+        while True:
+            await _call(connection, "sendChatAction", {**parameters, "action": action})
+            if ends_at - trio.current_time() <= ACTION_TIME:
+                return
+            await trio.sleep(ACTION_TIME)
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return which chats the bot can write to, as far as Telegram tells."""
+        connection = self._connected(session)
+        found = []
+        for wanted in numbers:
+            jid = ""
+            try:
+                target = outgoing.target_of(wanted)
+                chat = await connection.client.get("getChat", chat_id=target.chat_id)
+                jid = chat_of(mapping(chat), target.connection)
+            except Refused as error:
+                if error.is_temporary or error.is_unauthorized:
+                    raise
+            except Invalid:
+                pass
+            found.append({"number": wanted, "exists": bool(jid), "jid": jid or wanted})
+        return found
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send a file that somebody sent to a sink."""
+        connection = self._connected(session)
+        async with connection.client.download(reference) as response:
+            length = response.headers.get("content-length", "")
+            # Telegram's server says application/octet-stream for most files; the link knows better.
+            await sink.begin(mimetype="", size=int(length) if length.isascii() and length.isdigit() else None)
+            async with aclosing(chunks_of(response)) as chunks:
+                async for chunk in chunks:
+                    await sink.write(chunk)
+
+    async def _send_file(self, connection: Connection, message: MediaMessage) -> Any:
+        method, field, parameters = outgoing.media_call(message)
+        if outgoing.is_sent_by_url(message):
+            try:
+                return await _call(connection, method, {**parameters, field: message.url})
+            except Refused as error:
+                reason = str(error).lower()
+                if error.error_code != HTTPStatus.BAD_REQUEST or not any(
+                    one in reason for one in _URL_FAILED
+                ):
+                    raise
+                # Telegram cannot fetch it: hookgw may, and Telegram takes larger files that are uploaded.
+        content, said = message.content, ""
+        if content is None:
+            content, said = await _fetch(connection.session.http, message.url or "")
+        file = outgoing.file_to_upload(message, content, said)
+        return await _call(connection, method, parameters, upload=(field, file))
+
+    async def _react(self, connection: Connection, message: ReactionMessage) -> dict[str, Any]:
+        target = outgoing.target_of(message.key.remote_jid or message.number)
+        if target.connection:
+            raise NotSupported("Telegram lets bots react in no chat of a business account.")
+        id_ = outgoing.message_id(message.key)
+        reaction = [{"type": "emoji", "emoji": message.reaction}] if message.reaction else []
+        parameters = {**_chat_parameters(target), "message_id": id_, "reaction": reaction}
+        await _call(connection, "setMessageReaction", parameters)
+        chat = message.key.remote_jid or message.number
+        reacted = {"remoteJid": chat, "fromMe": message.key.from_me, "id": message.key.id}
+        now = time.time()
+        return {
+            # A reaction is no message of its own on Telegram, and has no id.
+            "key": {"remoteJid": chat, "fromMe": True, "id": f"reaction-{id_}-{int(now * 1000)}"},
+            "message": {"reactionMessage": {"key": reacted, "text": message.reaction}},
+            "messageType": "reactionMessage",
+            "messageTimestamp": int(now),
+            "status": "SERVER_ACK",
+            "source": "telegram",
+        }
+
+    def _options_of(self, options: dict[str, Any]) -> Options:
+        return read_options({**self._defaults, **options})
+
+    def _connected(self, session: Session) -> Connection:
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            raise NetworkRefused("The instance is not connected to Telegram.", status=HTTPStatus.CONFLICT)
+        return connection
+
+
+async def _call(
+    connection: Connection,
+    method: str,
+    parameters: dict[str, Any],
+    *,
+    upload: tuple[str, tuple[str, bytes, str]] | None = None,
+) -> Any:
+    """Call a method of the Bot API for a chat, or for the supergroup that the chat has become."""
+    client = connection.client
+
+    async def call(chat: dict[str, Any]) -> Any:
+        if upload is None:
+            return await client.call(method, **{**parameters, **chat})
+        return await client.upload(method, *upload, **{**parameters, **chat})
+
+    try:
+        return await call({})
+    except Refused as error:
+        # A group that gets public or large becomes a supergroup, with another id. The old one is gone.
+        if not error.migrated_to:
+            raise
+        return await call({"chat_id": int(error.migrated_to)})
+
+
+def _chat_parameters(target: Target) -> dict[str, Any]:
+    """Return the parameters of a call that concerns a message: its topic is known."""
+    return {name: value for name, value in target.parameters.items() if name != "message_thread_id"}
+
+
+def _own_message(connection: Connection, sent: Any) -> dict[str, Any]:
+    """Return the payload of a message of the bot, as the server has stored it."""
+    message = mapping(sent)
+    data = message_data(message, connection.bot)
+    if data is None:
+        raise NetworkRefused("The Bot API server did not say which message it stored.")
+    # In a channel, the channel is the author.
+    data["key"]["fromMe"] = True
+    return {**data, "status": "SERVER_ACK"}
+
+
+async def _fetch(http: httpx.AsyncClient, url: str) -> tuple[bytes, str]:
+    """Return the content of a file to send, and its type as its server says."""
+    received = bytearray()
+    try:
+        async with http.stream("GET", url, timeout=FILE_TIMEOUT, follow_redirects=True) as response:
+            if not response.is_success:
+                raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
+            said = text(response.headers.get("content-type")).partition(";")[0].strip()
+            async with aclosing(chunks_of(response)) as chunks:
+                async for chunk in chunks:
+                    received += chunk
+                    if len(received) > outgoing.LARGEST_FILE:
+                        raise Invalid(
+                            f"media: the file has more than {outgoing.LARGEST_FILE:,} bytes, the most that "
+                            "Telegram takes from a bot."
+                        )
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Invalid(f"media: the URL cannot be read: {error}") from error
+    return bytes(received), said

@@ -1,0 +1,153 @@
+"""The options of an instance on Telegram. No I/O."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hookgw import Invalid
+
+OFFICIAL = "https://api.telegram.org"
+"""The Bot API server that Telegram runs."""
+WEBHOOK_PORTS = (443, 80, 88, 8443)
+"""The only ports to which that server sends webhooks."""
+
+OPTIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "bot_token": {
+            "type": "string",
+            "pattern": "^[0-9]{1,20}:[A-Za-z0-9_-]{1,200}$",
+            "writeOnly": True,
+            "description": "The bot's token from @BotFather, such as 123456:ABC-DEF1234ghIkl-zyx57W2v1u1.",
+        },
+        "mode": {
+            "type": "string",
+            "enum": ["polling", "webhook"],
+            "default": "polling",
+            "description": "How updates come: hookgw asks for them, or Telegram posts them to ingestUrl.",
+        },
+        "base_url": {
+            "type": "string",
+            "pattern": "^https?://",
+            "default": OFFICIAL,
+            "description": "The URL of the Bot API server: Telegram's, or a local one.",
+        },
+    },
+    "required": ["bot_token"],
+}
+"""What an instance may set, and must."""
+
+_TOKEN = re.compile(r"([0-9]{1,20}):[A-Za-z0-9_-]{1,200}")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options; see :data:`OPTIONS_SCHEMA`."""
+
+    bot_token: str
+    mode: Literal["polling", "webhook"] = "polling"
+    base_url: str = OFFICIAL
+
+    @property
+    def bot(self) -> str:
+        """The bot's user id: the part of the token that is no secret."""
+        return self.bot_token.partition(":")[0]
+
+    def __repr__(self) -> str:
+        return f"Options(bot={self.bot!r}, mode={self.mode!r}, base_url={self.base_url!r})"
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of the configuration, for all instances that do not set them."""
+
+    mode: Literal["polling", "webhook"] = "polling"
+    base_url: str = OFFICIAL
+
+
+def read_options(options: dict[str, Any]) -> Options:
+    """Return an instance's options.
+
+    Raises:
+        Invalid: an option is missing or wrong; the message names it, and does not repeat the token.
+    """
+    if not options.get("bot_token"):
+        raise Invalid(
+            "bot_token is missing: set the option to the token that @BotFather gave for the bot "
+            "(PATCH /instance/options), and connect the instance."
+        )
+    try:
+        # Other fields of the request that created the instance may be among them.
+        found = msgspec.convert(options, Options)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+    if not _TOKEN.fullmatch(found.bot_token):
+        raise Invalid("bot_token is not the token of a bot, such as 123456:ABC-DEF1234ghIkl-zyx57W2v1u1.")
+    check_base_url(found.base_url)
+    return found
+
+
+def read_defaults(options: dict[str, Any]) -> Defaults:
+    """Return the options in the block ``plugins.options.telegram``.
+
+    Raises:
+        ValueError: an unknown name, a wrong type or an impossible value; the message names it.
+    """
+    try:
+        found = msgspec.convert(options, Defaults)
+        check_base_url(found.base_url)
+    except (Invalid, msgspec.ValidationError) as error:
+        raise ValueError(str(error)) from None
+    return found
+
+
+def schema_with(defaults: Defaults) -> dict[str, Any]:
+    """Return the schema with the operator's defaults."""
+    properties = dict(OPTIONS_SCHEMA["properties"])
+    for name, value in msgspec.structs.asdict(defaults).items():
+        properties[name] = {**properties[name], "default": value}
+    return {**OPTIONS_SCHEMA, "properties": properties}
+
+
+def check_base_url(url: str) -> None:
+    """Raise ``Invalid`` unless a URL can be that of a Bot API server."""
+    try:
+        parts = urlsplit(url)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+        parts = urlsplit("")
+    if not is_right or parts.username is not None or parts.query or parts.fragment:
+        raise Invalid(
+            f"base_url: use the URL of a Bot API server, such as {OFFICIAL}, without a user, query or "
+            "fragment."
+        )
+
+
+def check_webhook_url(url: str | None, base_url: str) -> None:
+    """Raise ``Invalid`` unless a Bot API server can send webhooks to hookgw.
+
+    Args:
+        url: ``server.public_url``, or any URL below it.
+        base_url: of the Bot API server.
+    """
+    parts = urlsplit(url or "")
+    if not parts.hostname:
+        raise Invalid(
+            "mode: webhook needs server.public_url in the configuration, the https URL at which Telegram "
+            "reaches hookgw; without it, use the mode polling."
+        )
+    if base_url.rstrip("/") != OFFICIAL:
+        return  # a local server takes http, and any port
+    if parts.scheme != "https":
+        raise Invalid(
+            "mode: webhook needs an https URL in server.public_url, because Telegram sends webhooks nowhere "
+            f"else; it is {parts.scheme}://{parts.netloc} now."
+        )
+    if (parts.port or 443) not in WEBHOOK_PORTS:
+        raise Invalid(
+            f"mode: webhook needs one of the ports {', '.join(map(str, WEBHOOK_PORTS))} in "
+            f"server.public_url, because Telegram sends webhooks to no other; it is {parts.port} now."
+        )

@@ -1,0 +1,248 @@
+"""What hookgw sends, as calls of the Bot API. No I/O."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hookgw import (
+    Contact,
+    ContactMessage,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    MessageKey,
+    NotSupported,
+    TextMessage,
+)
+
+LONGEST_TEXT = 4096
+LONGEST_CAPTION = 1024
+LARGEST_FILE = 50 * 2**20
+"""Bytes of a file that a bot may upload to Telegram's server."""
+_LONGEST_VCARD = 2048
+
+_CHAT = re.compile(r"(-?[0-9]{1,16})(?:@([A-Za-z0-9_-]{1,128}))?(?:/([0-9]{1,12}))?")
+_USERNAME = re.compile(r"(?:(?:https?://)?t\.me/|@)([A-Za-z][A-Za-z0-9_]{3,31})(?:/([0-9]{1,12}))?/?")
+_PHONE = re.compile(r"\+[0-9 ().-]{5,}")
+_MESSAGE_ID = re.compile(r"[0-9]{1,16}")
+_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}", re.ASCII)
+_METHODS = {
+    MediaKind.IMAGE: ("sendPhoto", "photo", "photo.jpg"),
+    MediaKind.VIDEO: ("sendVideo", "video", "video.mp4"),
+    MediaKind.AUDIO: ("sendAudio", "audio", "audio.mp3"),
+    MediaKind.DOCUMENT: ("sendDocument", "document", "document"),
+    MediaKind.STICKER: ("sendSticker", "sticker", "sticker.webp"),
+}
+_BY_URL = (MediaKind.IMAGE, MediaKind.VIDEO, MediaKind.AUDIO)
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A chat, as the Bot API names it.
+
+    Attributes:
+        chat_id: a number, or ``@username``.
+        connection: of the business account that has the chat; empty for the bot's own.
+        thread: of a topic in a group; empty for none.
+    """
+
+    chat_id: int | str
+    connection: str = ""
+    thread: str = ""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a call that sends something there."""
+        found: dict[str, Any] = {"chat_id": self.chat_id}
+        if self.connection:
+            found["business_connection_id"] = self.connection
+        if self.thread:
+            found["message_thread_id"] = int(self.thread)
+        return found
+
+
+def target_of(number: str) -> Target:
+    """Return the chat for the ``number`` of a call.
+
+    Args:
+        number: ``123``, ``-100123`` (a chat), ``@channel`` or ``https://t.me/channel`` (a public one),
+            ``123@connection`` (of a business account), each with ``/45`` for a topic.
+
+    Raises:
+        Invalid: it is none of these.
+    """
+    number = number.strip()
+    if found := _CHAT.fullmatch(number):
+        return Target(int(found[1]), found[2] or "", found[3] or "")
+    if found := _USERNAME.fullmatch(number):
+        return Target(f"@{found[1]}", "", found[2] or "")
+    if _PHONE.fullmatch(number):
+        raise Invalid(
+            f"number: {number!r} is a phone number, and Telegram lets bots write only to people who have "
+            "written to them. Use the chat's id, which is data.key.remoteJid of their messages."
+        )
+    raise Invalid(
+        f"number: {number!r} is neither the id of a chat, such as 123456789 or -1001234567890, nor a public "
+        "@username."
+    )
+
+
+def message_id(key: MessageKey, where: str = "key.id") -> int:
+    """Return the number of a message.
+
+    Raises:
+        Invalid: the key does not name one.
+    """
+    if not _MESSAGE_ID.fullmatch(key.id):
+        raise Invalid(f"{where}: {key.id!r} is not the number of a message on Telegram.")
+    return int(key.id)
+
+
+def common_parameters(message: Any) -> dict[str, Any]:
+    """Return the parameters that all messages have: where they go, and what they answer."""
+    parameters = target_of(message.number).parameters
+    if message.reply_to is not None:
+        parameters["reply_parameters"] = {"message_id": message_id(message.reply_to, "quoted.key.id")}
+    return parameters
+
+
+def text_parameters(message: TextMessage) -> dict[str, Any]:
+    """Return the parameters of ``sendMessage``."""
+    parameters = {**common_parameters(message), "text": checked_text(message.text)}
+    if not message.link_preview:
+        parameters["link_preview_options"] = {"is_disabled": True}
+    entities = []
+    for mention in message.mentions:
+        # People with a username are mentioned by it, in the text. Others need their id, and a place there.
+        place = message.text.find(f"@{mention}")
+        if mention.isascii() and mention.isdigit() and place >= 0:
+            # Telegram counts UTF-16 code units.
+            offset = len(message.text[:place].encode("utf-16-le")) // 2
+            user = {"id": int(mention), "is_bot": False, "first_name": mention}
+            entities.append(
+                {"type": "text_mention", "offset": offset, "length": len(mention) + 1, "user": user}
+            )
+    if entities:
+        parameters["entities"] = entities
+    return parameters
+
+
+def checked_text(text: str, what: str = "text", longest: int = LONGEST_TEXT) -> str:
+    """Return a text that Telegram takes.
+
+    Raises:
+        Invalid: it is empty or too long.
+    """
+    if not text.strip() and what == "text":
+        raise Invalid("text must not be empty.")
+    if len(text) > longest:
+        raise Invalid(
+            f"{what} has {len(text):,} characters, and Telegram takes at most {longest:,}. Send it in "
+            "several messages."
+        )
+    return text
+
+
+def media_call(message: MediaMessage) -> tuple[str, str, dict[str, Any]]:
+    """Return the method for a file, the parameter that takes the file, and the other parameters."""
+    method, field, _ = _METHODS[message.kind]
+    if message.kind is MediaKind.AUDIO and message.is_voice:
+        method, field = "sendVoice", "voice"
+    parameters = common_parameters(message)
+    if message.caption:
+        if message.kind is MediaKind.STICKER:
+            raise Invalid("caption: stickers have none on Telegram.")
+        parameters["caption"] = checked_text(message.caption, "caption", LONGEST_CAPTION)
+    return method, field, parameters
+
+
+def is_sent_by_url(message: MediaMessage) -> bool:
+    """Return whether Telegram may fetch the file itself. It has no name then; its server says the type."""
+    return (
+        message.content is None
+        and message.kind in _BY_URL
+        and not message.is_voice
+        and not message.file_name
+        and message.mimetype is None
+    )
+
+
+def file_to_upload(message: MediaMessage, content: bytes, said: str) -> tuple[str, bytes, str]:
+    """Return name, content and type of a file for an upload.
+
+    Args:
+        message: with the file.
+        content: of the file.
+        said: the type that the server of its URL said; empty for none.
+
+    Raises:
+        Invalid: it is too large, or its type is none.
+    """
+    if len(content) > LARGEST_FILE:
+        raise Invalid(
+            f"media has {len(content):,} bytes, and Telegram takes at most {LARGEST_FILE:,} from a bot."
+        )
+    if not content:
+        raise Invalid("media is empty.")
+    usual = "voice.ogg" if message.is_voice else _METHODS[message.kind][2]
+    name = message.file_name or urlsplit(message.url or "").path.rpartition("/")[2] or usual
+    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if not _MIMETYPE.fullmatch(mimetype):
+        raise Invalid("mimetype must be a media type such as image/png.")
+    if "." not in name and (suffix := mimetypes.guess_extension(mimetype)):
+        name += suffix
+    return name, content, mimetype
+
+
+def location_call(message: LocationMessage) -> tuple[str, dict[str, Any]]:
+    """Return the method and the parameters for a place."""
+    parameters = {**common_parameters(message), "latitude": message.latitude, "longitude": message.longitude}
+    if not message.name and not message.address:
+        return "sendLocation", parameters
+    # A venue has both.
+    named = {"title": message.name or message.address, "address": message.address or message.name}
+    return "sendVenue", {**parameters, **named}
+
+
+def contact_parameters(message: ContactMessage) -> dict[str, Any]:
+    """Return the parameters of ``sendContact``.
+
+    Raises:
+        NotSupported: there are several contacts.
+        Invalid: a field is missing.
+    """
+    if len(message.contacts) != 1:
+        raise NotSupported("Telegram has one contact in a message: send each contact with a call of its own.")
+    contact = message.contacts[0]
+    if not contact.phone_number:
+        raise Invalid("contact[0].phoneNumber is missing: Telegram sends no contact without one.")
+    parameters = {
+        **common_parameters(message),
+        "phone_number": contact.phone_number,
+        "first_name": contact.full_name,
+    }
+    if contact.organization or contact.email or contact.url:
+        parameters["vcard"] = _vcard(contact)
+    return parameters
+
+
+def _vcard(contact: Contact) -> str:
+    lines = {
+        "FN": contact.full_name,
+        "ORG": contact.organization,
+        "TEL": contact.phone_number,
+        "EMAIL": contact.email,
+        "URL": contact.url,
+    }
+    shown = "\n".join(f"{name}:{' '.join(text.split())}" for name, text in lines.items() if text)
+    card = f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"
+    if len(card.encode()) > _LONGEST_VCARD:
+        raise Invalid(
+            f"contact[0] makes a card of more than {_LONGEST_VCARD:,} bytes, which Telegram does not take."
+        )
+    return card

@@ -1,0 +1,207 @@
+"""Receives updates by asking for them: a long poll after the other.
+
+A poll with an offset tells Telegram to forget the updates before it. So an offset is stored in one commit
+with the events of the updates that it stands behind, and sent to Telegram with the next poll, after the
+commit. A kill at any moment repeats at most updates whose events have known ids, and loses none.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from http import HTTPStatus
+
+import structlog
+import trio
+
+from hookgw import ConnectionState, NetworkRefused
+
+from .client import Refused, Unreachable
+from .connection import Connection, TokenRefused
+from .events import ALLOWED_UPDATES
+from .fields import items, mapping, number, text
+
+logger = structlog.get_logger("hookgw.telegram")
+
+POLL = 30
+"""Seconds that Telegram may wait for news."""
+POLL_IN_CONFLICT = 5
+"""The same, while another program takes updates, too: the end of the conflict must be noticed soon."""
+PAGE = 100
+"""Updates in one answer; Telegram gives no more."""
+CONFLICT_OVER = 12.0
+"""Seconds without a conflict after which the other program counts as gone. Programs in a conflict ask again
+every few seconds."""
+FILE_TIME = 15.0
+"""Seconds for the files in one answer that go into their events. Later updates wait for them."""
+_PATIENCE = 20.0
+"""Seconds beyond the poll that an answer may take."""
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0
+_LONGEST_CONFLICT_WAIT = 4.0
+_WEBHOOK_FIGHT = 300.0
+"""Seconds within which a second webhook that somebody sets means a program that keeps setting it."""
+_TRIES_OF_ONE = 6
+_UPDATE_ID = re.compile(rb'"update_id"\s*:\s*([0-9]{1,15})')
+
+_TWO_POLLERS = (
+    "Another program asks Telegram for this bot's updates (409): each update reaches only one of the two. "
+    "Stop the other program, or give each a bot of its own. hookgw keeps trying, and opens once it is alone."
+)
+_OTHER_WEBHOOK = (
+    "Another program keeps setting a webhook for this bot (409), which takes the updates away. Stop the "
+    "other program. hookgw keeps deleting the webhook, and opens once it is alone."
+)
+
+
+class Poller:
+    """Receives the updates of one bot.
+
+    Args:
+        connection: the bot's.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._session = connection.session
+        self._client = connection.client
+        self._name = ""
+        self._is_open = False
+        self._limit = PAGE
+        self._unreadable = 0
+        self._conflicts = 0
+        self._alone_at = 0.0
+        self._webhook_deleted_at: float | None = None
+
+    async def run(self) -> None:
+        """Receive until cancelled.
+
+        Raises:
+            TokenRefused: the server does not accept the token.
+        """
+        failures = 0
+        while True:
+            try:
+                if not self._name:
+                    self._name = await self._connection.profile_name()
+                    await self._delete_webhook("polling starts")
+                await self._poll(wait=self._is_open and failures == 0)
+            except Refused as error:
+                if error.is_unauthorized:
+                    raise TokenRefused(error) from None
+                if error.error_code == HTTPStatus.CONFLICT:
+                    await self._resolve_conflict(error)
+                    continue
+                failures += 1
+                await self._wait(error, failures)
+            except Unreachable as error:
+                failures += 1
+                if error.body and self._limit == 1:
+                    await self._skip_unreadable(error.body)
+                # It may have been too large, or too slow.
+                self._limit = max(1, self._limit // 2)
+                await self._wait(error, failures)
+            else:
+                failures, self._limit, self._unreadable = 0, PAGE, 0
+                if not self._is_open and trio.current_time() >= self._alone_at:
+                    self._conflicts = 0
+                    self._is_open = True
+                    await self._session.set_state(
+                        ConnectionState.OPEN, wuid=self._connection.options.bot, profileName=self._name
+                    )
+
+    async def _poll(self, *, wait: bool) -> None:
+        in_conflict = self._conflicts > 0
+        seconds = POLL_IN_CONFLICT if in_conflict else POLL if wait else 0
+        offset = self._connection.state.offset
+        answer = await self._client.get(
+            "getUpdates",
+            seconds=seconds + _PATIENCE,
+            offset=offset or None,
+            limit=self._limit,
+            timeout=seconds,
+            # Each time: another program may have asked for others.
+            allowed_updates=ALLOWED_UPDATES,
+        )
+        if not isinstance(answer, list):
+            raise Unreachable("The Bot API server did not answer with a list of updates.")
+        updates = [update for update in items(answer) if number(update.get("update_id"))]
+        if not updates:
+            if answer:
+                logger.warning("updates without an id", instance=self._session.instance, count=len(answer))
+                await trio.sleep(_FIRST_WAIT)  # not at once: the answer would be the same
+            return
+        # Not the largest id so far: after a week without updates, Telegram goes on with any number.
+        last = max(number(update.get("update_id")) or 0 for update in updates)
+        updates.sort(key=lambda update: number(update.get("update_id")) or 0)
+        await self._connection.store(updates, offset=last + 1, file_time=FILE_TIME)
+
+    async def _resolve_conflict(self, error: Refused) -> None:
+        """Report a conflict, remove its cause if it is a webhook, and wait a moment."""
+        now = trio.current_time()
+        reason = _TWO_POLLERS
+        if "webhook" in str(error).lower():
+            fights = self._webhook_deleted_at is not None and now - self._webhook_deleted_at < _WEBHOOK_FIGHT
+            try:
+                await self._delete_webhook(str(error))
+            except NetworkRefused as failure:
+                await self._wait(failure, 1)
+                return
+            self._webhook_deleted_at = now
+            if not fights:
+                return
+            reason = _OTHER_WEBHOOK
+        self._conflicts += 1
+        self._alone_at = now + CONFLICT_OVER
+        self._is_open = False
+        await self._session.set_state(ConnectionState.CLOSE, HTTPStatus.CONFLICT, message=reason)
+        logger.warning("conflict", instance=self._session.instance, reason=str(error), count=self._conflicts)
+        # Each of the two ends the other's poll. Less often than that takes too long to notice the end.
+        await trio.sleep(min(_LONGEST_CONFLICT_WAIT, self._conflicts) * random.uniform(0.8, 1.2))  # noqa: S311 (no secret)
+
+    async def _delete_webhook(self, reason: str) -> None:
+        """Delete the bot's webhook, if it has one: with one, Telegram answers no polls."""
+        info = mapping(await self._client.get("getWebhookInfo"))
+        if not text(info.get("url")):
+            return
+        logger.warning("webhook deleted", instance=self._session.instance, reason=reason)
+        await self._client.call("deleteWebhook")
+
+    async def _skip_unreadable(self, body: bytes) -> None:
+        """Leave an update out that cannot be read again and again, although other answers can."""
+        self._unreadable += 1
+        if self._unreadable < _TRIES_OF_ONE:
+            return
+        try:
+            await self._connection.profile_name()
+        except NetworkRefused:
+            return  # nothing can be read now
+        found = _UPDATE_ID.search(body)
+        state = self._connection.state
+        offset = int(found[1]) + 1 if found else state.offset + 1 if state.offset else None
+        if offset is None:
+            return
+        logger.error("unreadable update skipped", instance=self._session.instance, offset=offset)
+        await self._connection.store([], offset=offset, file_time=0)
+        self._unreadable = 0
+
+    async def _wait(self, error: NetworkRefused, failures: int) -> None:
+        # One broken long poll is nothing, but after a second failure a send would fail, too.
+        if failures > 1 and self._is_open:
+            self._is_open = False
+            await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
+        wait = wait_of(error, failures)
+        logger.warning(
+            "polling failed",
+            instance=self._session.instance,
+            reason=str(error),
+            code=error.code,
+            retry_after=round(wait, 1),
+        )
+        await trio.sleep(wait)
+
+
+def wait_of(error: NetworkRefused, failures: int) -> float:
+    """Return how long to wait after so many failures in a row, in seconds."""
+    if error.retry_after is not None:
+        return max(error.retry_after, _FIRST_WAIT)
+    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** min(failures - 1, 10)) * random.uniform(1, 1.2)  # noqa: S311 (no secret)

@@ -1,0 +1,171 @@
+"""Receives updates that Telegram posts to ingestUrl: keeps the webhook set, and reads the requests.
+
+Telegram posts an update again and again, for up to 24 hours, until the answer is a 2xx, and holds the later
+updates of the same chat back meanwhile. With one connection, updates arrive one after the other.
+"""
+
+from __future__ import annotations
+
+import hmac
+from http import HTTPStatus
+
+import structlog
+import trio
+
+from hookgw import (
+    ConnectionState,
+    IngestRequest,
+    IngestResponse,
+    Invalid,
+    NetworkRefused,
+    NotSupported,
+    ProofRefused,
+)
+
+from .client import Refused, decode
+from .connection import Connection, TokenRefused
+from .events import ALLOWED_UPDATES
+from .fields import mapping, number, text
+from .polling import wait_of
+
+logger = structlog.get_logger("hookgw.telegram")
+
+CHECK = 60.0
+"""Seconds between two checks whether the webhook is still set."""
+FILE_TIME = 4.0
+"""Seconds for a file that goes into its event: an answer may take 10 s in all."""
+SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 (no secret)
+_FIGHT = 300.0
+_TAKEN = (
+    "Another program keeps changing this bot's webhook, so updates may go there. Stop the other program, or "
+    "give each a bot of its own. hookgw sets its webhook again every minute."
+)
+
+
+class WebhookKeeper:
+    """Sets the webhook of one bot, and sets it again if somebody changes it.
+
+    Args:
+        connection: the bot's.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._session = connection.session
+        self._client = connection.client
+        self._set_again_at: float | None = None
+        self._seen_error = 0
+
+    async def run(self) -> None:
+        """Keep the webhook until cancelled.
+
+        Raises:
+            TokenRefused: the server does not accept the token.
+        """
+        failures, name, is_open = 0, "", False
+        while True:
+            try:
+                if not name:
+                    name = await self._connection.profile_name()
+                    await self._set()
+                is_taken = await self._check()
+            except NetworkRefused as error:
+                if isinstance(error, Refused) and error.is_unauthorized:
+                    raise TokenRefused(error) from None
+                failures += 1
+                if isinstance(error, Refused) and not error.is_temporary:
+                    # Telegram does not like the URL. That may pass: its name may be new.
+                    name, is_open = "", False
+                    reason = f"Telegram refuses the webhook: {error}"
+                    await self._session.set_state(ConnectionState.CLOSE, error.error_code, message=reason)
+                elif failures > 1 and is_open:
+                    is_open = False
+                    await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
+                wait = wait_of(error, failures)
+                logger.warning(
+                    "webhook not checked",
+                    instance=self._session.instance,
+                    reason=str(error),
+                    retry_after=round(wait, 1),
+                )
+                await trio.sleep(wait)
+                continue
+            failures = 0
+            if is_taken:
+                is_open = False
+                await self._session.set_state(ConnectionState.CLOSE, HTTPStatus.CONFLICT, message=_TAKEN)
+            elif not is_open:
+                is_open = True
+                await self._session.set_state(
+                    ConnectionState.OPEN, wuid=self._connection.options.bot, profileName=name
+                )
+            await trio.sleep(CHECK)
+
+    async def _set(self) -> None:
+        await self._client.call(
+            "setWebhook",
+            url=self._session.ingest_url,
+            secret_token=await self._connection.webhook_secret(),
+            # One after the other: with more, later updates overtake earlier ones.
+            max_connections=1,
+            allowed_updates=ALLOWED_UPDATES,
+        )
+
+    async def _check(self) -> bool:
+        """Set the webhook again if it is not as it was set. Return whether that happens repeatedly."""
+        info = mapping(await self._client.get("getWebhookInfo"))
+        failed_at = number(info.get("last_error_date")) or 0
+        if failed_at > self._seen_error:
+            if self._seen_error or number(info.get("pending_update_count")):
+                logger.warning(
+                    "Telegram cannot deliver",
+                    instance=self._session.instance,
+                    reason=self._client.hide(text(info.get("last_error_message"))),
+                    pending=number(info.get("pending_update_count")),
+                )
+            self._seen_error = failed_at
+        allowed = info.get("allowed_updates")
+        is_as_set = (
+            text(info.get("url")) == self._session.ingest_url
+            and info.get("max_connections", 1) == 1
+            and isinstance(allowed, list)
+            and set(map(str, allowed)) == set(ALLOWED_UPDATES)
+        )
+        if is_as_set:
+            return False
+        now = trio.current_time()
+        is_repeated = self._set_again_at is not None and now - self._set_again_at < _FIGHT
+        self._set_again_at = now
+        logger.warning("webhook set again", instance=self._session.instance)
+        await self._set()
+        return is_repeated
+
+
+async def receive(connection: Connection, request: IngestRequest) -> IngestResponse:
+    """Store the events of an update that Telegram posts.
+
+    Raises:
+        ProofRefused: the request does not prove that Telegram sent it.
+        Invalid: it was damaged on its way; Telegram sends it again.
+    """
+    secret = connection.state.secret
+    given = request.headers.get(SECRET_HEADER, "")
+    # On bytes: compare_digest takes no other text than ASCII.
+    is_genuine = hmac.compare_digest(secret.encode(), given.encode("utf-8", "replace"))
+    if not secret or not is_genuine:
+        raise ProofRefused("X-Telegram-Bot-Api-Secret-Token is missing or wrong.")
+    if request.method != "POST":
+        raise NotSupported("Telegram posts its updates.")
+    try:
+        update = decode(request.body)
+    except ValueError:
+        raise Invalid("The body is not JSON.") from None
+    if not number(mapping(update).get("update_id")):
+        # A repetition would be the same, and hold back the later updates of a chat for a day.
+        logger.warning(
+            "request without an update", instance=connection.session.instance, size=len(request.body)
+        )
+        return IngestResponse()
+    async with connection.receiving:
+        await connection.store([update], file_time=FILE_TIME)
+    return IngestResponse()
