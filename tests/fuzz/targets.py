@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz import addresses, answers, bodies, requests, texts
+from tests.fuzz import addresses, answers, bodies, networks, requests, texts
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -48,6 +48,17 @@ _FIELDS = (
     *("filter", "pointer", "op", "value", "/data/key", "~1", "/0", "equals", "notIn", "prefix", "exists"),
 )
 _EVENT = ("event", "data", "id", "date_time", "sender", "server_url", "instance", "MESSAGES_UPSERT", "\n")
+_WEBHOOK = (
+    "event",
+    "id",
+    "time",
+    "CALL",
+    "messages.upsert",
+    "a/b",
+    "1795168800",
+    "2026-11-20T12:00:00Z",
+    "-1",
+)
 _HTTP = (
     *("HTTP/1.1 200 OK\r\n", "HTTP/1.0 ", "HTTP/1.1 100 \r\n\r\n", "101", "204", "304", "599", "\r\n"),
     *("content-length: ", "transfer-encoding: chunked\r\n", "connection: close\r\n", "upgrade: h2c\r\n"),
@@ -90,6 +101,7 @@ TARGETS = {
         Target(bodies.registration, _JSON + _FIELDS),
         Target(bodies.other_bodies, _JSON + _FIELDS),
         Target(bodies.events, _JSON + _EVENT),
+        Target(networks.webhook, _JSON + _WEBHOOK),
         Target(texts.configuration, _CONFIG),
         Target(addresses.address, longest=16),
         Target(addresses.host, _HOST, longest=64),

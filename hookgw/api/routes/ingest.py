@@ -20,7 +20,8 @@ from hookgw.api.server.errors import JSON
 from hookgw.api.server.exchange import BODILESS, EXCHANGE, QUOTA_LEASE, RequestResponse
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.connectors import IngestRequest
-from hookgw.models.errors import TooManyRequests, Unavailable, UnsupportedContentEncoding
+from hookgw.models.errors import Invalid, TooManyRequests, Unavailable, UnsupportedContentEncoding
+from hookgw.parsing.json_text import check_values
 
 if TYPE_CHECKING:
     from hookgw.gateway.gateway import Gateway
@@ -47,6 +48,7 @@ class IngestEndpoint:
     def __init__(self, gateway: Gateway) -> None:
         self._ingest = gateway.ingest
         self._limit = gateway.settings.server.max_body
+        self._max_values = gateway.settings.events.max_values
 
     async def answer(
         self,
@@ -83,6 +85,11 @@ class IngestEndpoint:
         if headers.get("content-encoding") not in (None, "", "identity"):
             raise UnsupportedContentEncoding("Send the body without a content-encoding.", accepted="identity")
         body = await read_body(headers, chunks, self._limit, exchange)
+        try:
+            # Whatever a connector does with it: a million brackets would block the process when decoded.
+            check_values(body, self._max_values)
+        except ValueError as error:
+            raise Invalid(f"The body {error}.") from None
         query: dict[str, str] = {}
         if scope["query_string"]:
             for name, value in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):

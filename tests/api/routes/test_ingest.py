@@ -536,6 +536,16 @@ async def test_the_connector_gets_the_path_below_its_url(world: World) -> None:
     )
 
 
+async def test_a_body_of_countless_values_is_refused_before_the_connector_reads_it(world: World) -> None:
+    body = b"[" + b"[]," * 200_000 + b"1]"
+    response = await world.http.post(world.url, content=body, headers=signed(body))
+    assert response.status_code == 400
+    assert response.json()["response"]["message"] == [
+        "The body has too many JSON values: at most 100,000 are allowed."
+    ]
+    assert world.connector.calls_of("ingest") == []
+
+
 async def test_many_requests_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow connector holds a part of the instance's requests; the network repeats the others."""
     monkeypatch.setattr(ingest, "MOST_AT_ONCE", 2)

@@ -1,0 +1,35 @@
+"""What networks post to an instance's ``ingestUrl``, once their proof was right."""
+
+from __future__ import annotations
+
+from hookgw import IngestRequest, Invalid
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import EVENT_ID, Catalog
+from hookgw.models.json_decoding import decode_json
+from plugins.webhook.body import event_of
+from plugins.webhook.options import read_options
+from tests.fuzz.sentences import check_sentences
+
+CATALOG = Catalog(BUILT_IN_KINDS)
+_HEADER = {"header": "x-token", "value": "v"}
+_WEBHOOKS = (
+    read_options({"kind": "CALL", "id": "/id", "time": "/time", **_HEADER}),
+    read_options({"kind": "/event", "id": "/0/a~1b", **_HEADER}),
+)
+
+
+def webhook(data: bytes) -> None:
+    """A body becomes an event that can be stored as it is, or a sentence."""
+    request = IngestRequest(method="POST", query={}, headers={"webhook-id": "w1"}, body=data)
+    for options in _WEBHOOKS:
+        try:
+            event = event_of(request, options, CATALOG)
+        except Invalid as error:
+            check_sentences(*error.messages)
+            continue
+        assert event.kind in CATALOG
+        assert event.event_id is not None
+        assert EVENT_ID.fullmatch(event.event_id)
+        assert event.time is None or 0 <= event.time < 253402300800
+        assert event.data_json is not None
+        decode_json(event.data_json)
