@@ -1,0 +1,251 @@
+"""One phone number: its health, and what arrives for it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+
+import structlog
+import trio
+
+from hookgw import ConnectionState, Invalid, NetworkRefused, NotFound, Session
+
+from . import events
+from .client import REQUEST_TIMEOUT, Client, Refused, Unreachable, read_body
+from .errors import code_of
+from .events import Knowledge, Received
+from .fields import items, text
+from .options import PLUGIN, Options
+from .recent import Recent
+from .turns import Turns
+from .webhooks import Change
+
+logger = structlog.get_logger("hookgw.whatsapp_cloud")
+
+CHECK_EVERY = 300.0
+"""Seconds between two checks of the number."""
+LONGEST_WAIT = 60.0
+"""Seconds between two checks while the Graph API does not answer."""
+CHECK_TIME = REQUEST_TIMEOUT + 5.0
+"""Seconds that a check may take."""
+FILE_TIME = 4.0
+"""Seconds after a request in which its files are fetched, for registrations with base64. Meta expects quick
+answers, and hookgw allows 10 s."""
+_FILES_AT_ONCE = 4
+_KNOWN_MESSAGES = 20_000
+_KNOWN_CHATS = 20_000
+_MOST_UNREAD = 1_000
+_MOST_TOLD = 100
+
+
+class Connection:
+    """A number that is connected, or tries to be.
+
+    Args:
+        session: of the instance.
+        options: of the instance.
+
+    Attributes:
+        client: makes the requests.
+    """
+
+    def __init__(self, session: Session, options: Options) -> None:
+        self.session = session
+        self.client = Client(session.http, options)
+        self._options = options
+        self._state = ConnectionState.CONNECTING
+        self._doubt = trio.Event()
+        self._turns = Turns()
+        self._file_limit = trio.CapacityLimiter(_FILES_AT_ONCE)
+        self._received: Recent[str, bool] = Recent(_KNOWN_MESSAGES)
+        self._newest: Recent[str, str] = Recent(_KNOWN_CHATS)
+        self._told: set[str] = set()
+        self._send_unread, self._unread = trio.open_memory_channel[str](_MOST_UNREAD)
+        self._known = Knowledge(
+            media_url=session.media_url, is_received=lambda id_: self._received.get(id_) is not None
+        )
+
+    async def watch(self) -> None:
+        """Report whether messages can be sent, until cancelled.
+
+        Requests of Meta are answered all the while: what people write must not depend on a token.
+        """
+        failures = 0
+        while True:
+            self._doubt, wait = trio.Event(), CHECK_EVERY
+            try:
+                await self._check()
+                failures = 0
+            except Refused as refusal:
+                if refusal.error.is_temporary:
+                    failures += 1
+                    wait = await self._failed(failures, refusal)
+                else:
+                    failures = 0
+                    await self._close(refusal)
+            except Unreachable as error:
+                failures += 1
+                wait = await self._failed(failures, error)
+            with trio.move_on_after(wait):
+                await self._doubt.wait()
+
+    def doubt(self, refusal: NetworkRefused) -> None:
+        """Check the number at once if a refusal says that the access token is no longer taken."""
+        if isinstance(refusal, Refused) and refusal.error.is_token_refused:
+            self._doubt.set()
+
+    async def mark_received_as_read(self) -> None:
+        """Mark what arrives as read, as far as the settings want it, until cancelled."""
+        async for id_ in self._unread:
+            try:
+                await self.mark_read(id_)
+            except NetworkRefused as error:
+                logger.warning(
+                    "not marked as read", instance=self.session.instance, message=id_, reason=str(error)
+                )
+
+    async def mark_read(self, id_: str, *, is_typing: bool = False) -> None:
+        """Mark a message as read, and all messages before it; also show that the number types."""
+        body: dict[str, object] = {"status": "read", "message_id": id_}
+        if is_typing:
+            body["typing_indicator"] = {"type": "text"}
+        await self.client.post_message(body)
+
+    def newest_in(self, chat: str) -> str | None:
+        """Return the id of the newest message that somebody has sent in a chat, as far as it is known."""
+        return self._newest.get(chat)
+
+    async def receive(self, changes: Sequence[Change]) -> None:
+        """Store the events of a notification, after those of all notifications that arrived before it.
+
+        Raises:
+            Unavailable: they cannot be stored now.
+        """
+        received = [found for change in changes if self._is_mine(change) for found in self._translate(change)]
+        if self.session.settings.groups_ignore:
+            received = [one for one in received if not one.chat.endswith("@g.us")]
+        with self._turns.join() as turn:
+            if self.session.wants_base64():
+                with trio.move_on_after(FILE_TIME):
+                    for one in received:
+                        if one.media_id:
+                            await self._put_file(one)
+            await turn.wait()
+            await self._emit(received)
+        for one in received:
+            if not one.message_id:
+                continue
+            self._received.put(one.message_id, True)
+            self._newest.put(one.chat, one.message_id)
+            if self.session.settings.read_messages:
+                try:
+                    self._send_unread.send_nowait(one.message_id)
+                except trio.WouldBlock:
+                    self._tell("too many messages to mark as read", waiting=_MOST_UNREAD)
+
+    def _is_mine(self, change: Change) -> bool:
+        if change.phone_number_id in ("", self._options.phone_number_id):
+            return True
+        # An app has one URL for all numbers of all its accounts.
+        self._tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
+        return False
+
+    def _translate(self, change: Change) -> list[Received]:
+        found = list(events.translate(change, self._known))
+        for error in items(change.value.get("errors")):
+            logger.warning(
+                "meta reports an error",
+                instance=self.session.instance,
+                code=code_of(error),
+                reason=text(error.get("title"))[:200],
+            )
+        if change.field == "messages":
+            given = items(change.value.get("messages")) + items(change.value.get("statuses"))
+            if len(found) < len(given):
+                lost = len(given) - len(found)
+                logger.warning("part of a request not readable", instance=self.session.instance, items=lost)
+        return found
+
+    async def _put_file(self, received: Received) -> None:
+        """Put a file into its event, beside the link. Without the file, the event is still complete."""
+        try:
+            limit = self.session.base64_limit
+            async with self._file_limit, self.client.download(received.media_id, limit=limit) as file:
+                content = await read_body(file.chunks, limit)
+        except (Invalid, NetworkRefused, NotFound) as error:
+            logger.warning("file not in event", instance=self.session.instance, reason=str(error))
+            return
+        received.event.data["message"]["base64"] = base64.b64encode(content).decode()
+
+    async def _emit(self, received: Sequence[Received]) -> None:
+        try:
+            await self.session.emit_all([one.event for one in received])
+        except Invalid as error:
+            if len(received) == 1:
+                logger.warning(
+                    "event refused",
+                    instance=self.session.instance,
+                    kind=received[0].event.kind,
+                    reason=str(error),
+                )
+                return
+            # One event that breaks a rule must not keep back the others, nor come again for seven days.
+            for one in received:
+                await self._emit([one])
+
+    async def _check(self) -> None:
+        """Ask for the number, and report the open connection.
+
+        Raises:
+            Refused, Unreachable: Meta refuses it, or does not answer.
+        """
+        found = None
+        with trio.move_on_after(CHECK_TIME):
+            found = await self.client.number("display_phone_number", "verified_name", "quality_rating")
+        if found is None:
+            raise Unreachable(f"The Graph API did not answer within {CHECK_TIME:g} s.")
+        digits = re.sub("[^0-9]", "", text(found.get("display_phone_number")))
+        if not digits:
+            raise Unreachable("The Graph API did not describe the phone number.")
+        self._state = ConnectionState.OPEN
+        await self.session.set_state(
+            ConnectionState.OPEN,
+            wuid=f"{digits}@s.whatsapp.net",
+            profileName=text(found.get("verified_name")),
+            qualityRating=text(found.get("quality_rating")),
+        )
+
+    async def _failed(self, failures: int, error: NetworkRefused) -> float:
+        """Report a check that says nothing about the number; return the seconds until the next one."""
+        logger.warning("number not checked", instance=self.session.instance, reason=str(error))
+        # One broken request is no lost connection, and a limit on calls is no reason to stop sending.
+        if self._state is ConnectionState.OPEN and failures > 1 and error.retry_after is None:
+            self._state = ConnectionState.CONNECTING
+            await self.session.set_state(ConnectionState.CONNECTING)
+        return error.retry_after or min(5.0 * 2 ** min(failures - 1, 10), LONGEST_WAIT)
+
+    async def _close(self, refusal: Refused) -> None:
+        self._state = ConnectionState.CLOSE
+        if refusal.error.is_token_refused:
+            reason = 401
+            message = (
+                f"Meta refuses the access token: {refusal} Create a token of a system user, and set it as "
+                f"access_token with PATCH /instance/options/{self.session.instance}, or in the configuration "
+                f"(plugins.options.{PLUGIN})."
+            )
+        else:
+            reason = 403
+            message = (
+                f"Meta refuses the phone number {self._options.phone_number_id}: {refusal} "
+                "Check phone_number_id, and whether the token has the permission whatsapp_business_messaging "
+                "for its account."
+            )
+        await self.session.set_state(ConnectionState.CLOSE, reason, message=message)
+
+    def _tell(self, what: str, **more: str | int) -> None:
+        """Log something once in a run."""
+        told = f"{what} {more}"
+        if told not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(told)
+            logger.warning(what, instance=self.session.instance, **more)

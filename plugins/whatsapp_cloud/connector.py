@@ -1,0 +1,192 @@
+"""The connector: a phone number of the Cloud API for each instance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from typing import Any, get_args
+
+import trio
+
+from hookgw import (
+    ConnectionState,
+    IngestRequest,
+    IngestResponse,
+    Invalid,
+    MediaMessage,
+    MediaSink,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    NotSupported,
+    ReactionMessage,
+    Session,
+    Unavailable,
+)
+
+from . import outgoing, webhooks
+from .client import Unreachable
+from .connection import Connection
+from .options import OPTIONS_SCHEMA, Options, read_options, schema_with
+
+
+class WhatsAppCloud:
+    """Connects instances to WhatsApp's Cloud API.
+
+    Attributes:
+        name: the instances' ``integration``.
+        message_types: it sends everything.
+        options_schema: describes the options of an instance.
+    """
+
+    name = "whatsapp_cloud"
+    message_types = get_args(Message)
+
+    def __init__(self) -> None:
+        self.options_schema = OPTIONS_SCHEMA
+        self._defaults: dict[str, Any] = {}
+        self._connections: dict[str, Connection] = {}
+
+    def set_defaults(self, defaults: dict[str, Any]) -> None:
+        """Set the options that an instance does not set itself; before the gateway starts."""
+        self.options_schema = schema_with(defaults)
+        # Also here, because the schema has no secrets.
+        self._defaults = defaults
+
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:  # noqa: ARG002
+        """Check that nothing is missing which neither the instance nor the configuration has.
+
+        Raises:
+            Invalid: something is.
+        """
+        self._options_of(options)
+        await trio.lowlevel.checkpoint()
+
+    async def run(self, session: Session) -> None:
+        """Check the number, and go on checking it until cancelled."""
+        await session.set_state(ConnectionState.CONNECTING)
+        try:
+            options = self._options_of(session.options)
+        except Invalid as error:
+            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
+            # Not a return, which would mean a logout: a change of the options starts the next run.
+            await trio.sleep_forever()
+        connection = Connection(session, options)
+        self._connections[session.instance] = connection
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connection.mark_received_as_read)
+                await connection.watch()
+        finally:
+            if self._connections.get(session.instance) is connection:
+                del self._connections[session.instance]
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Answer Meta's challenge, or store what it reports.
+
+        Raises:
+            ProofRefused: the signature is missing or wrong.
+            Invalid: the body is no JSON object, or the challenge none.
+            Unavailable: the instance is not ready.
+        """
+        try:
+            options = self._options_of(session.options)
+        except Invalid as error:
+            raise Unavailable(str(error)) from None
+        if request.method == "GET":
+            return webhooks.answer_challenge(request, options.verify_token)
+        webhooks.check_proof(request, options.app_secret)
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            raise Unavailable("The instance is not connected.")
+        await connection.receive(webhooks.read_changes(request.body))
+        return IngestResponse()
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        """Send a message. Its statuses follow as MESSAGES_UPDATE.
+
+        The Cloud API cannot recognise a repetition. The key comes back in the statuses, so that a caller who
+        got no answer can find out whether the message was sent.
+        """
+        jid, recipient = outgoing.recipient_of(message.number)
+        if isinstance(message, ReactionMessage) and message.key.remote_jid:
+            jid, recipient = outgoing.recipient_of(message.key.remote_jid)
+        media_id = ""
+        with self._connected(session) as connection:
+            if isinstance(message, MediaMessage) and message.content is not None:
+                mimetype = outgoing.mimetype_of(message)
+                media_id = await connection.client.upload(
+                    message.content, mimetype=mimetype, file_name=outgoing.file_name_of(message, mimetype)
+                )
+            request = outgoing.request_of(message, media_id=media_id, key=key)
+            answer = await connection.client.post_message({**recipient, **request})
+        payload = outgoing.payload_of(
+            message, answer, jid=jid, now=time.time(), media_id=media_id, media_url=session.media_url
+        )
+        if not payload["key"]["id"]:
+            raise Unreachable("Meta did not say whether it has taken the message. It may have been sent.")
+        return payload
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read; each covers the messages before it in its chat."""
+        ids = [outgoing.check_id(key.id) for key in keys]
+        with self._connected(session) as connection:
+            for id_ in ids:
+                await connection.mark_read(id_)
+
+    async def set_presence(
+        self,
+        session: Session,
+        presence: str,
+        *,
+        number: str | None,
+        delay: float,  # noqa: ARG002
+    ) -> None:
+        """Show that the number types, for 25 s or until its next message.
+
+        Raises:
+            NotSupported: the Cloud API has no such presence.
+            NetworkRefused: no message of the chat is known, and only an answer can be announced.
+        """
+        if presence not in ("composing", "recording", "paused") or number is None:
+            raise NotSupported("The Cloud API only shows that somebody types an answer in a chat.")
+        chat, _ = outgoing.recipient_of(number)
+        with self._connected(session) as connection:
+            if presence == "paused":
+                await trio.lowlevel.checkpoint()
+                return
+            newest = connection.newest_in(chat)
+            if newest is None:
+                raise NetworkRefused(
+                    "WhatsApp shows typing only as the answer to a message, and none has arrived from this"
+                    " chat since the instance connected.",
+                    status=409,
+                )
+            await connection.mark_read(newest, is_typing=True)
+
+    async def restart(self, session: Session) -> None:
+        """Nothing is to be prepared."""
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send a file at Meta to a sink."""
+        with self._connected(session) as connection:
+            async with connection.client.download(reference) as file:
+                await sink.begin(mimetype=file.mimetype or "application/octet-stream", size=file.size)
+                async with aclosing(file.chunks) as chunks:
+                    async for chunk in chunks:
+                        await sink.write(chunk)
+
+    def _options_of(self, options: dict[str, Any]) -> Options:
+        return read_options(options, self._defaults)
+
+    @contextmanager
+    def _connected(self, session: Session) -> Iterator[Connection]:
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            raise NetworkRefused("The instance is not connected.", status=409)
+        try:
+            yield connection
+        except NetworkRefused as refusal:
+            connection.doubt(refusal)
+            raise

@@ -1,0 +1,387 @@
+"""What Meta reports, as events of hookgw. No I/O.
+
+Meta signs what it reports, but passes on what people wrote, and adds types of messages now and then. So every
+field is read through a function that checks its type, and a type that hookgw does not know is an event, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import msgspec
+
+from hookgw import NewEvent, event_id_of
+
+from .errors import code_of, hint_of
+from .fields import degrees, items, mapping, number, text
+from .webhooks import Change
+
+SOURCE = "whatsapp_cloud"
+
+_WA_ID = re.compile(r"\+?([0-9]{1,20})")
+BSUID = re.compile(r"[A-Z]{2}\.(?:ENT\.)?[A-Za-z0-9]{1,128}")
+"""A business-scoped user id: the name of people who hide their number behind a username."""
+_GROUP_ID = re.compile(r"[A-Za-z0-9+/=_.:-]{1,256}")
+_TYPE = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_MEDIA_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_LATEST = 253_402_300_799  # the last second of the year 9999
+_STATUSES = {
+    "sent": "SERVER_ACK",
+    "delivered": "DELIVERY_ACK",
+    "read": "READ",
+    "played": "PLAYED",
+    "deleted": "DELETED",
+    "failed": "ERROR",
+}
+
+
+class MediaUrl(Protocol):
+    """Makes a link to a file; see ``Session.media_url``."""
+
+    def __call__(self, reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+        """Return the link."""
+
+
+class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
+    """What the translation has to know.
+
+    Attributes:
+        media_url: makes links to files.
+        is_received: whether a message id is one that somebody sent to the number.
+    """
+
+    media_url: MediaUrl
+    is_received: Callable[[str], bool]
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True):
+    """An event, and what the connector has to know of it.
+
+    Attributes:
+        event: the event.
+        chat: the JID of the chat.
+        message_id: of a message that somebody sent to the number; empty for all others.
+        media_id: of the file in the message; empty for none.
+    """
+
+    event: NewEvent
+    chat: str = ""
+    message_id: str = ""
+    media_id: str = ""
+
+
+def translate(change: Change, known: Knowledge) -> Iterator[Received]:
+    """Return the events of a change, in order; none for a field that hookgw has no kind for."""
+    value, sender = change.value, change.account or None
+    if change.field == "messages":
+        for message in items(value.get("messages")):
+            yield from _message(message, value, sender, known, is_echo=False)
+        for status in items(value.get("statuses")):
+            yield from _status(status, sender)
+    elif change.field == "smb_message_echoes":
+        for message in items(value.get("message_echoes")):
+            yield from _message(message, value, sender, known, is_echo=True)
+    elif change.field == "calls":
+        for call in items(value.get("calls")):
+            yield from _call(call, sender)
+
+
+def jid_of(wa_id: Any, user_id: Any = None) -> str:
+    """Return a person's JID: by the phone number or else, if that is hidden, by the user's id.
+
+    As WhatsApp gateways do, ``@lid`` marks an id that is no phone number. Empty if there is neither.
+    """
+    if found := _WA_ID.fullmatch(text(wa_id)):
+        return f"{found[1]}@s.whatsapp.net"
+    return f"{user_id}@lid" if BSUID.fullmatch(text(user_id)) else ""
+
+
+def group_jid(group_id: Any) -> str:
+    """Return a group's JID; empty if it is no id."""
+    return f"{group_id}@g.us" if _GROUP_ID.fullmatch(text(group_id)) else ""
+
+
+def _message(
+    message: dict[str, Any], value: dict[str, Any], sender: str | None, known: Knowledge, *, is_echo: bool
+) -> Iterator[Received]:
+    id_ = text(message.get("id"))
+    contact = _contact(message, value, is_echo=is_echo)
+    who = ("to", "to_user_id") if is_echo else ("from", "from_user_id")
+    # Of messages that were sent from the phone, the chat is the recipient.
+    wa_id = message.get(who[0]) or contact.get("wa_id")
+    user_id = message.get(who[1]) or contact.get("user_id")
+    person, group = jid_of(wa_id, user_id), group_jid(message.get("group_id"))
+    if not id_ or not (person or group):
+        return
+    key: dict[str, Any] = {"remoteJid": group or person, "fromMe": is_echo, "id": id_}
+    if (other := jid_of(None, user_id)) and other != person and not group:
+        key["remoteJidAlt"] = other
+    if group:
+        key["participant"] = sender if is_echo else person
+    kind, event_id = "MESSAGES_UPSERT", event_id_of("MESSAGES_UPSERT", id_)
+    time = message.get("timestamp")
+    change = mapping(message.get(text(message.get("type"))))
+    original = text(change.get("original_message_id"))
+    if message.get("type") == "revoke" and original:
+        by = sender if is_echo else person
+        gone = {
+            **key,
+            "id": original,
+            "status": "DELETED",
+            "deletedBy": by,
+            "messageTimestamp": _seconds(time),
+        }
+        event_id = event_id_of("MESSAGES_DELETE", id_)
+        event = NewEvent(kind="MESSAGES_DELETE", data=gone, event_id=event_id, sender=sender)
+        yield Received(event=event, chat=key["remoteJid"])
+        return
+    if message.get("type") == "edit" and original:
+        kind, event_id, key["id"] = "MESSAGES_EDITED", event_id_of("MESSAGES_EDITED", id_), original
+        message = mapping(change.get("message"))
+    name, content = _content(message, key["remoteJid"], known)
+    data: dict[str, Any] = {"key": key}
+    if not is_echo and (shown := text(mapping(contact.get("profile")).get("name"))):
+        data["pushName"] = shown
+    data["message"], data["messageType"] = {name: content}, name
+    if context := _context(message):
+        data["contextInfo"] = context
+    data["messageTimestamp"] = _seconds(time)
+    if is_echo:
+        data["status"] = "SERVER_ACK"
+    data["source"] = SOURCE
+    yield Received(
+        event=NewEvent(kind=kind, data=data, event_id=event_id, sender=sender),
+        chat=key["remoteJid"],
+        message_id=id_ if kind == "MESSAGES_UPSERT" and not is_echo else "",
+        # The message that an edit changes had the file.
+        media_id="" if kind == "MESSAGES_EDITED" else text(mapping(content).get("mediaId")),
+    )
+
+
+def _contact(message: dict[str, Any], value: dict[str, Any], *, is_echo: bool) -> dict[str, Any]:
+    contacts = items(value.get("contacts"))
+    wa_id, user_id = (
+        message.get(name) for name in (("to", "to_user_id") if is_echo else ("from", "from_user_id"))
+    )
+    for contact in contacts:
+        if (wa_id and contact.get("wa_id") == wa_id) or (user_id and contact.get("user_id") == user_id):
+            return contact
+    # The sender of system messages may have changed the number.
+    return contacts[0] if len(contacts) == 1 else {}
+
+
+def _content(message: Mapping[str, Any], chat: str, known: Knowledge) -> tuple[str, Any]:
+    """Return the name and the value of a message's content, in the words of WhatsApp gateways."""
+    kind = text(message.get("type"))
+    content = mapping(message.get(kind))
+    if kind == "text":
+        return "conversation", text(content.get("body"))
+    if kind in ("image", "video", "audio", "voice", "document", "sticker"):
+        return _file(kind, content, known.media_url)
+    if kind == "location":
+        return "locationMessage", _location(content)
+    if kind == "contacts":
+        cards = [_card(card) for card in items(message.get("contacts"))]
+        return (
+            ("contactMessage", cards[0]) if len(cards) == 1 else ("contactsArrayMessage", {"contacts": cards})
+        )
+    if kind == "reaction":
+        id_ = text(content.get("message_id"))
+        # Meta does not say whose message it was. If it is not known, it was most likely the business's.
+        reacted = {"remoteJid": chat, "fromMe": not known.is_received(id_), "id": id_}
+        return "reactionMessage", {"key": reacted, "text": text(content.get("emoji"))}
+    if kind == "interactive":
+        return _interactive(content)
+    if kind == "button":
+        chosen = {"selectedId": content.get("payload"), "selectedDisplayText": content.get("text")}
+        return "templateButtonReplyMessage", _texts(chosen)
+    return _other(kind, message)
+
+
+def _file(kind: str, content: Mapping[str, Any], media_url: MediaUrl) -> tuple[str, dict[str, Any]]:
+    mimetype = text(content.get("mime_type")) or "application/octet-stream"
+    file_name = text(content.get("filename"))
+    file: dict[str, Any] = {}
+    if id_ := _media_id(content):
+        file = {"url": media_url(id_, mimetype=mimetype, file_name=file_name), "mediaId": id_}
+    file["mimetype"] = mimetype
+    shown = {"caption": content.get("caption"), "fileSha256": content.get("sha256"), "fileName": file_name}
+    file.update(_texts(shown))
+    if kind in ("audio", "voice"):
+        return "audioMessage", {**file, "ptt": kind == "voice" or content.get("voice") is True}
+    if kind == "sticker":
+        return "stickerMessage", {**file, "isAnimated": content.get("animated") is True}
+    if kind == "document" and file_name:
+        file["title"] = file_name
+    return f"{kind}Message", file
+
+
+def _location(content: Mapping[str, Any]) -> dict[str, Any]:
+    place: dict[str, Any] = {}
+    for name, source in (("degreesLatitude", "latitude"), ("degreesLongitude", "longitude")):
+        if (found := degrees(content.get(source))) is not None:
+            place[name] = found
+    return {**place, **_texts({name: content.get(name) for name in ("name", "address", "url")})}
+
+
+def _card(card: Mapping[str, Any]) -> dict[str, Any]:
+    names, lines = mapping(card.get("name")), []
+    shown = text(names.get("formatted_name")) or text(names.get("first_name"))
+    for phone in items(card.get("phones")):
+        waid = text(phone.get("wa_id"))
+        lines.append(f"TEL{f';waid={_line(waid)}' if waid else ''}:{_line(phone.get('phone'))}")
+    lines += [f"EMAIL:{_line(email.get('email'))}" for email in items(card.get("emails"))]
+    lines += [f"URL:{_line(url.get('url'))}" for url in items(card.get("urls"))]
+    if company := _line(mapping(card.get("org")).get("company")):
+        lines.append(f"ORG:{company}")
+    vcard = "\n".join(["BEGIN:VCARD", "VERSION:3.0", f"FN:{_line(shown)}", *lines, "END:VCARD"])
+    return {"displayName": shown, "vcard": vcard}
+
+
+def _interactive(content: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    kind = text(content.get("type"))
+    reply = mapping(content.get(kind))
+    if kind == "button_reply":
+        chosen = {"selectedButtonId": reply.get("id"), "selectedDisplayText": reply.get("title")}
+        return "buttonsResponseMessage", _texts(chosen)
+    if kind == "list_reply":
+        shown = _texts({name: reply.get(name) for name in ("title", "description")})
+        return "listResponseMessage", {
+            **shown,
+            "singleSelectReply": _texts({"selectedRowId": reply.get("id")}),
+        }
+    if kind == "nfm_reply":
+        flow = _texts({"name": reply.get("name"), "paramsJson": reply.get("response_json")})
+        return "interactiveResponseMessage", {
+            "body": _texts({"text": reply.get("body")}),
+            "nativeFlowResponseMessage": flow,
+        }
+    return "interactiveResponseMessage", dict(content)
+
+
+def _other(kind: str, message: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the content of an order, and of all other types, also future ones, much as Meta has it."""
+    content = dict(mapping(message.get(kind)))
+    if kind == "order":
+        products = items(content.pop("product_items", None))
+        order = _texts({"catalogId": content.get("catalog_id"), "message": content.get("text")})
+        return "orderMessage", {**order, "itemCount": len(products), "products": products}
+    if kind == "system" and (identity := mapping(message.get("identity"))):
+        content["identity"] = identity
+    if errors := items(message.get("errors")):
+        content["errors"] = [_error(error) for error in errors]
+    if not _TYPE.fullmatch(kind):
+        return "unknownMessage", content
+    first, *rest = kind.split("_")
+    return f"{first}{''.join(map(str.capitalize, rest))}Message", content
+
+
+def _context(message: Mapping[str, Any]) -> dict[str, Any]:
+    given, context = mapping(message.get("context")), dict[str, Any]()
+    if answered := text(given.get("id")):
+        context["stanzaId"] = answered
+        if author := jid_of(given.get("from"), given.get("from_user_id")):
+            context["participant"] = author
+    if given.get("forwarded") is True or given.get("frequently_forwarded") is True:
+        context["isForwarded"] = True
+    if given.get("frequently_forwarded") is True:
+        context["isFrequentlyForwarded"] = True
+    if product := mapping(given.get("referred_product")):
+        context["referredProduct"] = product
+    if advertisement := mapping(message.get("referral")):
+        names = {
+            "headline": "title",
+            "body": "body",
+            "media_type": "mediaType",
+            "image_url": "imageUrl",
+            "video_url": "mediaUrl",
+            "thumbnail_url": "thumbnailUrl",
+            "source_type": "sourceType",
+            "source_id": "sourceId",
+            "source_url": "sourceUrl",
+            "ctwa_clid": "ctwaClid",
+        }
+        context["externalAdReply"] = _texts(
+            {name: advertisement.get(source) for source, name in names.items()}
+        )
+    return context
+
+
+def _status(status: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+    id_, word = text(status.get("id")), _STATUSES.get(text(status.get("status")))
+    is_group = status.get("recipient_type") == "group"
+    person = jid_of(status.get("recipient_id"), status.get("recipient_user_id"))
+    chat = group_jid(status.get("recipient_id")) if is_group else person
+    if not id_ or not chat or word is None:
+        return
+    data: dict[str, Any] = {"keyId": id_, "remoteJid": chat, "fromMe": True, "status": word}
+    member = ""
+    if is_group:
+        names = ("recipient_participant_id", "recipient_participant_user_id")
+        member = jid_of(*(status.get(name) for name in names))
+    if member:
+        data["participant"] = member
+    data["messageTimestamp"] = _seconds(status.get("timestamp"))
+    if word == "ERROR" and (errors := items(status.get("errors"))):
+        data["error"] = _error(errors[0])
+    for name in ("pricing", "conversation"):
+        if found := mapping(status.get(name)):
+            data[name] = found
+    # What hookgw has sent with the message: the key of the send.
+    if key := text(status.get("biz_opaque_callback_data")):
+        data["idempotencyKey"] = key
+    # In a group, each member has each status.
+    event_id = event_id_of("MESSAGES_UPDATE", id_, word, *filter(None, [member]))
+    event = NewEvent(kind="MESSAGES_UPDATE", data=data, event_id=event_id, sender=sender)
+    yield Received(event=event, chat=chat)
+
+
+def _error(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an error with Meta's code and words, and a sentence that says what to do."""
+    code = code_of(error)
+    details = mapping(error.get("error_data")).get("details")
+    shown = {"title": error.get("title"), "message": error.get("message"), "details": details}
+    found: dict[str, Any] = {"code": int(code)} if code else {}
+    return {**found, **_texts({**shown, "hint": hint_of(code), "href": error.get("href")})}
+
+
+def _call(call: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+    id_, happened = text(call.get("id")), text(call.get("event"))
+    by_business = call.get("direction") == "BUSINESS_INITIATED"
+    who = ("to", "to_user_id") if by_business else ("from", "from_user_id")
+    chat, status = jid_of(*map(call.get, who)), {"connect": "offer", "terminate": "terminate"}.get(happened)
+    if not id_ or not chat or status is None:
+        return
+    data = {
+        "id": id_,
+        "chatId": chat,
+        "from": sender if by_business else chat,
+        "date": datetime.fromtimestamp(_seconds(call.get("timestamp")), UTC).isoformat(),
+        "status": status,
+        "isVideo": False,
+        "isGroup": False,
+    }
+    event = NewEvent(kind="CALL", data=[data], event_id=event_id_of("CALL", id_, happened), sender=sender)
+    yield Received(event=event, chat=chat)
+
+
+def _media_id(content: Mapping[str, Any]) -> str:
+    found = _MEDIA_ID.fullmatch(text(content.get("id")))
+    return found[0] if found else ""
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts that are not empty."""
+    return {name: value for name, value in values.items() if isinstance(value, str) and value}
+
+
+def _line(value: Any) -> str:
+    # A line break would begin another field of the card.
+    return " ".join(text(value).split())
+
+
+def _seconds(value: Any) -> int:
+    return min(number(value) or 0, _LATEST)

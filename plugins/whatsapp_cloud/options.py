@@ -1,0 +1,147 @@
+"""The options of an instance on the Cloud API. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from hookgw import Invalid
+
+PLUGIN = "whatsapp_cloud"
+NEEDED = ("phone_number_id", "access_token", "app_secret", "verify_token")
+"""Without these, nothing works."""
+
+# Only of an instance: an account has one number, and the configuration serves all instances.
+_OF_AN_INSTANCE = "phone_number_id"
+
+OPTIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "phone_number_id": {
+            # Meta's dashboard shows it as a number, and people paste it as one.
+            "type": ["string", "integer"],
+            "pattern": "^[0-9]{1,32}$",
+            "minimum": 1,
+            "description": "The id of the phone number at Meta (not the number itself).",
+        },
+        "access_token": {
+            "type": "string",
+            "writeOnly": True,
+            "description": "A token of a system user with the permission whatsapp_business_messaging.",
+        },
+        "app_secret": {
+            "type": "string",
+            "writeOnly": True,
+            "description": "The secret of the app at Meta, which signs the requests to ingestUrl.",
+        },
+        "verify_token": {
+            "type": "string",
+            "writeOnly": True,
+            "description": "Any text of yours. Meta gets the same, and shows it when it checks ingestUrl.",
+        },
+        "api_version": {
+            "type": "string",
+            "pattern": "^v[0-9]{1,3}\\.[0-9]{1,2}$",
+            "default": "v26.0",
+            "description": "The version of the Graph API.",
+        },
+        "base_url": {
+            "type": "string",
+            "pattern": "^https?://[^/?#@]+/?$",
+            "default": "https://graph.facebook.com",
+            "description": "The URL of the Graph API.",
+        },
+    },
+}
+"""What an instance may set. :func:`missing` says what it must."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options; see :data:`OPTIONS_SCHEMA`."""
+
+    phone_number_id: str = ""
+    access_token: str = ""
+    app_secret: str = ""
+    verify_token: str = ""
+    api_version: str = "v26.0"
+    base_url: str = "https://graph.facebook.com"
+
+    def __repr__(self) -> str:
+        return f"Options(phone_number_id={self.phone_number_id!r}, base_url={self.base_url!r})"
+
+
+class _Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    access_token: str = ""
+    app_secret: str = ""
+    verify_token: str = ""
+    api_version: Annotated[str, Meta(pattern=r"^v[0-9]{1,3}\.[0-9]{1,2}$")] = "v26.0"
+    base_url: Annotated[str, Meta(pattern="^https?://[^/?#@]+/?$")] = "https://graph.facebook.com"
+
+
+def check_defaults(options: Mapping[str, Any]) -> None:
+    """Check the options that the configuration gives to all instances.
+
+    Raises:
+        ValueError: an unknown name, a wrong type or an impossible value; the message names it.
+    """
+    for name in options:
+        if name == _OF_AN_INSTANCE:
+            raise ValueError("phone_number_id belongs to an instance: set it in /instance/create")
+        if name not in _Defaults.__struct_fields__:
+            known = ", ".join(_Defaults.__struct_fields__)
+            raise ValueError(f"whatsapp_cloud has no option {name}; its options here are {known}")
+    msgspec.convert(dict(options), _Defaults)
+
+
+def schema_with(defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema with the operator's defaults, but for secrets, which it would show."""
+    properties = {
+        name: {**described, "default": defaults[name]}
+        if name in defaults and not described.get("writeOnly")
+        else described
+        for name, described in OPTIONS_SCHEMA["properties"].items()
+    }
+    return {**OPTIONS_SCHEMA, "properties": properties}
+
+
+def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Options:
+    """Return an instance's options.
+
+    Args:
+        options: of the instance. Other fields of the request that created it may be among them.
+        defaults: those of the configuration, for what the instance does not set.
+
+    Raises:
+        Invalid: an option has a wrong type, or is missing; the message is a sentence.
+    """
+    # An option that was emptied is no option.
+    given = {name: value for name, value in options.items() if value not in (None, "")}
+    number = given.get(_OF_AN_INSTANCE)
+    if isinstance(number, int) and not isinstance(number, bool):
+        given[_OF_AN_INSTANCE] = str(number)
+    try:
+        found = msgspec.convert({**defaults, **given}, Options)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+    lacking = [name for name in NEEDED if not getattr(found, name)]
+    if lacking:
+        raise Invalid(missing(lacking))
+    url = urlsplit(found.base_url)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise Invalid("base_url must be a URL such as https://graph.facebook.com.")
+    return found
+
+
+def missing(names: list[str]) -> str:
+    """Return the sentence for options that are set nowhere: it says where they can be set."""
+    shared = [name for name in names if name != _OF_AN_INSTANCE]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    places = "in the options of the instance (POST /instance/create, PATCH /instance/options/<instance>)"
+    if shared:
+        which = "" if len(shared) == len(names) else f"{', '.join(shared)} also "
+        places += f", or {which}in the configuration (plugins.options.{PLUGIN})"
+    return f"{listed} must be set {places}."

@@ -1,0 +1,275 @@
+"""What hookgw sends, as requests to the Cloud API and as payloads of hookgw. No I/O."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hookgw import (
+    Contact,
+    ContactMessage,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    Message,
+    ReactionMessage,
+    TemplateMessage,
+    TextMessage,
+)
+
+from .events import BSUID, SOURCE, MediaUrl
+from .fields import items, text
+
+LONGEST_KEY = 512
+"""Characters of a key that Meta reports with the statuses of a message."""
+
+_PERSON = re.compile(r"([0-9]{5,20})(?::[0-9]+)?@(?:s\.whatsapp\.net|c\.us)")
+_GROUP = re.compile(r"([A-Za-z0-9+/=_.:-]{1,256})@g\.us")
+# An international number has at most 15 digits (ITU-T E.164).
+_NUMBER = re.compile(r"[0-9]{7,15}")
+_MESSAGE_ID = re.compile("[!-~]{1,512}")
+_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(?: *; *[\w.+-]+=[\w.+-]+)*", re.ASCII)
+_BEGINNINGS = (
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"OggS", "audio/ogg"),
+    (b"ID3", "audio/mpeg"),
+    (b"\xff\xfb", "audio/mpeg"),
+    (b"#!AMR", "audio/amr"),
+    (b"%PDF-", "application/pdf"),
+)
+_USUAL = {
+    MediaKind.IMAGE: "image/jpeg",
+    MediaKind.VIDEO: "video/mp4",
+    MediaKind.AUDIO: "audio/ogg",
+    MediaKind.DOCUMENT: "application/octet-stream",
+    MediaKind.STICKER: "image/webp",
+}
+
+
+def recipient_of(number: str) -> tuple[str, dict[str, str]]:
+    """Return the chat's JID, and the fields that name it in a request.
+
+    Args:
+        number: a phone number as people write it, a JID as events have it, or the id of a user who hides the
+            number.
+
+    Raises:
+        Invalid: it is none of these.
+    """
+    number = number.strip()
+    if found := _GROUP.fullmatch(number):
+        return number, {"recipient_type": "group", "to": found[1]}
+    user = number.removesuffix("@lid")
+    if BSUID.fullmatch(user):
+        return f"{user}@lid", {"recipient_type": "individual", "recipient": user}
+    person = _PERSON.fullmatch(number)
+    digits = person[1] if person else re.sub(r"[+ ().-]", "", number)
+    if not _NUMBER.fullmatch(digits):
+        raise Invalid(
+            f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code, or the"
+            " remoteJid of an event."
+        )
+    return f"{digits}@s.whatsapp.net", {"recipient_type": "individual", "to": digits}
+
+
+def request_of(message: Message, *, media_id: str = "", key: str = "") -> dict[str, Any]:
+    """Return the body of the request that sends a message, without its recipient.
+
+    Args:
+        message: the message.
+        media_id: of the uploaded file; empty if the message has a link.
+        key: comes back with the statuses of the message.
+
+    Raises:
+        Invalid: WhatsApp cannot send it.
+    """
+    kind, content = _content(message, media_id)
+    body: dict[str, Any] = {"type": kind, kind: content}
+    if message.reply_to is not None:
+        body["context"] = {"message_id": check_id(message.reply_to.id)}
+    if 0 < len(key) <= LONGEST_KEY:
+        body["biz_opaque_callback_data"] = key
+    return body
+
+
+def check_id(id_: str) -> str:
+    """Return the id of a message.
+
+    Raises:
+        Invalid: it cannot be one.
+    """
+    if not _MESSAGE_ID.fullmatch(id_):
+        raise Invalid(f"key.id: {id_[:100]!r} is not the id of a WhatsApp message, such as wamid.HBgL….")
+    return id_
+
+
+def mimetype_of(message: MediaMessage) -> str:
+    """Return the type of the file in a message: as its sender says, or as its name or its beginning suggest.
+
+    Raises:
+        Invalid: the given type is none.
+    """
+    if message.mimetype:
+        if not _MIMETYPE.fullmatch(message.mimetype):
+            raise Invalid("mimetype must be a media type such as image/png.")
+        return message.mimetype
+    content = message.content or b""
+    for beginning, mimetype in _BEGINNINGS:
+        if content.startswith(beginning):
+            return mimetype
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    if content[4:8] == b"ftyp":
+        return "audio/mp4" if message.kind is MediaKind.AUDIO else "video/mp4"
+    return mimetypes.guess_type(message.file_name)[0] or _USUAL[message.kind]
+
+
+def file_name_of(message: MediaMessage, mimetype: str) -> str:
+    """Return a name for an uploaded file, which Meta wants for each."""
+    base = mimetype.partition(";")[0].strip()
+    return message.file_name or f"{message.kind.value}{mimetypes.guess_extension(base) or ''}"
+
+
+def payload_of(
+    message: Message,
+    answer: Mapping[str, Any],
+    *,
+    jid: str,
+    now: float,
+    media_id: str,
+    media_url: MediaUrl,
+) -> dict[str, Any]:
+    """Return a message that hookgw sent: ``data`` of SEND_MESSAGE; its id is empty if Meta did not say one.
+
+    Args:
+        message: what was sent.
+        answer: Meta's.
+        jid: the chat, as the caller named it.
+        now: seconds since the epoch.
+        media_id: of the uploaded file; empty if there is none.
+        media_url: makes the link to it.
+    """
+    # Meta corrects numbers (in Brazil and Mexico, by a digit). Events have the corrected one.
+    for contact in items(answer.get("contacts")):
+        if jid.endswith("@s.whatsapp.net") and _NUMBER.fullmatch(text(contact.get("wa_id"))):
+            jid = f"{contact['wa_id']}@s.whatsapp.net"
+    ids = [text(sent.get("id")) for sent in items(answer.get("messages"))]
+    name, content = _shown(message, media_id, media_url, jid)
+    data = {
+        "key": {"remoteJid": jid, "fromMe": True, "id": ids[0] if ids else ""},
+        "message": {name: content},
+        "messageType": name,
+        "messageTimestamp": int(now),
+        # Accepted; the status SERVER_ACK follows when Meta has sent it.
+        "status": "PENDING",
+        "source": SOURCE,
+    }
+    return {**data, "contextInfo": {"stanzaId": message.reply_to.id}} if message.reply_to else data
+
+
+def _content(message: Message, media_id: str) -> tuple[str, Any]:
+    match message:
+        case TextMessage():
+            if not message.text:
+                raise Invalid("text must not be empty.")
+            return "text", {"body": message.text, "preview_url": message.link_preview}
+        case MediaMessage():
+            return message.kind.value, _file(message, media_id)
+        case LocationMessage():
+            place: dict[str, Any] = {"latitude": message.latitude, "longitude": message.longitude}
+            return "location", {**place, **_filled(name=message.name, address=message.address)}
+        case ContactMessage():
+            return "contacts", [_card(contact) for contact in message.contacts]
+        case ReactionMessage():
+            return "reaction", {"message_id": check_id(message.key.id), "emoji": message.reaction}
+        case TemplateMessage():
+            template = {"name": message.name, "language": {"code": message.language}}
+            components = list(message.components)
+            return "template", {**template, "components": components} if components else template
+
+
+def _file(message: MediaMessage, media_id: str) -> dict[str, Any]:
+    file: dict[str, Any] = {"id": media_id} if media_id else {"link": message.url}
+    # Captions of recordings and stickers are refused.
+    if message.kind in (MediaKind.IMAGE, MediaKind.VIDEO, MediaKind.DOCUMENT) and message.caption:
+        file["caption"] = message.caption
+    if message.kind is MediaKind.DOCUMENT and message.file_name:
+        file["filename"] = message.file_name
+    if message.kind is MediaKind.AUDIO and message.is_voice:
+        file["voice"] = True
+    return file
+
+
+def _card(contact: Contact) -> dict[str, Any]:
+    card: dict[str, Any] = {
+        "name": {"formatted_name": contact.full_name, "first_name": contact.full_name},
+    }
+    if contact.phone_number:
+        digits = re.sub("[^0-9]", "", contact.phone_number)
+        # With wa_id, the card has a button to write to this person.
+        card["phones"] = [{"phone": contact.phone_number, "type": "CELL", **_filled(wa_id=digits)}]
+    if contact.organization:
+        card["org"] = {"company": contact.organization}
+    if contact.email:
+        card["emails"] = [{"email": contact.email, "type": "WORK"}]
+    if contact.url:
+        card["urls"] = [{"url": contact.url, "type": "WORK"}]
+    return card
+
+
+def _shown(message: Message, media_id: str, media_url: MediaUrl, jid: str) -> tuple[str, Any]:
+    match message:
+        case TextMessage():
+            return "conversation", message.text
+        case MediaMessage():
+            return f"{message.kind.value}Message", _shown_file(message, media_id, media_url)
+        case LocationMessage():
+            place: dict[str, Any] = {
+                "degreesLatitude": message.latitude,
+                "degreesLongitude": message.longitude,
+            }
+            return "locationMessage", {**place, **_filled(name=message.name, address=message.address)}
+        case ContactMessage(contacts=(contact,)):
+            return "contactMessage", _shown_card(contact)
+        case ContactMessage():
+            return "contactsArrayMessage", {"contacts": [_shown_card(one) for one in message.contacts]}
+        case ReactionMessage():
+            key = {"remoteJid": jid, "fromMe": message.key.from_me, "id": message.key.id}
+            return "reactionMessage", {"key": key, "text": message.reaction}
+        case TemplateMessage():
+            template = {"name": message.name, "language": message.language}
+            return "templateMessage", {**template, "components": list(message.components)}
+
+
+def _shown_file(message: MediaMessage, media_id: str, media_url: MediaUrl) -> dict[str, Any]:
+    # Of a link, only its sender knows the type.
+    mimetype = mimetype_of(message) if media_id else message.mimetype or ""
+    url = media_url(media_id, mimetype=mimetype, file_name=message.file_name) if media_id else message.url
+    file: dict[str, Any] = {"url": url, **_filled(mediaId=media_id, mimetype=mimetype)}
+    file.update(_filled(caption=message.caption, fileName=message.file_name))
+    if message.content is not None:
+        # A string: this is protobuf's JSON form of a 64-bit integer.
+        file["fileLength"] = str(len(message.content))
+    if message.kind is MediaKind.AUDIO:
+        file["ptt"] = message.is_voice
+    return file
+
+
+def _shown_card(contact: Contact) -> dict[str, str]:
+    lines = {
+        "FN": contact.full_name,
+        "ORG": contact.organization,
+        "TEL": contact.phone_number,
+        "EMAIL": contact.email,
+        "URL": contact.url,
+    }
+    shown = "\n".join(f"{name}:{' '.join(line.split())}" for name, line in lines.items() if line)
+    return {"displayName": contact.full_name, "vcard": f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"}
+
+
+def _filled(**texts: str) -> dict[str, str]:
+    return {name: value for name, value in texts.items() if value}

@@ -1,0 +1,129 @@
+"""The requests that Meta sends to ``ingestUrl``: the proof, the challenge, and the changes in a body. No I/O.
+
+Meta repeats a request for up to seven days until it gets a 200, also after a 4xx. So what is proved to come
+from Meta gets one, whatever is in it; parts that hookgw has no use for, or cannot read, are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused
+
+from .fields import items, mapping, text
+
+SIGNATURE = "x-hub-signature-256"
+_CHALLENGE = re.compile("[!-~]{1,1024}")
+# Half of a character beyond U+FFFF, which is what remains of an emoji where a name was cut off.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a notification.
+
+    Attributes:
+        field: what kind of change it is, such as ``messages``.
+        phone_number_id: whose number it concerns; empty if it concerns the account as a whole.
+        account: that number's JID; empty if it is unknown.
+        value: the change.
+    """
+
+    field: str
+    phone_number_id: str
+    account: str
+    value: dict[str, Any]
+
+
+def answer_challenge(request: IngestRequest, verify_token: str) -> IngestResponse:
+    """Answer Meta's check of a new URL.
+
+    Raises:
+        Invalid: this is not such a check.
+    """
+    shown = request.query.get("hub.verify_token", "")
+    is_right = hmac.compare_digest(shown.encode("utf-8", "replace"), verify_token.encode())
+    if request.query.get("hub.mode") != "subscribe" or not is_right:
+        return IngestResponse(status=403, body=b"hub.verify_token is not the verify_token of the instance.")
+    challenge = request.query.get("hub.challenge", "")
+    if not _CHALLENGE.fullmatch(challenge):
+        raise Invalid("hub.challenge is missing, or is no plain text.")
+    return IngestResponse(body=challenge.encode())
+
+
+def check_proof(request: IngestRequest, app_secret: str) -> None:
+    """Check that Meta signed a body.
+
+    Raises:
+        ProofRefused: it did not, or with the secret of another app.
+    """
+    proof = f"sha256={hmac.new(app_secret.encode(), request.body, hashlib.sha256).hexdigest()}"
+    shown = request.headers.get(SIGNATURE, "")
+    if not hmac.compare_digest(proof.encode(), shown.encode("utf-8", "replace")):
+        raise ProofRefused(f"{SIGNATURE} is missing, or not the signature of this body with app_secret.")
+
+
+def read_changes(body: bytes) -> list[Change]:
+    """Return the changes of a notification, in their order.
+
+    Raises:
+        Invalid: the body is no JSON object.
+    """
+    notification = _decode(body)
+    if not isinstance(notification, dict):
+        raise Invalid("The body is not a JSON object.")
+    return list(_changes(notification))
+
+
+def _changes(notification: dict[str, Any]) -> Iterator[Change]:
+    for entry in items(notification.get("entry")):
+        for change in items(entry.get("changes")):
+            value = mapping(change.get("value"))
+            metadata = mapping(value.get("metadata"))
+            digits = re.sub("[^0-9]", "", text(metadata.get("display_phone_number")))
+            yield Change(
+                field=text(change.get("field")),
+                phone_number_id=text(metadata.get("phone_number_id")),
+                account=f"{digits}@s.whatsapp.net" if digits else "",
+                value=value,
+            )
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+        pass
+    # One odd text or number must not cost the messages beside it.
+    with suppress(ValueError, RecursionError):
+        found = json.loads(
+            body.decode("utf-8", "replace"), parse_constant=lambda _: None, parse_int=_int, parse_float=_float
+        )
+        return _without_surrogates(found)
+    return None
+
+
+def _int(digits: str) -> int | None:
+    return int(digits) if len(digits) <= 20 else None
+
+
+def _float(digits: str) -> float | None:
+    found = float(digits)
+    return found if abs(found) < 1e300 else None
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub("�", value)
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    return value
