@@ -119,10 +119,8 @@ async def test_nothing_is_created_of_bad_input(hookgw_gateway: GatewayKit, hookg
     gateway = hookgw_gateway.gateway
     with pytest.raises(Invalid, match="instanceName"):
         await gateway.instances.create("a b")
-    with pytest.raises(
-        Invalid, match=r"no connector 'telegram'\. Known connectors: fake, matrix, simulator\."
-    ):
-        await gateway.instances.create("shop", integration="telegram")
+    with pytest.raises(Invalid, match=r"no connector 'pigeon'\. Known connectors: .*fake, matrix, simulator"):
+        await gateway.instances.create("shop", integration="pigeon")
     await gateway.instances.create("shop")
     with pytest.raises(Forbidden, match="'shop' is taken"):
         await gateway.instances.create("shop")
