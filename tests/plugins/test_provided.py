@@ -61,7 +61,7 @@ async def test_an_optional_plugin_is_switched_off_with_everything_that_it_provid
     settings = settings_of(tmp_path, optional=["mine"])
     async with open_gateway(settings, base=tmp_path, prepare=serve_app) as gateway:
         assert {kind.plugin for kind in gateway.catalog} == {"", "gateway_kinds"}
-        with pytest.raises(Invalid, match="Known connectors: .*matrix, simulator"):
+        with pytest.raises(Invalid, match=r"Known connectors: .*matrix, simulator"):
             await gateway.instances.create("shop", integration="good")
         assert gateway.hooks.dashboard_pages() == []
         assert not gateway.hooks.implements("hookgw_lane_state")
