@@ -13,7 +13,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Session
+from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Session, TooLarge
 
 from . import events
 from .client import Client, chunks_of
@@ -146,12 +146,12 @@ class Connection:
     async def _emit(self, batch: Sequence[NewEvent], state: Any) -> None:
         try:
             await self.session.emit_all(batch, state=state)
-        except Invalid:
+        except (Invalid, TooLarge):
             # One event that breaks a rule must not keep back the others, nor come again for ever.
             for event in batch:
                 try:
                     await self.session.emit_all([event])
-                except Invalid as error:
+                except (Invalid, TooLarge) as error:
                     logger.warning(
                         "event refused", instance=self.session.instance, kind=event.kind, reason=str(error)
                     )

@@ -19,11 +19,7 @@ OPTIONS = {"bot_token": TOKEN, "mode": "polling", "base_url": "https://api.teleg
 
 
 class World:
-    """The fake, its bot, and a session of a connector.
-
-    Attributes:
-        lost: while it is an exception, requests break with it.
-    """
+    """The fake, its bot, and a session of a connector."""
 
     def __init__(self, http: httpx.AsyncClient, api: BotApi, **options: Any) -> None:
         self.api = api
@@ -51,6 +47,7 @@ class World:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Telegram]:
         """Run the connector, and wait until it is open."""
+        self.session.state = None  # of a former run
         async with self.running() as telegram:
             await self.session.wait_until(ConnectionState.OPEN)
             yield telegram
