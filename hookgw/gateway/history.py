@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import trio
 
 from hookgw.models.errors import NotFound, TooManyRequests
-from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, History
+from hookgw.store import DeliveryPage, DeliveryQuery, DeliveryReport, EventPage, History, Tally
 
 MOST_READS = 2
 """The most reads of one instance at a time."""
@@ -69,6 +69,24 @@ class DeliveryHistory:
         """
         async with self._turn(instance, True):
             return await self._store.list_events(instance, kinds, cursor=cursor)
+
+    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
+        """Count an instance's deliveries by minute; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            TooManyRequests: too many reads of the instance are in progress.
+            StorageUnavailable: the disk refuses.
+        """
+        async with self._turn(instance, without_global):
+            return await self._store.tally(instance, since=since, without_global=without_global)
+
+    async def newest(self, instances: Collection[str]) -> dict[str, float]:
+        """Return when each instance's newest event was accepted; see :class:`hookgw.store.protocol.History`.
+
+        Raises:
+            StorageUnavailable: the disk refuses.
+        """
+        return await self._store.newest(instances)
 
     @asynccontextmanager
     async def _turn(self, instance: str, is_tenant: bool) -> AsyncIterator[None]:

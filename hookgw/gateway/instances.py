@@ -76,6 +76,10 @@ class InstanceService:
         """Return all instances, sorted by name."""
         return self._registry.instances()
 
+    def count(self) -> int:
+        """Return how many instances there are."""
+        return self._registry.count_instances()
+
     def find(self, name: str) -> Instance | None:
         """Return the instance of a name; ``None`` if there is none."""
         return self._registry.find_instance(name)

@@ -60,6 +60,10 @@ class Registry:
             self._names = sorted(self._instances)
         return [self._instances[name] for name in self._names]
 
+    def count_instances(self) -> int:
+        """Return how many instances there are."""
+        return len(self._instances)
+
     def find_instance(self, name: str) -> Instance | None:
         return self._instances.get(name)
 

@@ -33,6 +33,7 @@ from hookgw.store.records import (
     SilentObserver,
     StoreObserver,
     StoreStatistics,
+    Tally,
 )
 from hookgw.store.sqlite.store import open_store
 
@@ -67,5 +68,6 @@ __all__ = [
     "StoreListener",
     "StoreObserver",
     "StoreStatistics",
+    "Tally",
     "open_store",
 ]

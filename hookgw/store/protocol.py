@@ -60,6 +60,7 @@ from hookgw.store.records import (
     ReplayQuery,
     ReplayStep,
     StoreStatistics,
+    Tally,
 )
 
 NO_LIMIT = 2**62
@@ -363,6 +364,21 @@ class History(Protocol):
             instance: the instance's name.
             kinds: events of these kinds.
             cursor: from the page before; ``None`` for the first page.
+        """
+
+    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
+        """Count an instance's deliveries by minute; a bounded search.
+
+        Args:
+            instance: the instance's name.
+            since: of events accepted at that time or later, in seconds since the epoch.
+            without_global: as in :class:`~hookgw.store.records.DeliveryQuery`.
+        """
+
+    async def newest(self, instances: Collection[str]) -> dict[str, float]:
+        """Return when the newest event with a delivery of each instance was accepted, by the instance's name.
+
+        Instances without such an event are left out. Times are in seconds since the epoch.
         """
 
     async def enforce_retention(

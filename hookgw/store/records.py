@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -192,6 +192,34 @@ class DeliveryPage(msgspec.Struct, frozen=True):
 
     deliveries: list[DeliverySummary]
     cursor: str | None = None
+
+
+class MinuteTally(NamedTuple):
+    """What became of the events that an instance accepted in a minute.
+
+    Attributes:
+        at: the beginning of the minute, in seconds since the epoch.
+        events: those with deliveries.
+        delivered, dead: their deliveries in these states now.
+    """
+
+    at: float
+    events: int
+    delivered: int
+    dead: int
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """What became of an instance's newest events.
+
+    Attributes:
+        minutes: in the order of time; without those in which nothing happened.
+        is_complete: whether these are all since the time that was asked for. There may have been more than is
+            quickly counted.
+    """
+
+    minutes: list[MinuteTally]
+    is_complete: bool = True
 
 
 class EventPage(msgspec.Struct, frozen=True):

@@ -92,7 +92,7 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
         "url": "http://ana:geheim@127.0.0.1:9/hook",
         "kind": ["MESSAGES_UPSERT", "SEND_MESSAGE"],
         "enabled": "true",
-        "headers": "x-token: abc\n",
+        "headers": "x-token: sesame\n",
         "ordering": "chat",
         "concurrency": "4",
         "timeout": "5s",
@@ -103,13 +103,13 @@ async def test_a_webhook_is_set_with_its_secret_and_changed(
     assert registration.secrets[0].value in made.text
     assert registration.events == ("MESSAGES_UPSERT", "SEND_MESSAGE")
     assert (registration.headers, registration.concurrency, registration.timeout) == (
-        {"x-token": "abc"},
+        {"x-token": "sesame"},
         4,
         5,
     )
     own = f"{PAGE}/webhooks/default"
     page = (await browser.get(own)).text
-    for secret in ("geheim", "abc", registration.secrets[0].value):
+    for secret in ("geheim", "sesame", registration.secrets[0].value):
         assert secret not in page
     # What is masked is sent back as it is shown, and keeps its value.
     masked = re.search(r'name="url"[^>]* value="([^"]+)"', page)

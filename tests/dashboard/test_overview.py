@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +14,16 @@ import trio
 from hookgw.config.settings import OperationsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.recent_log import recent_log
+from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
 
 
 async def test_an_empty_gateway_shows_how_to_begin(browser: Browser) -> None:
     page = (await browser.get("/")).text
     assert "Three steps to the first delivery" in page
-    assert "/webhook/set/loja1" in page
+    assert f"curl -X POST {browser.http.base_url}/webhook/set/loja1 \\\n" in page
+    # The tests' settings allow this machine.
+    assert "ALLOW_NETWORKS" not in page
     assert "Everything works" not in page
 
 
@@ -31,7 +35,9 @@ async def test_a_failing_webhook_is_named_with_its_reason(browser: Browser, gate
     with trio.fail_after(20):
         while "Needs attention" not in (page := (await browser.get("/")).text):  # noqa: ASYNC110 (a page)
             await trio.sleep(0.05)
-    assert "http://127.0.0.1:9/x does not accept events of loja1." in page
+    assert "<b>Webhook default of loja1</b>" in page
+    assert "Connection refused" in page
+    assert "http://127.0.0.1:9/x" in page
     assert "/dashboard/instances/loja1/webhooks/default" in page
     assert "<b>loja1</b>" not in page
     lanes = (await browser.get("/lanes")).text
@@ -59,9 +65,61 @@ async def test_a_lost_connection_is_named(browser: Browser, gateway: Gateway) ->
     await gateway.instances.create("loja1", integration="simulator", options={"log_out_after": "10ms"})
     await gateway.instances.connect("loja1")
     with trio.fail_after(20):
-        while "loja1" not in (await browser.get("/instances")).text:  # noqa: ASYNC110 (a page)
+        while "<b>loja1</b>" not in (page := (await browser.get("/")).text):  # noqa: ASYNC110 (a page)
             await trio.sleep(0.05)
-    assert (await browser.get("/")).status_code == 200
+    assert "Not connected. The network logged the account out." in page
+    # Not a problem: somebody wanted it.
+    await gateway.instances.create("loja2", integration="simulator", options={"connect_delay": "1d"})
+    await gateway.instances.connect("loja2")
+    await gateway.instances.logout("loja2")
+    assert "<b>loja2</b>" not in (await browser.get("/")).text
+
+
+async def test_many_problems_are_shown_on_demand(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.dashboard.pages.overview.MOST_PROBLEMS", 1)
+    for name in ("loja1", "loja2"):
+        await gateway.instances.create(name)
+        await set_webhook(gateway, name)
+        await emit(gateway, name)
+    with trio.fail_after(20):
+        while len([*gateway.auto_disable.failing()]) < 2:  # noqa: ASYNC110 (attempts)
+            await trio.sleep(0.05)
+    page = (await browser.get("/")).text
+    assert page.count("<b>Webhook default of") == 1
+    assert "?problems=all" in page
+    assert (await browser.get("/?problems=all")).text.count("<b>Webhook default of") == 2
+    monkeypatch.setattr("hookgw.dashboard.pages.overview.ALL_PROBLEMS", 1)
+    assert "There are more than these" in (await browser.get("/?problems=all")).text
+
+
+async def test_a_tenant_sees_the_figures_of_its_instance(visitor: Browser, gateway: Gateway) -> None:
+    async with open_receiver() as receiver:
+        for name in ("mine", "theirs"):
+            await gateway.instances.create(name, token=f"key-of-{name}")
+            await set_webhook(gateway, name, receiver.url)
+            await emit(gateway, name)
+        await receiver.wait_for(2)
+        await gateway.store.flush()
+        await visitor.log_in("key-of-mine")
+        page = (await visitor.get("/")).text
+    for name in ("minute", "hour", "day"):
+        row = page.partition(f'scope="row">{name}</th>')[2].partition("</tr>")[0]
+        assert re.findall(r'value="(\d+)"', row) == ["1", "1", "0"]
+    assert '<rect class="delivered"' in page
+
+
+async def test_a_tenants_figures_may_be_too_many_to_count(
+    visitor: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hookgw.store.sqlite.history.TALLY_MOST", 1)
+    monkeypatch.setattr("hookgw.store.sqlite.tally.TALLY_ROWS", 1)
+    await gateway.instances.create("mine", token="key-of-mine")
+    await set_webhook(gateway, "mine")
+    await emit(gateway, "mine")
+    await visitor.log_in("key-of-mine")
+    assert "only the newest deliveries are counted" in (await visitor.get("/")).text
 
 
 async def test_the_kinds_have_examples(browser: Browser, visitor: Browser) -> None:

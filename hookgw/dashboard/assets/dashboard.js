@@ -3,10 +3,12 @@ import { startCopying } from "./copy.js";
 import { writeFormats } from "./formats.js";
 import { startLive } from "./live.js";
 import { followIntegration } from "./options.js";
+import { startTicking } from "./ticks.js";
 
 writeFormats(document);
 startLive();
 followIntegration();
 startCopying();
+startTicking();
 // What was wrong, beside its form, may be far below.
 document.querySelector("main [role=alert]")?.scrollIntoView({ block: "center" });

@@ -19,14 +19,24 @@ PAGE = 50
 
 
 class Row(NamedTuple):
-    """An instance in the list."""
+    """An instance in the list.
+
+    Attributes:
+        name, integration, state: of the instance.
+        reason: why its connection is closed.
+        webhooks, failing: how many registrations it has, and how many of those fail now.
+        backlog: its pending deliveries.
+        last_event: when its newest event was accepted, in seconds since the epoch.
+    """
 
     name: str
     integration: str
     state: ConnectionState
     reason: str | None
     webhooks: int
+    failing: int
     backlog: int
+    last_event: float | None
 
 
 class InstancesPage:
@@ -93,17 +103,24 @@ class InstancesPage:
         found = [one for one in instances.all() if principal.may(one.name) and wanted in one.name.casefold()]
         pages = max(1, -(-len(found) // PAGE))
         number = min(number, pages)
-        rows = [
-            Row(
-                one.name,
-                one.integration,
-                instances.connection_state(one.name),
-                instances.close_reason(one.name),
-                len(self._gateway.registrations.of_instance(one.name)),
-                self._gateway.backlog.of_instance(one.name)[0],
+        shown = found[(number - 1) * PAGE : number * PAGE]
+        newest = await self._gateway.history.newest([one.name for one in shown])
+        rows = []
+        for one in shown:
+            webhooks = self._gateway.registrations.of_instance(one.name)
+            failing_since = self._gateway.auto_disable.failing_since
+            rows.append(
+                Row(
+                    one.name,
+                    one.integration,
+                    instances.connection_state(one.name),
+                    instances.close_reason(one.name),
+                    len(webhooks),
+                    sum(failing_since(webhook.id) is not None for webhook in webhooks),
+                    self._gateway.backlog.of_instance(one.name)[0],
+                    newest.get(one.name),
+                )
             )
-            for one in found[(number - 1) * PAGE : number * PAGE]
-        ]
         return await self._site.fragment(
             "instances_table.html", rows=rows, count=len(found), page=number, pages=pages, search=search
         )

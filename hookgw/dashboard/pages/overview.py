@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
 from typing import NamedTuple
 from urllib.parse import quote
 
 import trio
-from quart import Response
+from quart import Response, request
 
 from hookgw.dashboard.chart import HEIGHT, WIDTH, bars
 from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.activity import Counts
+from hookgw.gateway.connectors.states import LOGGED_OUT_HERE
 from hookgw.models.api_keys import Principal
 from hookgw.models.connectors import ConnectionState
-from hookgw.models.deliveries import DeliveryState
 from hookgw.models.registrations import GLOBAL_INSTANCE, Registration
-from hookgw.store import DeliveryQuery
 
 MOST_PROBLEMS = 20
-"""The most problems on the page."""
+"""The most problems on the page, at first."""
+ALL_PROBLEMS = 500
+"""The most on the page that shows more of them."""
 _MINUTES = 60
 _AT_ONCE = 200
-_DAY = 86_400
-_COUNTED = 1_000
+_HOUR, _DAY = 3_600, 86_400
+_THIS_MACHINE = ip_address("127.0.0.1")
 
 
 class Problem(NamedTuple):
     """Something that is wrong.
 
     Attributes:
-        sentence: what it is, and why.
+        title: what it concerns.
+        path: of the page below the dashboard that helps.
+        why: what is wrong, in sentences.
         since: seconds since the epoch; ``None`` if that is not known.
-        path: of the page below the dashboard that helps; empty if there is none.
-        link: the text of the link.
+        detail: what helps to recognise it: a URL.
     """
 
-    sentence: str
-    since: float | None
-    path: str = ""
-    link: str = ""
+    title: str
+    path: str
+    why: str
+    since: float | None = None
+    detail: str = ""
 
 
 class Period(NamedTuple):
@@ -48,6 +53,20 @@ class Period(NamedTuple):
 
     name: str
     counts: Counts
+
+
+class Figures(NamedTuple):
+    """What happened lately.
+
+    Attributes:
+        periods: the last minute, hour and day.
+        minutes: deliveries that were delivered and that became dead, in each minute of the last hour.
+        is_complete: whether everything was counted; otherwise these are the newest.
+    """
+
+    periods: list[Period]
+    minutes: list[tuple[int, int]]
+    is_complete: bool = True
 
 
 class OverviewPage:
@@ -62,127 +81,148 @@ class OverviewPage:
         self._site = site
         self._gateway = site.gateway
         self._streams = streams
+        networks = map(ip_network, site.gateway.settings.delivery.allow_networks)
+        self._reaches_this_machine = any(_THIS_MACHINE in network for network in networks)
         site.nav.append(NavEntry("Overview", ""))
         site.add("/", self.show)
         site.add("/live/overview", self.live)
 
     async def show(self) -> Response:
         """Show what is going on."""
-        principal = visitor().principal
-        return await self._site.render("overview.html", now=await self._now(principal))
+        most, address = self._asked()
+        return await self._site.render(
+            "overview.html",
+            now=await self._now(visitor().principal, most, address),
+            live="/live/overview" + ("?problems=all" if most == ALL_PROBLEMS else ""),
+        )
 
     async def live(self) -> Response:
         """Stream what is going on."""
         principal = visitor().principal
+        most, address = self._asked()
 
         async def render() -> str:
-            return await self._now(principal)
+            return await self._now(principal, most, address)
 
-        return self._streams.open(visitor().signed_in, ("overview", principal.instance), render)
+        return self._streams.open(
+            visitor().signed_in, ("overview", principal.instance, most, address), render
+        )
 
-    async def _now(self, principal: Principal) -> str:
+    def _asked(self) -> tuple[int, str]:
+        """Return how many problems to show, and where the reader's programs find hookgw."""
+        most = ALL_PROBLEMS if request.args.get("problems") == "all" else MOST_PROBLEMS
+        settings = self._gateway.settings.server
+        return most, settings.public_url or f"{request.scheme}://{request.host[:255]}{settings.base_path}"
+
+    async def _now(self, principal: Principal, most: int, address: str) -> str:
         gateway, instance = self._gateway, principal.instance
-        problems = await self._problems(principal)
-        activity = gateway.activity
-        periods, minutes, highest = [], [], 0
+        problems = await self._problems(principal, most)
         if instance is None:
-            periods = [
-                Period("minute", activity.last_minute()),
-                Period("hour", activity.since(3600)),
-                Period("day", activity.since(_DAY)),
-            ]
-            of_minutes = [(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)]
-            minutes, highest = bars(of_minutes), max(map(sum, of_minutes))
-            backlog, instances = gateway.backlog.size, len(gateway.instances.all())
+            activity = gateway.activity
+            figures = Figures(
+                [
+                    Period("minute", activity.last_minute()),
+                    Period("hour", activity.since(_HOUR)),
+                    Period("day", activity.since(_DAY)),
+                ],
+                [(one.delivered, one.dead) for one in activity.by_minute(_MINUTES)],
+            )
+            backlog, instances = gateway.backlog.size, gateway.instances.count()
             pending = sum(count for _, (count, _) in gateway.backlog.instances())
             has_webhook = any(gateway.registrations.page(("", ""), 1))
-            dead = periods[2].counts.dead
         else:
+            figures = await self._figures_of(instance)
             pending, backlog = gateway.backlog.of_instance(instance)
             instances, has_webhook = 1, bool(gateway.registrations.of_instance(instance))
-            dead = await self._dead_of_day(instance)
         return await self._site.fragment(
             "overview_now.html",
             instance=instance,
             instances=instances,
             pending=pending,
             backlog=backlog,
-            dead=dead,
-            dead_is_more=instance is not None and dead >= _COUNTED,
-            periods=periods,
-            bars=minutes,
-            highest=highest,
+            figures=figures,
+            bars=bars(figures.minutes),
+            highest=max(map(sum, figures.minutes)),
             chart=(WIDTH, HEIGHT),
-            problems=problems,
+            problems=problems[:most],
+            has_more=len(problems) > most,
+            shows_all=most == ALL_PROBLEMS,
+            all_problems=ALL_PROBLEMS,
             is_empty=not has_webhook,
-            address=gateway.settings.server.public_url
-            or "http://127.0.0.1:8080" + self._site.root[: -len("/dashboard")],
+            reaches_this_machine=self._reaches_this_machine,
+            address=address,
         )
 
-    async def _dead_of_day(self, instance: str) -> int:
-        page = await self._gateway.history.list(
-            DeliveryQuery(
-                instance=instance,
-                state=DeliveryState.DEAD,
-                since=self._gateway.clock.wall() - _DAY,
-                limit=_COUNTED,
-                without_global=True,
-            )
-        )
-        return len(page.deliveries)
+    async def _figures_of(self, instance: str) -> Figures:
+        """Count what became of an instance's events, from the history: the counters are the gateway's."""
+        history, now = self._gateway.history, self._gateway.clock.wall()
+        day = await history.tally(instance, since=now - _DAY, without_global=True)
+        minute = await history.tally(instance, since=now - 60, without_global=True)
+        this_minute = int(now // 60)
+        minutes = [(0, 0)] * _MINUTES
+        for one in day.minutes:
+            place = _MINUTES - 1 - (this_minute - int(one.at // 60))
+            if 0 <= place < _MINUTES:
+                minutes[place] = one.delivered, one.dead
+        hour = (one for one in day.minutes if one.at > now - _HOUR)
+        periods = [
+            Period(name, Counts(*map(sum, zip(*(one[1:] for one in found), strict=True))))
+            for name, found in (("minute", minute.minutes), ("hour", hour), ("day", day.minutes))
+        ]
+        return Figures(periods, minutes, day.is_complete)
 
-    async def _problems(self, principal: Principal) -> list[Problem]:
-        """Return what is wrong, the worst first."""
+    async def _problems(self, principal: Principal, most: int) -> list[Problem]:
+        """Return what is wrong, the worst first: one more than is shown, if there are more."""
         found = [*self._system_problems()] if principal.is_global else []
-        found += self._failing(principal)
+        found += self._failing(principal, most + 1)
         instances = self._gateway.instances
         names = [principal.instance] if principal.instance else [one.name for one in instances.all()]
         for number, name in enumerate(names):
             if number % _AT_ONCE == 0:
                 await trio.lowlevel.checkpoint()  # ten thousand instances take longer than others should wait
-            if len(found) >= MOST_PROBLEMS:
+            if len(found) > most:
                 break
             found += self._of_instance(name)
-        return found[:MOST_PROBLEMS]
+        return found
 
     def _system_problems(self) -> Iterator[Problem]:
         gateway = self._gateway
         for reason in (gateway.disk.shortage, gateway.metrics.disk_failure):
             if reason is not None:
-                yield Problem(str(reason), None, "/system", "System")
+                yield Problem("Storage", "/system", str(reason))
         for task in gateway.restarts.failing():
             if task.instance is None:
-                yield Problem(f"The plugin {task.plugin} fails: {task.reason}", None, "/system", "System")
+                yield Problem(f"Plugin {task.plugin}", "/system", f"It fails: {task.reason}")
 
-    def _failing(self, principal: Principal) -> Iterator[Problem]:
+    def _failing(self, principal: Principal, most: int) -> Iterator[Problem]:
         gateway = self._gateway
         failing = [one for one in gateway.auto_disable.failing() if _sees(principal, one[0])]
         wall = gateway.clock.wall() - gateway.clock.steady()
-        for registration, since in sorted(failing, key=lambda one: one[1])[:MOST_PROBLEMS]:
+        for registration, since in heapq.nsmallest(most, failing, key=lambda one: one[1]):
             errors = (lane.last_error for lane in gateway.dispatcher.lanes(registration.id))
             why = next(filter(None, errors), "Attempts fail.")
-            yield Problem(
-                f"{registration.address} does not accept events of {_owner(registration)}. {why}",
-                since + wall,
-                *_link(registration),
-            )
+            yield Problem(*_link(registration), why, since + wall, registration.address)
 
     def _of_instance(self, name: str) -> Iterator[Problem]:
         gateway = self._gateway
         for registration in gateway.registrations.of_instance(name):
             if registration.disabled_reason is not None:
-                yield Problem(
-                    f"The webhook {registration.label} of {name} is disabled. {registration.disabled_reason}",
-                    registration.updated_at,
-                    *_link(registration),
-                )
-        instance = gateway.instances.find(name)
-        if instance is None or not instance.connected:
+                why = f"Disabled. {registration.disabled_reason}"
+                yield Problem(*_link(registration), why, registration.updated_at, registration.address)
+        instance, states = gateway.instances.find(name), gateway.instances
+        if instance is None or not instance.integration:
             return
-        if gateway.instances.connection_state(name) is ConnectionState.CLOSE:
-            reason = gateway.instances.close_reason(name) or ""
+        if states.connection_state(name) is not ConnectionState.CLOSE:
+            return
+        reason, closing = states.close_reason(name) or "", states.closing(name)
+        is_recent = closing is not None and closing.at > gateway.clock.wall() - _DAY
+        # A connection that its network has ended is a problem for a day; one that somebody ended is none.
+        if instance.connected or (is_recent and reason != LOGGED_OUT_HERE):
             yield Problem(
-                f"{name} is not connected. {reason}".rstrip(), None, f"/instances/{quote(name)}", name
+                name,
+                f"/instances/{quote(name)}",
+                f"Not connected. {reason}".rstrip(),
+                closing.at if closing else None,
             )
 
 
@@ -190,12 +230,8 @@ def _sees(principal: Principal, registration: Registration) -> bool:
     return principal.is_global or registration.instance == principal.instance
 
 
-def _owner(registration: Registration) -> str:
-    return "every instance" if registration.instance == GLOBAL_INSTANCE else registration.instance
-
-
 def _link(registration: Registration) -> tuple[str, str]:
     if registration.instance == GLOBAL_INSTANCE:
-        return "/lanes", "Lanes"
+        return f"Webhook {registration.label} of every instance", "/lanes"
     path = f"/instances/{quote(registration.instance)}/webhooks/{quote(registration.label)}"
-    return path, f"webhook {registration.label} of {registration.instance}"
+    return f"Webhook {registration.label} of {registration.instance}", path

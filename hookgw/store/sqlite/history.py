@@ -25,6 +25,8 @@ from hookgw.store.records import (
     DeliveryReport,
     DeliverySummary,
     EventPage,
+    MinuteTally,
+    Tally,
     micros,
     seconds,
 )
@@ -34,6 +36,7 @@ from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.settle import remove
+from hookgw.store.sqlite.tally import LAST, TALLY_MOST, TALLY_ROWS, TallyPart, newest, tally
 from hookgw.store.sqlite.transaction import Transaction
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
@@ -256,6 +259,31 @@ class SqliteHistory:
     ) -> EventPage:
         before = 2**63 - 1 if cursor is None else int(cursor)
         return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
+
+    async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
+        found: dict[float, MinuteTally] = {}
+        part = TallyPart([], LAST, LAST, is_last=False)
+        for _ in range(0, TALLY_MOST, TALLY_ROWS):
+            # A turn for each part: lists of others come in between.
+            part = await self._lists.run(
+                partial(
+                    tally,
+                    instance=instance,
+                    since=since,
+                    without_global=without_global,
+                    before=part.before,
+                    event=part.event,
+                )
+            )
+            for at, *counts in part.minutes:
+                former = found.get(at, MinuteTally(at, 0, 0, 0))
+                found[at] = MinuteTally(at, *map(sum, zip(former[1:], counts, strict=True)))
+            if part.is_last:
+                break
+        return Tally([found[at] for at in sorted(found)], is_complete=part.is_last)
+
+    async def newest(self, instances: Collection[str]) -> dict[str, float]:
+        return await self._lists.run(partial(newest, instances=instances))
 
     async def enforce_retention(
         self, *, before: float, limit: int, ids_before: float = math.inf, ids_limit: int = NO_LIMIT

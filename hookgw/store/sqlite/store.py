@@ -82,6 +82,8 @@ class SqliteStore:
         self.list_deliveries = history.list_deliveries
         self.find_delivery = history.find_delivery
         self.list_events = history.list_events
+        self.tally = history.tally
+        self.newest = history.newest
         self.enforce_retention = history.enforce_retention
 
         self.load_instances = records.load_instances

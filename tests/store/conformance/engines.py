@@ -17,7 +17,7 @@ import pytest
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, open_store
-from hookgw.store.sqlite import audit, erase, history, pending_changes, repartition
+from hookgw.store.sqlite import audit, erase, history, pending_changes, repartition, tally
 from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import PAGE_BYTES
 
@@ -44,6 +44,9 @@ class Engine(Protocol):
 
     def shorten_searches(self, rows: int) -> None:
         """End a search, for a list or a step of a replay, when it has looked at so many deliveries."""
+
+    def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
+        """Count so many deliveries at a time, and so many at most in all."""
 
 
 class SqliteEngine:
@@ -99,6 +102,11 @@ class SqliteEngine:
         self._monkeypatch.setattr(history, "LIST_SECONDS", 0)
         self._monkeypatch.setattr(audit, "ROWS", rows)
         self._monkeypatch.setattr(audit, "LIST_SECONDS", 0)
+
+    def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
+        for module in (history, tally):
+            self._monkeypatch.setattr(module, "TALLY_ROWS", rows)
+        self._monkeypatch.setattr(history, "TALLY_MOST", most)
 
 
 def _commits(store: Store) -> GroupCommit:

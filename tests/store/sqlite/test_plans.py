@@ -22,6 +22,7 @@ from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, resend
 from hookgw.store.sqlite.schema import migrate
 from hookgw.store.sqlite.settle import make_due, settle, weight
+from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction
 from tests.store.support import AT, delivered
 
@@ -78,6 +79,8 @@ STATEMENTS: dict[str, Callable[[Any], object]] = {
     "list of what finished long ago": lambda c: history.search_deliveries(
         c, DeliveryQuery(instance="shop", finished_since=0.0), 9, 9, 9, now=AT
     ),
+    "tally": lambda c: tally(c, "shop", since=0.0, without_global=True),
+    "newest": lambda c: newest(c, ["shop"]),
     "find by delivery": lambda c: history.find_delivery(c, "shop", "dlv_1"),
     "find by event": lambda c: history.find_delivery(c, "shop", "e"),
     "prune": lambda c: (settle(c, NameIds(c), [delivered(1)]), history._prune(transaction(c), AT + 1)),

@@ -1,0 +1,97 @@
+"""What happened to an instance lately, counted and not listed: a few numbers for a page."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection
+from typing import NamedTuple
+
+from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.store.records import MinuteTally, micros, seconds
+from hookgw.store.sqlite.name_ids import of_instance
+
+TALLY_ROWS = 2_000
+"""So many deliveries are looked at in one turn of the reader: about 10 ms."""
+TALLY_MOST = 50_000
+"""So many in all, the newest ones."""
+LAST = 2**63 - 1
+"""Behind every number."""
+_MINUTE = 60 * 1_000_000
+
+# The index of the history ends the walk, and has the time; only rows of the wanted time are read. One JSON
+# value, and one row for all: each step of a statement costs a wait for Python's lock. An event and its
+# deliveries are appended together, so numbers of both fall together: the event at the end of the part before
+# is counted there.
+_TALLY = f"""
+    WITH looked_at AS MATERIALIZED (
+        SELECT seq, accepted_at FROM deliveries INDEXED BY history
+        WHERE instance = (SELECT number FROM names WHERE name = :instance) AND seq < :before
+        ORDER BY seq DESC LIMIT :rows
+    ),
+    wanted AS MATERIALIZED (
+        SELECT d.event AS event, d.accepted_at AS at, d.state AS state
+        FROM looked_at part CROSS JOIN deliveries d ON d.seq = part.seq
+        WHERE part.accepted_at >= :since AND (NOT :without_global OR (
+            SELECT substr(name, 1, {len(GLOBAL_ID_PREFIX)}) FROM names WHERE number = d.registration
+        ) <> '{GLOBAL_ID_PREFIX}')
+    ),
+    minutes AS (
+        SELECT at / {_MINUTE} AS minute, count(DISTINCT iif(event < :event, event, NULL)) AS events,
+            sum(state = 'delivered') AS delivered, sum(state = 'dead') AS dead
+        FROM wanted part GROUP BY minute
+    )
+    SELECT (SELECT count(*) FROM looked_at), (SELECT min(seq) FROM looked_at),
+        (SELECT min(accepted_at) FROM looked_at), (SELECT min(event) FROM wanted),
+        (SELECT json_group_array(json_array(minute, events, delivered, dead)) FROM minutes part)"""  # noqa: S608
+_NEWEST = """SELECT json_group_object(substr(name, 2), at) FROM (
+    SELECT value AS name, (
+        SELECT accepted_at FROM deliveries INDEXED BY history
+        WHERE instance = (SELECT number FROM names WHERE name = value) ORDER BY seq DESC LIMIT 1
+    ) AS at FROM json_each(?)) WHERE at IS NOT NULL"""
+
+
+class TallyPart(NamedTuple):
+    """A part of the counting.
+
+    Attributes:
+        minutes: of these deliveries.
+        before, event: where the next part begins: the lowest numbers of a delivery and of an event so far.
+        is_last: whether there are no further ones of the wanted time.
+    """
+
+    minutes: list[MinuteTally]
+    before: int
+    event: int
+    is_last: bool
+
+
+def tally(
+    connection: sqlite3.Connection,
+    instance: str,
+    *,
+    since: float,
+    without_global: bool,
+    before: int = LAST,
+    event: int = LAST,
+) -> TallyPart:
+    """Count the next deliveries by minute; see :meth:`hookgw.store.protocol.History.tally`."""
+    given = {
+        "instance": of_instance(instance),
+        "since": micros(since),
+        "without_global": without_global,
+        "before": before,
+        "event": event,
+        "rows": TALLY_ROWS,
+    }
+    count, last, oldest, last_event, minutes = connection.execute(_TALLY, given).fetchone()
+    found = [MinuteTally(minute * 60.0, *counts) for minute, *counts in json.loads(minutes)]
+    is_last = count < TALLY_ROWS or oldest < given["since"]
+    return TallyPart(found, last or 0, event if last_event is None else last_event, is_last)
+
+
+def newest(connection: sqlite3.Connection, instances: Collection[str]) -> dict[str, float]:
+    """Return when each instance's newest event was accepted."""
+    names = json.dumps([of_instance(name) for name in instances])
+    found = json.loads(connection.execute(_NEWEST, (names,)).fetchone()[0])
+    return {name: seconds(at) for name, at in found.items()}
