@@ -1,0 +1,478 @@
+"""The connector: a session of a WAHA server for each instance."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import mimetypes
+import re
+from collections.abc import Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+import httpx
+import msgspec
+import structlog
+import trio
+
+from hookgw import (
+    ConnectionState,
+    ContactMessage,
+    IngestRequest,
+    IngestResponse,
+    InstanceSettings,
+    Invalid,
+    LocationMessage,
+    MediaMessage,
+    MediaSink,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    NewEvent,
+    NotFound,
+    NotSupported,
+    ProofRefused,
+    ReactionMessage,
+    Session,
+    TextMessage,
+    Unavailable,
+)
+
+from . import outgoing
+from .client import FILE_TIMEOUT, Refused, chunks_of
+from .connection import Connection, State, now
+from .events import file_of, mapping, path_of, text, translate
+from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
+from .options import OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
+
+logger = structlog.get_logger("hookgw.waha")
+
+LARGEST_FILE = 36 * 2**20
+"""Bytes of a file to send: WAHA takes requests of 50 MB, and base64 makes a file a third longer."""
+FILE_TIME = 4.0
+"""Seconds for a file that goes into its event, and seconds to wait for the file before it."""
+_LONGEST_SHOWN_TYPING = 60.0
+_MOST_REDIRECTS = 5
+_MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w.+=-]{1,127})?", re.ASCII)
+# What engines do with the author in the id of an own message: these find it only with the author.
+_EXACT_ENGINES = frozenset({"WEBJS", "WPP"})
+
+
+class Waha:
+    """Connects instances to sessions of WAHA servers."""
+
+    name = "waha"
+    message_types = (TextMessage, MediaMessage, LocationMessage, ContactMessage, ReactionMessage)
+
+    def __init__(self) -> None:
+        self.options_schema = OPTIONS_SCHEMA
+        self._defaults: dict[str, Any] = {}
+        self._connections: dict[str, Connection] = {}
+
+    def set_defaults(self, defaults: dict[str, Any]) -> None:
+        """Set the options that an instance does not set itself."""
+        self.options_schema = schema_with(defaults)
+        # Also here, because the schema has no secrets.
+        self._defaults = defaults
+
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        """Refuse an instance that cannot work."""
+        await trio.lowlevel.checkpoint()
+        self._read(options)
+        check_public_url(public_url)
+
+    async def run(self, session: Session) -> None:
+        """Keep the session running, with hookgw's webhook, until cancelled or logged out."""
+        await session.set_state(ConnectionState.CONNECTING)
+        url = session.ingest_url or ""
+        try:
+            options = self._read(session.options)
+            check_public_url(url if url.startswith(("http://", "https://")) else None)
+        except Invalid as error:
+            # An instance that was imported, or whose configuration has changed.
+            await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
+            return
+        try:
+            state = msgspec.convert(await session.load_state() or {}, State)
+        except msgspec.ValidationError:
+            state = State()
+        async with trio.open_nursery() as nursery:
+            connection = Connection(session, options, state, nursery)
+            self._connections[session.instance] = connection
+            try:
+                await connection.run()
+            finally:
+                if self._connections.get(session.instance) is connection:
+                    del self._connections[session.instance]
+            nursery.cancel_scope.cancel()
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Raise the event that the server reports."""
+        connection = self._connections.get(session.instance)
+        if connection is None or not connection.hmac_key:
+            raise Unavailable("The instance is not connected to its WAHA server.")
+        check_proof(request, connection.hmac_key)
+        envelope = read_envelope(request.body)
+        if text(envelope.get("session")) != connection.options.session:
+            # A global webhook of the server (WHATSAPP_HOOK_URL) has the events of all sessions.
+            return IngestResponse(body=b"This instance has another session.")
+        if envelope.get("event") == "session.status":
+            # Not what the report says: reports overtake each other. The session itself is asked.
+            connection.wake()
+            return IngestResponse()
+        report = text(envelope.get("id")) or hashlib.sha256(request.body).hexdigest()
+        event = translate(envelope, connection.account(report))
+        if event is None or connection.ignores(event) or session.catalog.get(event.kind) is None:
+            return IngestResponse(body=b"There is no such event in hookgw.")
+        payload = mapping(envelope.get("payload"))
+        if session.wants_base64() and event.kind == "MESSAGES_UPSERT":
+            await self._emit_with_file(connection, event, payload)
+        else:
+            await session.emit_all([event])
+        connection.answer_event(event, payload)
+        return IngestResponse()
+
+    async def _emit_with_file(self, connection: Connection, event: NewEvent, payload: dict[str, Any]) -> None:
+        """Raise the event of a message with its file inside; messages stay in order meanwhile."""
+        is_next = False
+        try:
+            # Rather out of order than too late: the server would repeat the request, which takes longer.
+            with trio.move_on_after(FILE_TIME):
+                await connection.fetching.acquire()
+                is_next = True
+            if is_next and (reference := file_of(event.data, payload)):
+                file = None
+                with trio.move_on_after(FILE_TIME):
+                    file = await self._small_file(connection, reference)
+                if file is not None:
+                    event.data["message"]["base64"] = base64.b64encode(file).decode()
+            await connection.session.emit_all([event])
+        finally:
+            if is_next:
+                connection.fetching.release()
+
+    async def _small_file(self, connection: Connection, reference: str) -> bytes | None:
+        """Return a file that fits into an event; ``None`` if it does not, or cannot be read."""
+        limit, received = connection.session.base64_limit, bytearray()
+        path = path_of(reference)
+        try:
+            async with (
+                connection.client.download("files", *(path or ())) as response,
+                aclosing(chunks_of(response)) as chunks,
+            ):
+                async for chunk in chunks:
+                    received += chunk
+                    if len(received) > limit:
+                        return None
+        except NetworkRefused as error:
+            logger.info("file not fetched", instance=connection.session.instance, reason=str(error))
+            return None
+        return bytes(received)
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:
+        """Send a message to a chat."""
+        connection = self._connected(session)
+        if isinstance(message, ReactionMessage):
+            return await self._react(connection, message, key)
+        if not isinstance(message, outgoing.Sendable):
+            raise NotSupported("WAHA has no such messages.")
+        chat = await connection.chat_of(message.number)
+        body: dict[str, Any] = {"session": connection.options.session, "chatId": chat}
+        if message.reply_to is not None:
+            answered = message.reply_to
+            body["reply_to"] = message_id_of(answered, chat, from_me=answered.from_me)
+        file: dict[str, Any] = {}
+        seconds = 25.0
+        if isinstance(message, MediaMessage):
+            content, mimetype, name = await _file_of(message, session.http, connection.options)
+            path, more = outgoing.request_of(message, mimetype=mimetype, file=content, file_name=name)
+            file = {"mimetype": mimetype, "size": len(content), "file_name": name}
+            seconds = FILE_TIMEOUT
+        else:
+            path, more = outgoing.request_of(message)
+            # WhatsApp shows a message once, however often it is sent with the same id.
+            more |= connection.chosen_id(outgoing.new_message_id(f"{session.instance} {key}"))
+        answer = await connection.client.call("POST", path, body={**body, **more}, seconds=seconds)
+        sent_to, id_ = outgoing.sent_key(answer)
+        sent_to, id_ = sent_to or jid_of(chat), id_ or outgoing.new_message_id(f"{session.instance} {key}")
+        connection.sent.put(id_, sent_to)
+        return outgoing.payload_of(message, chat=sent_to, id_=id_, now=now(), **file)
+
+    async def _react(self, connection: Connection, message: ReactionMessage, key: str) -> dict[str, Any]:
+        chat = chat_id_of(message.key.remote_jid or message.number)
+        target = self._message_id(connection, message.key, chat, from_me=message.key.from_me)
+        body = {"messageId": target, "reaction": message.reaction, "session": connection.options.session}
+        # WAHA reports the reaction as well, perhaps before it answers.
+        what = ("reaction", _id_in(target), message.reaction)
+        connection.done.put(what, "")
+        answer = await connection.client.call("PUT", "reaction", body=body)
+        _, id_ = outgoing.sent_key(answer)
+        id_ = id_ or outgoing.new_message_id(f"{connection.session.instance} {key}")
+        return outgoing.payload_of(message, chat=jid_of(chat), id_=id_, now=now())
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of a message of the account."""
+        connection = self._connected(session)
+        if not text:
+            raise Invalid("text must not be empty.")
+        chat = chat_id_of(key.remote_jid or number)
+        target = self._message_id(connection, key, chat, from_me=True)
+        connection.done.put(("edit", _id_in(target), text), "")
+        path = (connection.options.session, "chats", chat, "messages", target)
+        await connection.client.call("PUT", *path, body={"text": text})
+        return {
+            "key": {"remoteJid": jid_of(chat), "fromMe": True, "id": _id_in(target)},
+            "message": {"conversation": text},
+            "messageType": "conversation",
+            "messageTimestamp": int(now()),
+        }
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Delete a message for everyone."""
+        connection = self._connected(session)
+        chat = chat_id_of(key.remote_jid)
+        target = self._message_id(connection, key, chat, from_me=key.from_me)
+        path = (connection.options.session, "chats", chat, "messages", target)
+        await connection.client.call("DELETE", *path)
+        deleted = {"remoteJid": jid_of(chat), "fromMe": key.from_me, "id": _id_in(target)}
+        if key.participant:
+            deleted["participant"] = key.participant
+        return {**deleted, "status": "DELETED", "messageTimestamp": int(now())}
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read: with one call for each author in a chat."""
+        connection = self._connected(session)
+        calls: dict[tuple[str, str], list[str]] = {}
+        for key in keys:
+            chat = chat_id_of(key.remote_jid)
+            author = chat_id_of(key.participant) if key.participant and is_group(chat) else ""
+            calls.setdefault((chat, author), []).append(message_id_of(key, chat, from_me=key.from_me))
+        for (chat, author), ids in calls.items():
+            body: dict[str, Any] = {"session": connection.options.session, "chatId": chat, "messageIds": ids}
+            if len(ids) == 1:
+                body["messageId"] = ids[0]  # the only field that older versions know
+            if author:
+                body["participant"] = author
+            await connection.client.call("POST", "sendSeen", body=body)
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show that the account types or records in a chat, or is online."""
+        connection = self._connected(session)
+        if presence in ("available", "unavailable"):
+            await connection.set_presence("online" if presence == "available" else "offline")
+            return
+        if number is None:
+            raise Invalid(f"presence: {presence} is shown in a chat; say in which with number.")
+        chat = await connection.chat_of(number)
+        body = {"session": connection.options.session, "chatId": chat}
+        if presence == "recording":
+            await connection.set_presence("recording", chat)
+        else:
+            await connection.client.call(
+                "POST", "startTyping" if presence == "composing" else "stopTyping", body=body
+            )
+        if presence != "paused" and delay:
+            # Not waited for: the caller has other work during the delay.
+            connection.in_background(connection.stop_typing, chat, min(delay, _LONGEST_SHOWN_TYPING))
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return which phone numbers and groups exist."""
+        connection = self._connected(session)
+        found = []
+        for number in numbers:
+            try:
+                chat = chat_id_of(number)
+            except Invalid:
+                found.append({"number": number, "exists": False, "jid": number})
+                continue
+            if chat.endswith("@c.us"):
+                known = await connection.find_number(chat)
+            else:
+                known = chat if await self._exists(connection, chat) else ""
+            found.append({"number": number, "exists": bool(known), "jid": jid_of(known or chat)})
+        return found
+
+    async def _exists(self, connection: Connection, chat: str) -> bool:
+        name = connection.options.session
+        kind = {"g.us": "groups", "lid": "lids", "newsletter": "channels"}.get(chat.partition("@")[2])
+        if kind is None:
+            return False
+        try:
+            return bool(mapping(await connection.client.call("GET", name, kind, chat)))
+        except Refused as error:
+            if error.http_status == 429 or error.http_status >= 500 or error.is_unauthorized:
+                raise
+            return False
+
+    async def settings(self, session: Session, settings: InstanceSettings) -> None:
+        """Use changed settings of the account."""
+        await trio.lowlevel.checkpoint()
+        connection = self._connections.get(session.instance)
+        if connection is not None:
+            connection.follow_settings(settings)
+
+    async def restart(self, session: Session) -> None:
+        """Restart the session on the server."""
+        await self._connected(session).restart()
+
+    async def logout(self, session: Session) -> None:
+        """Log the account out of WhatsApp, and stop the session."""
+        await self._connected(session).log_out()
+
+    async def remove(self, session: Session) -> None:
+        """Take hookgw's webhook out of the session's configuration."""
+        await self._connected(session).remove_webhook()
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send a file of the server to a sink."""
+        connection = self._connected(session)
+        path = path_of(reference)
+        if path is None:
+            raise NotFound("The link does not name a file of WAHA.")
+        try:
+            async with connection.client.download("files", *path) as response:
+                length = response.headers.get("content-length", "")
+                await sink.begin(
+                    mimetype=response.headers.get("content-type", "application/octet-stream"),
+                    size=int(length) if length.isascii() and length.isdigit() else None,
+                )
+                async with aclosing(chunks_of(response)) as chunks:
+                    async for chunk in chunks:
+                        await sink.write(chunk)
+        except Refused as error:
+            if error.http_status == 404:
+                raise NotFound("The WAHA server no longer has the file.") from error
+            raise
+
+    def _message_id(self, connection: Connection, key: MessageKey, chat: str, *, from_me: bool) -> str:
+        author = connection.me if from_me and connection.engine in _EXACT_ENGINES else ""
+        return message_id_of(key, chat, from_me=from_me, author=author)
+
+    def _read(self, options: dict[str, Any]) -> Options:
+        return read_options(options, self._defaults)
+
+    def _connected(self, session: Session) -> Connection:
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            raise NetworkRefused("The instance is not connected to its WAHA server.", status=409)
+        return connection
+
+
+def check_proof(request: IngestRequest, key: bytes) -> None:
+    """Check that the server sent a request.
+
+    Raises:
+        ProofRefused: the proof is missing or wrong.
+    """
+    algorithm = request.headers.get("x-webhook-hmac-algorithm", "sha512")
+    if algorithm.lower() != "sha512":
+        raise ProofRefused("X-Webhook-Hmac-Algorithm must be sha512.")
+    # On the bytes as they came, and before they are parsed.
+    proof = hmac.new(key, request.body, hashlib.sha512).hexdigest()
+    given = request.headers.get("x-webhook-hmac", "")
+    if not hmac.compare_digest(proof.encode(), given.lower().encode("utf-8", "replace")):
+        raise ProofRefused("X-Webhook-Hmac is not the HMAC-SHA512 of the body with the webhook's key.")
+
+
+def read_envelope(body: bytes) -> dict[str, Any]:
+    """Return the body of a request, which is a JSON object.
+
+    Raises:
+        Invalid: it is none.
+    """
+    try:
+        envelope = msgspec.json.decode(body)
+    except RecursionError:
+        raise Invalid("The body is nested too deeply.") from None
+    except msgspec.DecodeError:
+        try:
+            # Half of a character, which people can send, is no reason to lose a message.
+            envelope = _mended(json.loads(body))
+        except (ValueError, RecursionError):
+            raise Invalid("The body is not JSON.") from None
+    if not isinstance(envelope, dict):
+        raise Invalid("The body is not a JSON object.")
+    return envelope
+
+
+def _mended(value: Any) -> Any:
+    """Return JSON with replacements for what no JSON in UTF-8 can have."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_mended(name): _mended(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, float) and not -1e308 <= value <= 1e308:
+        return None
+    return value
+
+
+def _id_in(message_id: str) -> str:
+    parsed = parse_message_id(message_id)
+    return parsed.id if parsed is not None else message_id
+
+
+async def _file_of(
+    message: MediaMessage, http: httpx.AsyncClient, options: Options
+) -> tuple[bytes, str, str]:
+    """Return content, type and name of a file to send.
+
+    hookgw itself fetches a URL: WAHA would do so for any address in its own network.
+    """
+    name, said = message.file_name, ""
+    file = message.content
+    if file is None:
+        url = message.url or ""
+        try:
+            name = name or httpx.URL(url).path.rpartition("/")[2]
+            with trio.fail_after(FILE_TIMEOUT):
+                file, said = await _fetch(http, url, options)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Invalid(f"media: the URL cannot be read: {error}") from error
+        except trio.TooSlowError:
+            raise Invalid(f"media: the URL was not read within {FILE_TIMEOUT:g} s.") from None
+    if len(file) > LARGEST_FILE:
+        raise _too_large()
+    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if not _MIMETYPE.fullmatch(mimetype):
+        raise Invalid("mimetype must be a media type such as image/png.")
+    return (
+        file,
+        mimetype,
+        name or f"{message.kind.value}{mimetypes.guess_extension(mimetype.partition(';')[0]) or ''}",
+    )
+
+
+async def _fetch(http: httpx.AsyncClient, url: str, options: Options) -> tuple[bytes, str]:
+    origin = httpx.URL(options.base_url)
+    get = partial(http.stream, "GET", timeout=FILE_TIMEOUT, follow_redirects=False)
+    for _ in range(_MOST_REDIRECTS + 1):
+        target = httpx.URL(url)
+        if (target.scheme, target.host, target.port) == (origin.scheme, origin.host, origin.port):
+            # The client reaches this server even at a private address; a tenant's URL must not.
+            raise Invalid("media: the URL leads to the WAHA server itself.")
+        received = bytearray()
+        async with get(target) as response:
+            if response.has_redirect_location:
+                url = str(target.join(response.headers["location"]))
+                continue
+            if not response.is_success:
+                raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
+            async with aclosing(chunks_of(response)) as chunks:
+                async for chunk in chunks:
+                    received += chunk
+                    if len(received) > LARGEST_FILE:
+                        raise _too_large()
+            said = text(response.headers.get("content-type")).partition(";")[0].strip()
+            return bytes(received), said
+    raise Invalid(f"media: the URL redirects more than {_MOST_REDIRECTS} times.")
+
+
+def _too_large() -> Invalid:
+    return Invalid(f"media: WAHA takes files of at most {LARGEST_FILE // 2**20} MiB.")

@@ -1,0 +1,107 @@
+"""The ids of chats, people and messages: those of events, and those of WAHA. No I/O.
+
+Events have the ids of WhatsApp gateways: a person is ``5511988887777@s.whatsapp.net``. WAHA writes
+``5511988887777@c.us``. Groups (``@g.us``), hidden ids (``@lid``), channels (``@newsletter``) and broadcasts
+are the same in both. A message has an id of its own in events, ``3EB0…``; WAHA also puts its direction, its
+chat and, in groups, its author into it: ``false_5511988887777@c.us_3EB0…``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from hookgw import Invalid, MessageKey
+
+_PERSON, _WAHA_PERSON = "s.whatsapp.net", "c.us"
+_SERVERS = frozenset((_PERSON, _WAHA_PERSON, "g.us", "lid", "newsletter", "broadcast"))
+_USER = re.compile(r"[0-9A-Za-z.:-]{1,64}", re.ASCII)
+_DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
+# An international number has at most 15 digits (ITU-T E.164).
+_NUMBER = re.compile(r"[0-9]{7,15}", re.ASCII)
+_MESSAGE = re.compile(r"[0-9A-Za-z.=-]{1,128}", re.ASCII)
+_BRAZILIAN = re.compile(r"55[0-9]{10,11}", re.ASCII)
+
+
+class MessageId(NamedTuple):
+    """The parts of WAHA's id of a message; ``participant`` is empty where WAHA names no author."""
+
+    from_me: bool
+    chat: str
+    id: str
+    participant: str
+
+
+def jid_of(chat_id: str) -> str:
+    """Return the id that events have for a chat or a person of WAHA."""
+    user, at, server = chat_id.partition("@")
+    if not at:
+        return f"{user}@{_PERSON}" if _DIGITS.fullmatch(user) else chat_id
+    if server in (_WAHA_PERSON, _PERSON, "lid"):
+        # Some engines name the device, too: 5511988887777:12@c.us.
+        return f"{user.partition(':')[0]}@{'lid' if server == 'lid' else _PERSON}"
+    return chat_id
+
+
+def chat_id_of(number: str) -> str:
+    """Return WAHA's id for what a caller calls a chat: a phone number, or a chat of events or of WAHA.
+
+    Raises:
+        Invalid: it is none of these.
+    """
+    user, at, server = number.strip().partition("@")
+    if at:
+        if server not in _SERVERS or not _USER.fullmatch(user):
+            raise Invalid(f"number: {number!r} is not a chat of WhatsApp.")
+        return f"{user.partition(':')[0]}@{_WAHA_PERSON}" if server == _PERSON else f"{user}@{server}"
+    digits = re.sub(r"[+ ().-]", "", user)
+    if not _NUMBER.fullmatch(digits):
+        raise Invalid(f"number: {number!r} is not a phone number; use 7 to 15 digits with the country code.")
+    return f"{digits}@{_WAHA_PERSON}"
+
+
+def is_typed_brazilian_number(number: str) -> bool:
+    """Return whether a number is a phone number of Brazil, and not a chat.
+
+    Numbers from before 2012 are known to WhatsApp without the 9 that they have today, so the chat of such a
+    number must be asked for.
+    """
+    return "@" not in number and bool(_BRAZILIAN.fullmatch(re.sub(r"[+ ().-]", "", number)))
+
+
+def is_group(jid: str) -> bool:
+    """Return whether a chat is a group."""
+    return jid.endswith("@g.us")
+
+
+def parse_message_id(value: Any) -> MessageId | None:
+    """Return the parts of WAHA's id of a message; ``None`` if it is not such an id."""
+    parts = value.split("_", 3) if isinstance(value, str) else []
+    if len(parts) < 3 or parts[0] not in ("true", "false") or "@" not in parts[1] or not parts[2]:
+        return None
+    return MessageId(parts[0] == "true", parts[1], parts[2], parts[3] if len(parts) > 3 else "")
+
+
+def message_id_of(key: MessageKey, chat: str, *, from_me: bool, author: str = "") -> str:
+    """Return WAHA's id of a message.
+
+    Args:
+        key: the message, in the words of events. Its id may also be one of WAHA's, which is returned as is.
+        chat: WAHA's id of the chat, if the key has none.
+        from_me: whether the account wrote it.
+        author: WAHA's id of who wrote it in a group, if the key does not say.
+
+    Raises:
+        Invalid: the key is not one of a message.
+    """
+    if parse_message_id(key.id) is not None:
+        return key.id
+    if not _MESSAGE.fullmatch(key.id):
+        raise Invalid(f"key.id: {key.id!r} is not the id of a message of WhatsApp.")
+    if key.remote_jid:
+        chat = chat_id_of(key.remote_jid)
+    parts = ["true" if from_me else "false", chat, key.id]
+    participant = chat_id_of(key.participant) if key.participant else author
+    if is_group(chat) and participant:
+        parts.append(participant)
+    return "_".join(parts)

@@ -1,0 +1,180 @@
+"""What hookgw sends, as requests to WAHA and as payloads of hookgw. No I/O."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+from hookgw import (
+    Contact,
+    ContactMessage,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    NotSupported,
+    ReactionMessage,
+    TextMessage,
+)
+
+from .events import mapping, text
+from .ids import chat_id_of, jid_of, parse_message_id
+
+Sendable = TextMessage | MediaMessage | LocationMessage | ContactMessage
+
+_PATHS = {
+    MediaKind.IMAGE: "sendImage",
+    MediaKind.VIDEO: "sendVideo",
+    MediaKind.AUDIO: "sendFile",
+    MediaKind.DOCUMENT: "sendFile",
+}
+CONVERTED = ("sendVoice", "sendVideo")
+"""The calls that can bring a file into the form that WhatsApp wants."""
+
+
+def new_message_id(key: str) -> str:
+    """Return the id of a message for a key: the same for each repetition of a send."""
+    # The caller may have chosen any text as the key.
+    return "3EB0" + hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:18].upper()
+
+
+def request_of(
+    message: Sendable, *, mimetype: str = "", file: bytes = b"", file_name: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """Return the call of WAHA for a message, and its body, without session, chat and the answered message.
+
+    Args:
+        message: the message.
+        mimetype, file, file_name: of the file, if the message has one.
+
+    Raises:
+        Invalid: a number in it is none.
+        NotSupported: WAHA has no such message.
+    """
+    if isinstance(message, TextMessage):
+        body: dict[str, Any] = {"text": message.text, "linkPreview": message.link_preview}
+        if message.mentions:
+            body["mentions"] = [chat_id_of(mention) for mention in message.mentions]
+        return "sendText", body
+    if isinstance(message, LocationMessage):
+        title = ", ".join(filter(None, (message.name, message.address)))
+        return "sendLocation", {"latitude": message.latitude, "longitude": message.longitude, "title": title}
+    if isinstance(message, ContactMessage):
+        return "sendContactVcard", {
+            "contacts": [{"vcard": _card_of(contact)} for contact in message.contacts]
+        }
+    path = "sendVoice" if message.is_voice else _PATHS.get(message.kind)
+    if path is None:
+        raise NotSupported("WAHA has no call for stickers.")
+    content = {"mimetype": mimetype, "filename": file_name, "data": base64.b64encode(file).decode()}
+    body = {"file": content}
+    if message.caption and path != "sendVoice":
+        body["caption"] = message.caption
+    if path in CONVERTED:
+        # What is in WhatsApp's form already is left as it is: WAHA needs seconds for the others.
+        body["convert"] = "opus" not in mimetype and "ogg" not in mimetype and mimetype != "video/mp4"
+    return path, body
+
+
+def sent_key(answer: Any) -> tuple[str, str]:
+    """Return chat and id of a sent message, in the words of events; empty where WAHA's answer lacks them.
+
+    The engines answer in different forms: WAHA's message, WhatsApp Web's, or the one of Baileys.
+    """
+    answer = mapping(answer)
+    id_ = answer.get("id")
+    parsed = parse_message_id(text(id_) or text(mapping(id_).get("_serialized")))
+    if parsed is not None:
+        return jid_of(parsed.chat), parsed.id
+    key = mapping(answer.get("key"))
+    if text(key.get("id")):
+        return jid_of(text(key.get("remoteJid"))), text(key.get("id"))
+    nested = mapping(id_)
+    remote = nested.get("remote")
+    remote = text(mapping(remote).get("_serialized")) or text(remote)
+    return jid_of(remote), text(nested.get("id")) or text(id_)
+
+
+def payload_of(
+    message: Sendable | ReactionMessage,
+    *,
+    chat: str,
+    id_: str,
+    now: float,
+    mimetype: str = "",
+    size: int = 0,
+    file_name: str = "",
+) -> dict[str, Any]:
+    """Return a message that hookgw sent: ``data`` of SEND_MESSAGE.
+
+    Args:
+        message: the message.
+        chat, id_: where it is, and its id.
+        now: seconds since the epoch.
+        mimetype, size, file_name: of the file, if the message has one.
+    """
+    content: Any
+    match message:
+        case TextMessage():
+            name, content = "conversation", message.text
+        case MediaMessage():
+            name = f"{message.kind}Message"
+            shown = {
+                "url": message.url,
+                "mimetype": mimetype,
+                "caption": message.caption,
+                "fileName": file_name,
+                "fileLength": str(size),
+                "ptt": message.is_voice,
+            }
+            content = {field: value for field, value in shown.items() if value}
+        case LocationMessage():
+            place = {"degreesLatitude": message.latitude, "degreesLongitude": message.longitude}
+            name, content = "locationMessage", {**place, "name": message.name, "address": message.address}
+        case ContactMessage():
+            cards = [
+                {"displayName": contact.full_name, "vcard": _card_of(contact)} for contact in message.contacts
+            ]
+            name, content = "contactMessage", cards[0]
+            if len(cards) > 1:
+                name, content = "contactsArrayMessage", {"contacts": cards}
+        case ReactionMessage(key=key):
+            reacted = {"remoteJid": chat, "fromMe": key.from_me, "id": key.id}
+            name, content = "reactionMessage", {"key": reacted, "text": message.reaction}
+    data: dict[str, Any] = {
+        "key": {"remoteJid": chat, "fromMe": True, "id": id_},
+        "message": {name: content},
+        "messageType": name,
+        "messageTimestamp": int(now),
+        "status": "PENDING",
+        "source": "web",
+    }
+    context: dict[str, Any] = {}
+    if message.reply_to is not None:
+        parsed = parse_message_id(message.reply_to.id)
+        context["stanzaId"] = parsed.id if parsed is not None else message.reply_to.id
+    if isinstance(message, TextMessage) and message.mentions:
+        context["mentionedJid"] = [jid_of(chat_id_of(mention)) for mention in message.mentions]
+    return {**data, "contextInfo": context} if context else data
+
+
+def _card_of(contact: Contact) -> str:
+    if not contact.full_name.strip():
+        raise Invalid("contact: fullName must not be empty.")
+    digits = "".join(filter(str.isdigit, contact.phone_number))
+    lines = {
+        "FN": contact.full_name,
+        "ORG": contact.organization,
+        f"TEL;type=CELL;type=VOICE;waid={digits}": contact.phone_number,
+        "EMAIL": contact.email,
+        "URL": contact.url,
+    }
+    shown = "\n".join(f"{name}:{_escape(value)}" for name, value in lines.items() if value)
+    return f"BEGIN:VCARD\nVERSION:3.0\n{shown}\nEND:VCARD"
+
+
+def _escape(value: str) -> str:
+    """Return a text that adds no line to a card (RFC 6350, 3.4)."""
+    value = value.replace("\\", "\\\\").replace(",", "\\,").replace(";", "\\;")
+    return value.replace("\r\n", "\\n").replace("\n", "\\n").replace("\r", "\\n")

@@ -1,0 +1,479 @@
+"""The WAHA connector's calls: messages, files, edits, presences; and what the server reports of them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw import (
+    Contact,
+    ContactMessage,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    NotFound,
+    NotSupported,
+    ReactionMessage,
+    TemplateMessage,
+    TextMessage,
+    event_id_of,
+)
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog
+from hookgw.models.instances import InstanceSettings
+from hookgw.testing import FakeMediaSink, FakeSession
+from plugins.waha import connector as module
+from plugins.waha.connector import FILE_TIME
+from tests.first_party.waha import ANA, ANA_JID, BASE_URL, GROUP, OPTIONS, Setup, assert_valid, setup
+from tests.networks.waha.server import Fault, Session
+
+BOB, BOB_JID = "5511977776666@c.us", "5511977776666@s.whatsapp.net"
+
+# httpx leaves generators behind when the rest of a body is not read.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*async_generator object:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Setup]:
+    async with setup() as made:
+        made.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
+        yield made
+
+
+async def sent(it: Setup, message: Message, *, key: str = "k") -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Send a message, and return the call of WAHA, its body, and the payload."""
+    payload = await it.connector.send(it.session, message, key=key)
+    assert_valid("SEND_MESSAGE", payload)
+    method, path, body = next(call for call in reversed(it.waha.calls) if call[0] in ("POST", "PUT"))
+    return f"{method} {path}", body, payload
+
+
+async def test_texts(it: Setup) -> None:
+    async with it.connected():
+        answered = MessageKey(remote_jid=ANA_JID, id="A")
+        message = TextMessage(
+            number=ANA_JID,
+            text="hi @5511977776666",
+            mentions=(BOB_JID,),
+            reply_to=answered,
+            link_preview=False,
+        )
+        call, body, payload = await sent(it, message)
+        assert call == "POST /api/sendText"
+        assert body == {
+            "session": "default",
+            "chatId": ANA,
+            "text": "hi @5511977776666",
+            "linkPreview": False,
+            "mentions": [BOB],
+            "reply_to": f"false_{ANA}_A",
+            "id": payload["key"]["id"],
+        }
+        assert payload["key"] == {"remoteJid": ANA_JID, "fromMe": True, "id": body["id"]}
+        assert payload["contextInfo"] == {"stanzaId": "A", "mentionedJid": [BOB_JID]}
+        # The same key is the same message, of which WhatsApp shows one.
+        assert (await sent(it, message))[2]["key"] == payload["key"]
+        assert len(it.waha.messages) == 1
+        assert (await sent(it, message, key="other"))[2]["key"] != payload["key"]
+        await it.waha.all_delivered()
+    # WAHA reports its messages: as the same events that the gateway raises.
+    reported = [event for event in it.session.events if event.kind == "SEND_MESSAGE"]
+    assert reported[0].event_id == event_id_of("SEND_MESSAGE", ANA_JID, payload["key"]["id"])
+    assert len(reported) == 2
+    it.check_events()
+
+
+async def test_an_engine_with_ids_of_its_own() -> None:
+    async with setup(engine="WEBJS") as it:
+        it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
+        async with it.connected():
+            _, body, payload = await sent(it, TextMessage(number="+55 21 8888-7777", text="hi"))
+            assert "id" not in body
+            assert f"true_552188887777@c.us_{payload['key']['id']}" in it.waha.messages
+            # In groups, these engines find the account's own message only with the author in its id.
+            own = MessageKey(remote_jid=GROUP, id="A", from_me=True)
+            await it.connector.edit(it.session, own, "new", number=GROUP)
+            target = f"true_{GROUP}_A_{it.waha.me}"
+            assert it.waha.calls[-1][:2] == ("PUT", f"/api/default/chats/{GROUP}/messages/{target}")
+
+
+async def test_numbers_of_brazil_are_asked_for_once(it: Setup) -> None:
+    it.waha.on_whatsapp = {"5511988887777": "551188887777@c.us", "5511900000000": None}
+    async with it.connected():
+        for _ in range(2):
+            _, body, payload = await sent(it, TextMessage(number="+55 11 98888-7777", text="hi"))
+            assert body["chatId"] == "551188887777@c.us"
+            assert payload["key"]["remoteJid"] == "551188887777@s.whatsapp.net"
+        assert [path for _, path, _ in it.waha.calls].count("/api/contacts/check-exists") == 1
+        with pytest.raises(NetworkRefused, match="Nobody on WhatsApp has the number") as caught:
+            await it.connector.send(it.session, TextMessage(number="5511900000000", text="hi"), key="k")
+        assert caught.value.status == 400
+        await sent(it, TextMessage(number="4915112345678", text="hi"))
+        assert [path for _, path, _ in it.waha.calls].count("/api/contacts/check-exists") == 2
+
+
+async def test_places_and_cards(it: Setup) -> None:
+    async with it.connected():
+        place = LocationMessage(
+            number=ANA, latitude=38.9, longitude=-77.1, name="Office", address="Main St 1"
+        )
+        call, body, payload = await sent(it, place)
+        assert call == "POST /api/sendLocation"
+        assert body["title"] == "Office, Main St 1"
+        assert payload["message"]["locationMessage"]["degreesLatitude"] == 38.9
+        jane = Contact(
+            full_name="Jane; Doe\nX", phone_number="+91 11", email="j@example.org", organization="A,B"
+        )
+        call, body, payload = await sent(it, ContactMessage(number=ANA, contacts=(jane,)))
+        assert call == "POST /api/sendContactVcard"
+        [card] = body["contacts"]
+        assert card["vcard"].split("\n") == [
+            "BEGIN:VCARD",
+            "VERSION:3.0",
+            r"FN:Jane\; Doe\nX",
+            r"ORG:A\,B",
+            "TEL;type=CELL;type=VOICE;waid=9111:+91 11",
+            "EMAIL:j@example.org",
+            "END:VCARD",
+        ]
+        assert payload["message"]["contactMessage"]["vcard"] == card["vcard"]
+        two = await sent(it, ContactMessage(number=ANA, contacts=(jane, jane)))
+        assert len(two[2]["message"]["contactsArrayMessage"]["contacts"]) == 2
+        with pytest.raises(Invalid, match="fullName"):
+            await sent(it, ContactMessage(number=ANA, contacts=(Contact(full_name=" "),)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "mimetype", "more", "call", "convert"),
+    [
+        (MediaKind.IMAGE, "image/png", {"caption": "look"}, "sendImage", None),
+        (MediaKind.VIDEO, "video/mp4", {}, "sendVideo", False),
+        (MediaKind.VIDEO, "video/webm", {}, "sendVideo", True),
+        (MediaKind.AUDIO, "audio/mpeg", {"is_voice": True}, "sendVoice", True),
+        (MediaKind.AUDIO, "audio/ogg; codecs=opus", {"is_voice": True}, "sendVoice", False),
+        (MediaKind.AUDIO, "audio/mpeg", {}, "sendFile", None),
+        (MediaKind.DOCUMENT, "application/pdf", {"file_name": "a.pdf"}, "sendFile", None),
+    ],
+)
+async def test_files(
+    it: Setup, kind: MediaKind, mimetype: str, more: dict[str, Any], call: str, convert: Any
+) -> None:
+    async with it.connected():
+        message = MediaMessage(number=ANA, kind=kind, content=b"content", mimetype=mimetype, **more)
+        path, body, payload = await sent(it, message)
+    assert path == f"POST /api/{call}"
+    assert base64.b64decode(body["file"]["data"]) == b"content"
+    assert body["file"]["mimetype"] == mimetype
+    assert body.get("convert") is convert
+    assert body.get("caption") == more.get("caption")
+    file = payload["message"][f"{kind}Message"]
+    assert file["mimetype"] == mimetype
+    assert file["fileLength"] == "7"
+
+
+async def test_stickers_and_templates_are_not_supported(it: Setup) -> None:
+    async with it.connected():
+        sticker = MediaMessage(number=ANA, kind=MediaKind.STICKER, content=b"x", mimetype="image/webp")
+        for message in (sticker, TemplateMessage(number=ANA, name="x", language="en")):
+            with pytest.raises(NotSupported):
+                await it.connector.send(it.session, message, key="k")
+
+
+async def test_hookgw_itself_fetches_urls(it: Setup) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/old.png":
+            return httpx.Response(302, headers={"location": "/a.png"})
+        if request.url.path == "/evil":
+            return httpx.Response(302, headers={"location": f"{BASE_URL}/api/sessions"})
+        if request.url.path == "/loop":
+            return httpx.Response(302, headers={"location": "/loop"})
+        if request.url.path == "/large":
+            return httpx.Response(200, content=b"x" * 200)
+        if request.url.path == "/broken":
+            raise httpx.ReadError("broken", request=request)
+        found = request.url.path == "/a.png"
+        return httpx.Response(200 if found else 404, content=b"png", headers={"content-type": "image/png"})
+
+    def image(url: str, **more: Any) -> MediaMessage:
+        return MediaMessage(number=ANA, kind=MediaKind.IMAGE, url=url, **more)
+
+    async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
+        it.session._http = http
+        _, body, payload = await sent(it, image("https://files.example/old.png"))
+        assert body["file"] == {
+            "mimetype": "image/png",
+            "filename": "old.png",
+            "data": base64.b64encode(b"png").decode(),
+        }
+        assert payload["message"]["imageMessage"]["url"] == "https://files.example/old.png"
+        # The connector's client reaches the server at a private address; URLs of callers must not.
+        for url in (f"{BASE_URL}/api/sessions", "https://files.example/evil"):
+            with pytest.raises(Invalid, match="leads to the WAHA server"):
+                await sent(it, image(url))
+        for url, words in (
+            ("https://files.example/none", "answered with 404"),
+            ("https://files.example/loop", "redirects more than"),
+            ("https://files.example/broken", "cannot be read"),
+            ("https://files.example:port", "cannot be read"),
+        ):
+            with pytest.raises(Invalid, match=words):
+                await sent(it, image(url))
+        with pytest.raises(Invalid, match="mimetype"):
+            await sent(it, image("https://files.example/a.png", mimetype="png"))
+
+
+async def test_files_that_are_too_large(it: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGEST_FILE", 100)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=b"x" * 200)
+
+    async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
+        it.session._http = http
+        for file in ({"url": "https://files.example/large"}, {"content": b"x" * 200}):
+            with pytest.raises(Invalid, match="at most"):
+                await sent(it, MediaMessage(number=ANA, kind=MediaKind.IMAGE, **file))
+
+
+class Both(httpx.AsyncBaseTransport):
+    """Answers requests to the WAHA server by the stand-in, and others by a function."""
+
+    def __init__(self, it: Setup, answer: Any) -> None:
+        self._waha = httpx.ASGITransport(it.waha.app)  # type: ignore[arg-type]
+        self._others = httpx.MockTransport(answer)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        is_waha = request.url.host == "waha.example"
+        return await (self._waha if is_waha else self._others).handle_async_request(request)
+
+
+async def test_reactions_edits_and_deletions_are_one_event_each(it: Setup) -> None:
+    theirs = MessageKey(remote_jid=GROUP, id="A", participant=BOB_JID)
+    own = MessageKey(remote_jid=ANA_JID, id="B", from_me=True)
+    async with it.connected():
+        call, body, payload = await sent(it, ReactionMessage(number=GROUP, key=theirs, reaction="👍"))
+        assert call == "PUT /api/reaction"
+        assert body == {"messageId": f"false_{GROUP}_A_{BOB}", "reaction": "👍", "session": "default"}
+        assert payload["message"]["reactionMessage"]["key"]["id"] == "A"
+
+        edited = await it.connector.edit(it.session, own, "new", number=ANA_JID)
+        assert_valid("MESSAGES_EDITED", edited)
+        assert edited["key"] == {"remoteJid": ANA_JID, "fromMe": True, "id": "B"}
+        assert it.waha.calls[-1][1:] == (f"/api/default/chats/{ANA}/messages/true_{ANA}_B", {"text": "new"})
+
+        deleted = await it.connector.delete(it.session, theirs)
+        assert_valid("MESSAGES_DELETE", deleted)
+        assert deleted["participant"] == BOB_JID
+        assert it.waha.calls[-1][:2] == (
+            "DELETE",
+            f"/api/default/chats/{GROUP}/messages/false_{GROUP}_A_{BOB}",
+        )
+        await it.waha.all_delivered()
+        # The gateway raises the events of these calls. WAHA's own reports are left out, or have the same id.
+        [event] = [e for e in it.session.events if e.kind.startswith(("MESSAGES_", "SEND_"))]
+        assert (event.kind, event.event_id) == ("MESSAGES_DELETE", event_id_of("MESSAGES_DELETE", GROUP, "A"))
+        with pytest.raises(Invalid, match="text"):
+            await it.connector.edit(it.session, own, "", number=ANA)
+
+
+async def test_reading_and_presences(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        keys = [
+            MessageKey(remote_jid=ANA_JID, id="A"),
+            MessageKey(remote_jid=ANA_JID, id="B"),
+            MessageKey(remote_jid=GROUP, id="C", participant=BOB_JID),
+        ]
+        await it.connector.mark_read(it.session, keys)
+        direct, group = await it.waha.wait_for_call("POST", "/sendSeen", 2)
+        assert direct == {
+            "session": "default",
+            "chatId": ANA,
+            "messageIds": [f"false_{ANA}_A", f"false_{ANA}_B"],
+        }
+        assert group["participant"] == BOB
+        assert group["messageId"] == f"false_{GROUP}_C_{BOB}"
+
+        await it.connector.set_presence(it.session, "composing", number=ANA_JID, delay=3.0)
+        await it.waha.wait_for_call("POST", "/startTyping")
+        await it.waha.wait_for_call("POST", "/stopTyping")
+        await it.connector.set_presence(it.session, "paused", number=ANA_JID, delay=0)
+        await it.waha.wait_for_call("POST", "/stopTyping", 2)
+        await it.connector.set_presence(it.session, "recording", number=ANA_JID, delay=0)
+        await it.connector.set_presence(it.session, "unavailable", number=None, delay=0)
+        presences = await it.waha.wait_for_call("POST", "/presence", 2)
+        assert presences == [{"presence": "recording", "chatId": ANA}, {"presence": "offline"}]
+        with pytest.raises(Invalid, match="say in which"):
+            await it.connector.set_presence(it.session, "composing", number=None, delay=0)
+
+
+async def test_numbers(it: Setup) -> None:
+    it.waha.on_whatsapp = {"4915112345678": None}
+    async with it.connected():
+        numbers = ["+55 11 98888-7777", "4915112345678", "ana", "120363@g.us", "999@g.us", "status@broadcast"]
+        found = await it.connector.find_numbers(it.session, numbers)
+        assert [(item["exists"], item["jid"]) for item in found] == [
+            (True, ANA_JID),
+            (False, "4915112345678@s.whatsapp.net"),
+            (False, "ana"),
+            (True, "120363@g.us"),
+            (False, "999@g.us"),
+            (False, "status@broadcast"),
+        ]
+        it.waha.faults.append(Fault("GET /api/default/groups", 500))
+        with pytest.raises(NetworkRefused):
+            await it.connector.find_numbers(it.session, ["120363@g.us"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "words", "retry_after"),
+    [
+        (Fault("sendText", 429, b"{}", {"retry-after": "30"}), 429, "answered with 429", 30),
+        (Fault("sendText", 500, b'{"exception": {"message": "boom"}}'), 502, "WAHA: boom", None),
+        (Fault("sendText", 401, b"{}"), 409, "does not accept the option api_key", None),
+        (Fault("sendText", 403, b'{"message": "No"}'), 409, "does not allow this .* No", None),
+        (Fault("sendText", 400, b'{"message": ["a", "b", 1]}'), 400, "WAHA: a; b", None),
+        (Fault("sendText", 201, b"<html>"), 502, "did not answer with JSON", None),
+    ],
+)
+async def test_refusals_reach_the_caller(
+    it: Setup, fault: Fault, status: int, words: str, retry_after: float | None
+) -> None:
+    async with it.connected():
+        it.waha.faults.append(fault)
+        with pytest.raises(NetworkRefused, match=words) as caught:
+            await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+        assert (caught.value.status, caught.value.retry_after) == (status, retry_after)
+        it.waha.sessions["default"].status = "FAILED"
+        with pytest.raises(NetworkRefused, match=r"not as expected.*the session is FAILED"):
+            await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+
+
+async def test_an_answer_that_says_nothing(it: Setup) -> None:
+    async with it.connected():
+        it.waha.faults.append(Fault("sendText", 201, b"", times=2))
+        first = await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+        second = await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+        assert first["key"] == second["key"]
+        it.waha.faults.append(
+            Fault("sendText", 201, b'{"key": {"remoteJid": "1@s.whatsapp.net", "id": "X"}}')
+        )
+        raw = await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+        assert raw["key"] == {"remoteJid": "1@s.whatsapp.net", "fromMe": True, "id": "X"}
+
+
+async def test_received_files_are_streamed(it: Setup) -> None:
+    it.waha.files["default/false_1@c.us_A.jpg"] = ("image/jpeg", b"a picture")
+    media = {"url": "http://localhost:3000/api/files/default/false_1%40c.us_A.jpg", "mimetype": "image/jpeg"}
+    async with it.connected():
+        it.waha.receive("default", ANA, "look", hasMedia=True, media=media)
+        await it.waha.all_delivered()
+        [event] = it.session.data_of("MESSAGES_UPSERT")
+        url = event["message"]["imageMessage"]["url"]
+        reference, mimetype, _ = it.session.media[url]
+        assert (reference, mimetype) == ("default/false_1@c.us_A.jpg", "image/jpeg")
+        sink = FakeMediaSink()
+        await it.connector.open_media(it.session, reference, sink)
+        assert (sink.content, sink.mimetype, sink.size) == (b"a picture", "image/jpeg", 9)
+        for wrong in ("default/none.jpg", "../sessions/default", "", "a/%2e%2e/b"):
+            with pytest.raises(NotFound):
+                await it.connector.open_media(it.session, wrong, FakeMediaSink())
+        it.waha.faults.append(Fault("/api/files", 500, b"x" * 100_000))
+        with pytest.raises(NetworkRefused, match="answered with 500"):
+            await it.connector.open_media(it.session, reference, FakeMediaSink())
+
+
+async def test_files_in_events(autojump_clock: MockClock) -> None:
+    async with setup(wants_base64=True) as it:
+        it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
+        it.session.base64_limit = 100
+        it.waha.files |= {"small": ("image/png", b"png"), "large": ("image/png", b"x" * 200)}
+        async with it.connected():
+
+            async def receive(name: str, text: str) -> None:
+                media = {"url": f"/api/files/{name}", "mimetype": "image/png"}
+                it.waha.receive("default", ANA, text, hasMedia=True, media=media)
+
+            for name in ("small", "large", "none"):
+                await receive(name, name)
+                await it.waha.all_delivered()
+            # A file that takes long holds later messages up for a moment, and loses nothing.
+            it.waha.faults.append(Fault("/api/files/small", seconds=3600))
+            await receive("small", "slow")
+            await trio.sleep(FILE_TIME / 2)
+            it.waha.receive("default", ANA, "after it")
+            await it.waha.all_delivered()
+        messages = [event["message"] for event in it.session.data_of("MESSAGES_UPSERT")]
+        assert [message.get("base64") for message in messages] == [
+            base64.b64encode(b"png").decode(),
+            None,
+            None,
+            None,
+            None,
+        ]
+        assert messages[3]["imageMessage"]["caption"] == "slow"
+        assert messages[4] == {"conversation": "after it"}
+        assert it.answers.count(200) == len(it.answers)
+
+
+async def test_reports_that_are_not_for_this_instance(it: Setup) -> None:
+    async with it.connected():
+        [webhook] = it.webhooks()
+        session = it.waha.sessions["default"]
+        envelope = it.waha.envelope(session, "message", {"id": f"false_{ANA}_A", "body": "x"})
+        it.waha.post(webhook, {**envelope, "session": "another"})
+        it.waha.post(webhook, {**envelope, "event": "engine.event"})
+        it.waha.post(webhook, {**envelope, "payload": ["?"]})
+        await it.waha.all_delivered()
+        assert it.answers[-3:] == [200, 200, 200]
+        assert it.session.data_of("MESSAGES_UPSERT") == []
+        # Kinds of the plugin gateway_kinds, which may be disabled, are left out.
+        it.session.catalog = Catalog(BUILT_IN_KINDS)
+        it.waha.report(
+            "default", "presence.update", {"id": ANA, "presences": [{"lastKnownPresence": "online"}]}
+        )
+        await it.waha.all_delivered()
+        assert it.answers[-1] == 200
+        assert it.session.data_of("PRESENCE_UPDATE") == []
+
+
+async def test_repeated_and_reordered_reports_are_one_event_each(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    async with it.connected():
+        # Also those that a global webhook of the server (WHATSAPP_HOOK_URL) sends to the same URL.
+        it.waha.sessions["default"].config["webhooks"].append({**it.webhooks()[0], "events": ["message"]})
+        it.waha.repeat = 2
+        waits = iter(range(20, 0, -1))
+        it.waha.delay = lambda: next(waits)
+        payload = it.waha.receive("default", ANA, "one")
+        it.waha.receive("default", ANA, "two")
+        it.waha.acknowledge("default", payload["id"], 3)
+        it.waha.report(
+            "default", "message.ack.group", {"id": payload["id"], "ackName": "READ", "fromMe": True}
+        )
+        await it.waha.all_delivered()
+    assert sorted(event["message"]["conversation"] for event in it.session.data_of("MESSAGES_UPSERT")) == [
+        "one",
+        "two",
+    ]
+    assert len(it.session.data_of("MESSAGES_UPDATE")) == 1
+    assert len(it.session.repeated) > 5
+    it.check_events()
+
+
+async def test_without_a_connection_calls_are_refused() -> None:
+    session = FakeSession(options=OPTIONS, settings=InstanceSettings())
+    with pytest.raises(NetworkRefused, match="not connected"):
+        await module.Waha().send(session, TextMessage(number=ANA, text="x"), key="k")

@@ -1,0 +1,399 @@
+"""The WAHA connector and its session: the webhook, the status, faults of the server, and logouts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from hookgw import ConnectionState, IngestRequest, Invalid, NetworkRefused, ProofRefused, Unavailable
+from hookgw.models.instances import InstanceSettings
+from hookgw.testing import FakeSession
+from plugins.waha.connection import State
+from plugins.waha.connector import Waha, check_proof
+from plugins.waha.options import Options, check_defaults
+from plugins.waha.webhook import EVENTS, OLD_EVENTS, RETRIES
+from tests.first_party.waha import ANA, BASE_URL, ME_JID, OPTIONS, Setup, setup
+from tests.networks.waha.server import Fault, Session
+
+OTHER = {"url": "https://crm.example/hook", "events": ["message"], "hmac": {"key": "theirs"}, "retries": None}
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Setup]:
+    async with setup() as made:
+        yield made
+
+
+async def test_a_new_session_is_created_and_connected(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.running():
+        await it.session.wait_for("QRCODE_UPDATED")
+        assert it.session.state is ConnectionState.CONNECTING
+        assert it.session.qr_codes[0].code == it.waha.sessions["default"].code
+        assert it.session.qr_codes[0].base64.startswith("data:image/png;base64,iVBOR")
+        it.waha.new_code("default")
+        await it.session.wait_for("QRCODE_UPDATED", 2)
+        it.waha.scan("default")
+        await it.session.wait_until(ConnectionState.OPEN)
+    assert it.session.states[-1][2] == {"wuid": ME_JID, "profileName": "Shop"}
+    [webhook] = it.webhooks()
+    assert webhook["url"] == it.session.ingest_url
+    assert webhook["events"] == list(EVENTS)
+    assert webhook["retries"] == RETRIES
+    assert webhook["hmac"]["key"] == it.session.stored["hmac_key"]
+    it.check_events()
+
+
+async def test_an_own_key_and_other_webhooks_are_kept(autojump_clock: MockClock, it: Setup) -> None:
+    it.session.options["hmac_key"] = "a key of sixteen letters"
+    config = {"metadata": {"user": "1"}, "webhooks": [OTHER], "proxy": None}
+    it.waha.sessions["default"] = Session("default", "WORKING", config, is_paired=True)
+    async with it.running():
+        await it.session.wait_until(ConnectionState.OPEN)
+    theirs, ours = it.webhooks()
+    assert theirs == OTHER
+    assert ours["hmac"]["key"] == "a key of sixteen letters"
+    assert it.session.stored["hmac_key"] == ""
+    assert it.waha.sessions["default"].config["metadata"] == {"user": "1"}
+
+
+async def test_a_lost_webhook_is_set_again_within_a_minute(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        puts = len(await it.waha.wait_for_call("PUT", "/sessions/default"))
+        await trio.sleep(600)
+        # WAHA restarts a session for each change: nothing is changed without need.
+        assert len(await it.waha.wait_for_call("PUT", "/sessions/default")) == puts
+        it.waha.sessions["default"].config = {"webhooks": [OTHER]}
+        with trio.fail_after(60):
+            await it.waha.wait_for_call("PUT", "/sessions/default", puts + 1)
+        await trio.sleep(10)
+        assert [webhook["url"] for webhook in it.webhooks()] == [OTHER["url"], it.session.ingest_url]
+        assert it.session.state is ConnectionState.OPEN
+
+
+async def test_a_webhook_that_is_shown_otherwise_is_not_set_again(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    async with it.connected():
+        it.waha.hidden_keys = True
+        await it.waha.wait_for_call("PUT", "/sessions/default", 2)
+        await trio.sleep(600)
+        assert len(await it.waha.wait_for_call("PUT", "/sessions/default", 2)) == 2
+    # Another key is set all the same.
+    it.session.options["hmac_key"] = "another key, of the options"
+    async with it.running():
+        await it.waha.wait_for_call("PUT", "/sessions/default", 3)
+
+
+async def test_an_older_server_gets_the_events_that_it_knows(autojump_clock: MockClock, it: Setup) -> None:
+    it.waha.known_events = (*OLD_EVENTS, "message", "state.change", "group.join")
+    async with it.connected():
+        [webhook] = it.webhooks()
+        assert sorted(webhook["events"]) == sorted(OLD_EVENTS)
+        puts = len(await it.waha.wait_for_call("PUT", "/sessions/default"))
+        await trio.sleep(600)
+        assert len(await it.waha.wait_for_call("PUT", "/sessions/default")) == puts
+
+
+async def test_a_refusal_without_names_gets_the_oldest_events(autojump_clock: MockClock, it: Setup) -> None:
+    it.waha.known_events = OLD_EVENTS
+    it.waha.faults.append(Fault("PUT /api/sessions", 422, b'{"message": "no"}'))
+    async with it.connected():
+        assert it.webhooks()[0]["events"] == list(OLD_EVENTS)
+
+
+async def test_a_webhook_of_an_earlier_url_is_replaced(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        await it.session.save_state({**it.session.stored, "urls": ["https://old.example/ingest/shop/1"]})
+        it.waha.sessions["default"].config["webhooks"] = [
+            {"url": "https://old.example/ingest/shop/1", "events": ["message"]},
+            OTHER,
+        ]
+    async with it.running():
+        await it.waha.wait_for_call("PUT", "/sessions/default", 2)
+        await it.session.wait_until(ConnectionState.OPEN)
+    assert [webhook["url"] for webhook in it.webhooks()] == [OTHER["url"], it.session.ingest_url]
+    assert it.session.stored["urls"] == [it.session.ingest_url]
+
+
+async def test_a_stopped_session_is_started_again(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        it.waha._set_status(it.waha.sessions["default"], "STOPPED")
+        await it.session.wait_until(ConnectionState.CLOSE)
+        assert it.session.states[-1][1] == 428
+        assert "was stopped on the WAHA server" in it.session.states[-1][2]["message"]
+        await it.session.wait_until(ConnectionState.OPEN)
+
+
+async def test_a_restart_by_somebody_else_is_no_outage(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        reported = len(it.session.states)
+        session = it.waha.sessions["default"]
+        it.waha._set_status(session, "STOPPED")
+        await wait_all_tasks_blocked()
+        it.waha._start(session)
+        await trio.sleep(60)
+        assert {state for state, *_ in it.session.states[reported:]} == {ConnectionState.OPEN}
+
+
+async def test_an_account_that_was_logged_out_shows_a_code_and_then_closes(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    async with it.connected():
+        it.waha.unpair("default")
+        await it.session.wait_until(ConnectionState.CLOSE)
+        assert it.session.states[-1][1] == 500
+        await it.session.wait_for("QRCODE_UPDATED", 2 if it.session.qr_codes else 1)
+    async with it.running():  # and after a restart of hookgw
+        await it.session.wait_until(ConnectionState.CONNECTING)
+        await it.session.wait_for("QRCODE_UPDATED", len(it.session.qr_codes) + 1)
+        it.waha._set_status(it.waha.sessions["default"], "FAILED")  # after six codes, WAHA gives up
+        await it.session.wait_until(ConnectionState.CLOSE)
+        assert it.session.states[-1][1] == 401
+        assert "nobody scanned" in it.session.states[-1][2]["message"]
+        # The code is scanned on WAHA's dashboard.
+        codes = len(it.session.qr_codes)
+        await trio.sleep(600)
+        assert len(it.session.qr_codes) == codes
+        it.waha.scan("default")
+        await it.session.wait_until(ConnectionState.OPEN)
+
+
+async def test_a_session_that_fails_for_good_is_restarted_with_growing_waits(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    async with it.connected():
+        it.waha._start = lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        await trio.sleep(600)
+        restarts = [path for _, path, _ in it.waha.calls if path.endswith("/restart")]
+        assert 5 < len(restarts) < 25
+        assert it.session.state is ConnectionState.CLOSE
+
+
+async def test_a_wrong_api_key_closes_and_a_right_one_opens(autojump_clock: MockClock, it: Setup) -> None:
+    it.waha._api_key = "another"
+    async with it.running():
+        await it.session.wait_until(ConnectionState.CLOSE)
+        assert it.session.states[-1][1:] == (
+            403,
+            {"message": "The WAHA server does not accept the option api_key."},
+        )
+        it.waha._api_key = "waha-key"
+        await it.pair()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("GET /api/sessions", 500, b'{"exception": {"message": "oops"}}'),
+        Fault("GET /api/sessions", 200, b'{"name": "defa'),
+        Fault("GET /api/sessions", 200, b"<html>"),
+        Fault("GET /api/sessions", 200, b"[]"),
+        Fault("GET /api/sessions", 200, b'{"status": "WORKING", "config": []}'),
+        Fault("GET /api/sessions", 200, b'{"status": "WORKING", "config": {"webhooks": {}}}'),
+        Fault("GET /api/sessions", 302, b"", {"location": "https://elsewhere.example/"}),
+        Fault("GET /api/sessions", 429, b"{}", {"retry-after": "30"}),
+    ],
+    ids=lambda fault: f"{fault.status} {fault.body.decode()[:20]}",
+)
+async def test_after_faults_it_continues(autojump_clock: MockClock, it: Setup, fault: Fault) -> None:
+    it.waha.sessions["default"] = Session("default", "WORKING", {"webhooks": [OTHER]}, is_paired=True)
+    async with it.running():
+        await it.session.wait_until(ConnectionState.OPEN)
+        fault.times = 2  # the server is back before the connection counts as closed
+        it.waha.faults.append(fault)
+        it.waha.report("default", "session.status", {})
+        await trio.sleep(100)
+        if fault.status != 302:  # which will not pass by itself
+            assert ConnectionState.CLOSE not in [state for state, *_ in it.session.states]
+        fault.times = 5
+        await trio.sleep(60)
+        await it.session.wait_until(ConnectionState.CLOSE)
+        await it.session.wait_until(ConnectionState.OPEN)
+    # Whatever the server said, no other webhook was lost.
+    assert [webhook["url"] for webhook in it.webhooks()] == [OTHER["url"], it.session.ingest_url]
+
+
+async def test_a_server_that_asks_for_a_wait_is_left_alone(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        it.waha.faults.append(Fault("GET /api/sessions", 429, b"{}", {"retry-after": "200"}))
+        await trio.sleep(50)
+        asked = len(it.waha.calls)
+        await trio.sleep(150)
+        assert len(it.waha.calls) == asked
+
+
+async def test_a_server_that_cannot_be_reached_is_tried_again(autojump_clock: MockClock) -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    connector = Waha()
+    async with (
+        httpx.AsyncClient(transport=httpx.MockTransport(refuse)) as http,
+        trio.open_nursery() as nursery,
+    ):
+        session = FakeSession(options=OPTIONS, http=http)
+        nursery.start_soon(connector.run, session)
+        await session.wait_until(ConnectionState.CLOSE)
+        assert session.states[-1][1] == 408
+        assert session.states[-1][2]["message"] == "The WAHA server cannot be reached: refused"
+        nursery.cancel_scope.cancel()
+
+
+async def test_logout_and_remove(autojump_clock: MockClock, it: Setup) -> None:
+    it.waha.sessions["default"] = Session("default", "STOPPED", {"webhooks": [OTHER]}, is_paired=True)
+    async with it.connected():
+        await it.connector.remove(it.session)
+        await trio.sleep(120)
+        assert it.webhooks() == [OTHER]
+        assert it.waha.sessions["default"].is_paired
+    async with it.connected():
+        assert len(it.webhooks()) == 2
+        await it.connector.logout(it.session)
+        await trio.sleep(1)
+        assert it.webhooks() == [OTHER]
+        assert it.waha.sessions["default"].status == "STOPPED"
+        assert not it.waha.sessions["default"].is_paired
+        del it.waha.sessions["default"]
+        await it.connector.remove(it.session)  # nothing is left to be removed
+    with pytest.raises(NetworkRefused, match="not connected"):
+        await it.connector.remove(it.session)
+
+
+async def test_restart(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        await it.connector.restart(it.session)
+        await it.session.wait_until(ConnectionState.OPEN)
+        assert ("POST", "/api/sessions/default/restart", {}) in it.waha.calls
+
+
+async def test_settings(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        settings = InstanceSettings(
+            always_online=True,
+            read_messages=True,
+            read_status=True,
+            reject_call=True,
+            msg_call="Write, please.",
+        )
+        await it.connector.settings(it.session, settings)
+        assert await it.waha.wait_for_call("POST", "/presence") == [{"presence": "online"}]
+        payload = it.waha.receive("default", ANA, "hi")
+        [seen] = await it.waha.wait_for_call("POST", "/sendSeen")
+        assert seen == {"session": "default", "chatId": ANA, "messageIds": [payload["id"]]}
+        it.waha.receive("default", "status@broadcast", "story", participant=ANA)
+        seen = (await it.waha.wait_for_call("POST", "/sendSeen", 2))[1]
+        assert (seen["chatId"], seen["participant"]) == ("status@broadcast", ANA)
+        it.waha.report("default", "call.received", {"id": "C", "from": ANA, "timestamp": 1})
+        assert await it.waha.wait_for_call("POST", "/calls/reject") == [{"from": ANA, "id": "C"}]
+        [words] = await it.waha.wait_for_call("POST", "/sendText")
+        assert words["text"] == "Write, please."
+        it.waha.faults.append(Fault("POST /api/default/presence", 500))
+        await it.connector.settings(it.session, InstanceSettings(groups_ignore=True))
+        await it.waha.wait_for_call("POST", "/presence", 2)  # refused, which is only logged
+        before = len(it.session.events)
+        it.waha.receive("default", "1203@g.us", "hi", participant=ANA)
+        await it.waha.all_delivered()
+        assert len(it.session.events) == before
+    it.session.settings = InstanceSettings(always_online=True)
+    async with it.running():
+        await it.waha.wait_for_call("POST", "/presence", 3)
+    await it.connector.settings(it.session, InstanceSettings())  # not connected: the next run has them
+
+
+async def test_options_that_cannot_work_are_refused() -> None:
+    connector = Waha()
+    await connector.check_options(OPTIONS, public_url="https://hookgw.example")
+    with pytest.raises(Invalid, match=r"server\.public_url"):
+        await connector.check_options(OPTIONS, public_url=None)
+    with pytest.raises(Invalid, match=r"base_url.*in the request.*plugins\.options\.waha"):
+        await connector.check_options({"api_key": "x"}, public_url="https://hookgw.example")
+    for url in ("https://", "https://waha.example?x=1", "https://a:b@waha.example", "https://[", "ftp://a"):
+        with pytest.raises(Invalid, match="base_url"):
+            await connector.check_options({"base_url": url}, public_url="https://hookgw.example")
+    with pytest.raises(Invalid, match="session"):
+        await connector.check_options({**OPTIONS, "session": 1}, public_url="https://hookgw.example")
+    connector.set_defaults({"base_url": BASE_URL, "api_key": "secret"})
+    await connector.check_options({}, public_url="https://hookgw.example")
+    properties = connector.options_schema["properties"]
+    assert properties["base_url"]["default"] == BASE_URL
+    assert "default" not in properties["api_key"]
+    assert "waha-key" not in repr(Options(**OPTIONS))
+    assert "k" not in repr(State(hmac_key="k")).replace("State", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"base": "x"}, "no option base"), ({"base_url": 1}, "must be a text"), ({"base_url": "x"}, "base_url")],
+)
+def test_wrong_defaults_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        check_defaults(options)
+
+
+async def test_an_instance_without_what_it_needs_says_so() -> None:
+    session = FakeSession(options={"session": "default"})
+    await Waha().run(session)
+    assert session.states[-1][:2] == (ConnectionState.CLOSE, 400)
+    assert "Set base_url" in session.states[-1][2]["message"]
+
+    class WithoutUrl(FakeSession):
+        @property
+        def ingest_url(self) -> str | None:
+            return "/ingest/shop/1"
+
+    session = WithoutUrl(options=OPTIONS)
+    await Waha().run(session)
+    assert "server.public_url" in session.states[-1][2]["message"]
+
+
+async def test_a_state_of_another_version_is_no_failure(autojump_clock: MockClock, it: Setup) -> None:
+    await it.session.save_state({"urls": 1})
+    async with it.connected():
+        assert it.session.stored["urls"] == [it.session.ingest_url]
+
+
+def test_the_proof_is_that_of_the_documentation() -> None:
+    # The example in https://waha.devlike.pro/docs/how-to/events/#hmac-authentication.
+    proof = (
+        "208f8a55dde9e05519e898b10b89bf0d0b3b0fdf11fdbf09b6b90476301b98d8"
+        "097c462b2b17a6ce93b6b47a136cf2e78a33a63f6752c2c1631777076153fa89"
+    )
+    body = b'{"event":"message","session":"default","engine":"WEBJS"}'
+
+    def request(body: bytes, **headers: str) -> IngestRequest:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return IngestRequest(method="POST", query={}, headers=named, body=body)
+
+    check_proof(request(body, x_webhook_hmac=proof, x_webhook_hmac_algorithm="sha512"), b"my-secret-key")
+    for wrong in (
+        request(body),
+        request(body + b" ", x_webhook_hmac=proof),
+        request(body, x_webhook_hmac=proof, x_webhook_hmac_algorithm="sha256"),
+        request(body, x_webhook_hmac="é\ud800"),
+    ):
+        with pytest.raises(ProofRefused):
+            check_proof(wrong, b"my-secret-key")
+
+
+async def test_requests_are_refused_without_a_connection_or_proof(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    request = IngestRequest(method="POST", query={}, headers={}, body=b"{}")
+    with pytest.raises(Unavailable):
+        await it.connector.ingest(it.session, request)
+    async with it.connected():
+        with pytest.raises(ProofRefused):
+            await it.connector.ingest(it.session, request)
+        it.waha.sign_wrongly = True
+        it.waha.receive("default", ANA, "hi")
+        await trio.sleep(1)
+        assert it.answers[-1] == 401
+        assert not it.session.data_of("MESSAGES_UPSERT")
+    with pytest.raises(NetworkRefused):
+        await it.connector.open_media(it.session, "x", None)  # type: ignore[arg-type]

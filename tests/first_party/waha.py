@@ -1,0 +1,121 @@
+"""An instance of the WAHA connector on the stand-in for a WAHA server, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import httpx
+import msgspec
+import trio
+
+from hookgw import ConnectionState, IngestRequest, Invalid, ProofRefused, Unavailable
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog, Event
+from hookgw.models.payload_schemas import SchemaBook
+from hookgw.testing import FakeSession
+from plugins.gateway_kinds import KINDS
+from plugins.waha.connector import Waha
+from tests.networks.waha.server import FakeWaha
+
+BASE_URL = "https://waha.example"
+OPTIONS = {"base_url": BASE_URL, "api_key": "waha-key", "session": "default"}
+ANA, GROUP = "5511988887777@c.us", "120363040000000000@g.us"
+ANA_JID, ME_JID = "5511988887777@s.whatsapp.net", "5511999999999@s.whatsapp.net"
+CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
+_SCHEMAS = SchemaBook(CATALOG)
+
+
+@dataclass
+class Setup:
+    """An instance, its connector and the server.
+
+    Attributes:
+        answers: the statuses of the webhooks that were posted to hookgw.
+        elsewhere: the webhooks that were posted to other URLs.
+    """
+
+    connector: Waha
+    session: FakeSession
+    waha: FakeWaha
+    answers: list[int] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+
+    async def post(self, url: str, headers: dict[str, str], body: bytes) -> int:
+        """Give a webhook to the connector, as the gateway does."""
+        if url != self.session.ingest_url:
+            self.elsewhere.append(url)
+            return 200
+        lower = {name.lower(): value for name, value in headers.items()}
+        request = IngestRequest(method="POST", query={}, headers=lower, body=body)
+        try:
+            status = (await self.connector.ingest(self.session, request)).status
+        except ProofRefused:
+            status = 401
+        except Invalid:
+            status = 400
+        except Unavailable:
+            status = 503
+        self.answers.append(status)
+        return status
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the connector for the length of the block, and kill it at the end."""
+        self.session.state = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.connector.run, self.session)
+            yield
+            nursery.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """Run the connector with an account that is logged in already."""
+        async with self.running():
+            await self.pair()
+            yield
+
+    async def pair(self) -> None:
+        """Scan the code, if the account is not logged in, and wait for the connection."""
+        while "default" not in self.waha.sessions or self.waha.sessions["default"].status == "STOPPED":
+            await self.waha.changed.wait()
+        if not self.waha.sessions["default"].is_paired:
+            self.waha.scan("default")
+        await self.session.wait_until(ConnectionState.OPEN)
+        await self.waha.all_delivered()
+
+    def webhooks(self) -> list[dict[str, Any]]:
+        """Return the webhooks in the session's configuration."""
+        found: list[dict[str, Any]] = self.waha.sessions["default"].config.get("webhooks") or []
+        return found
+
+    def check_events(self) -> None:
+        """Check that every event is valid in strict mode."""
+        for event in self.session.events:
+            assert_valid(event.kind, event.data)
+
+
+def assert_valid(kind: str, data: Any) -> None:
+    """Check a payload against its kind's schema."""
+    event = Event(id="e", kind=kind, instance="shop", data_json=msgspec.json.encode(data), time=0.0)
+    assert _SCHEMAS.problem(event) is None, (kind, data)
+
+
+@asynccontextmanager
+async def setup(*, engine: str = "NOWEB", **more: Any) -> AsyncIterator[Setup]:
+    """Make an instance and a server."""
+    async with trio.open_nursery() as nursery:
+        connector = Waha()
+
+        async def post(url: str, headers: dict[str, str], body: bytes) -> int:
+            return await made.post(url, headers, body)
+
+        waha = FakeWaha(post, nursery, engine=engine)
+        transport = httpx.ASGITransport(cast("Any", waha.app))
+        async with httpx.AsyncClient(transport=transport) as http:
+            session = FakeSession(options=more.pop("options", OPTIONS), http=http, catalog=CATALOG, **more)
+            made = Setup(connector, session, waha)
+            yield made
+            nursery.cancel_scope.cancel()
