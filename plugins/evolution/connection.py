@@ -1,0 +1,322 @@
+"""One instance's connection: the webhook in Evolution API, and the state of the account there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import structlog
+import trio
+
+from hookgw import ConnectionState, InstanceSettings, NetworkRefused, QRCode, Session
+
+from .client import Client, Refused
+from .events import STATES, Report
+from .options import Options
+from .state import State, Target, target_of
+from .webhook import former_webhook, is_ours, is_set, no_webhook, wanted_webhook
+
+CHECK_INTERVAL = 30.0
+"""Seconds between two looks at the webhook; with a slow answer, at least one a minute."""
+CHECK_TIMEOUT = 10.0
+"""Seconds for each request of a look: one at the webhook, and one at the state."""
+_CONNECT_TIMEOUT = 20.0
+"""Evolution API waits a few seconds for a code before it answers."""
+_LOOK_AT_URL = 5.0
+_BAD_REQUEST, _SERVER_ERROR = 400, 500
+_FIRST_WAIT = 1.0
+_RELEASED_FOR = 60.0
+"""Seconds for which a webhook that was given back stays so: the instance is being deleted."""
+_LATE = timedelta(minutes=30)
+"""How long Evolution API repeats a request at most. Its clock may jump, as it tells the local time."""
+
+logger = structlog.get_logger("hookgw.evolution")
+
+
+class Connection:
+    """What a run of an instance shares with its calls.
+
+    Args:
+        session: of the instance.
+        state: what earlier runs have kept.
+
+    Attributes:
+        state: as given.
+        options, client: of the instance; ``None`` if its options are wrong.
+        reported: the state of the connection, as it was reported last.
+        unknown: the kinds that hookgw does not know, and that the log has named.
+    """
+
+    def __init__(self, session: Session, state: State) -> None:
+        self.session = session
+        self.state = state
+        self.options: Options | None = None
+        self.client: Client | None = None
+        self.reported: ConnectionState | None = None
+        self.unknown: set[str] = set()
+        self.closed = trio.Event()
+        self._reports = 0
+        self._newest: datetime | None = None
+        self._code = ""
+        self._all_events = False
+        self._released_until = float("-inf")
+        self._has_asked = False
+        self._reporting = trio.Lock()
+        self._setting = trio.Lock()
+
+    async def run(self, options: Options) -> None:
+        """Keep the webhook set, and the state known, until cancelled."""
+        self.options, self.client = options, Client(self.session.http, options)
+        failures = 0
+        while True:
+            try:
+                await self._check(options)
+            except NetworkRefused as error:
+                failures += 1
+                # One failure of an open connection may be a moment's: it is tried again soon.
+                is_final = isinstance(error, Refused) and error.remote_status < _SERVER_ERROR
+                if self.reported is not ConnectionState.OPEN or failures > 1 or is_final:
+                    await self.report(ConnectionState.CLOSE, _reason_of(error), message=str(error))
+                await trio.sleep(min(_FIRST_WAIT * 2 ** (failures - 1), CHECK_INTERVAL))
+            else:
+                failures = 0
+                await self._wait(CHECK_INTERVAL)
+
+    async def report(self, state: ConnectionState, reason: int = 200, **more: Any) -> None:
+        """Report a state; a change raises CONNECTION_UPDATE."""
+        async with self._reporting:
+            await self.session.set_state(state, reason, **more)
+            self.reported = state
+            if state is not ConnectionState.CONNECTING:
+                self._code = ""
+            if state is ConnectionState.CLOSE:
+                self.closed.set()
+
+    async def take_connection_update(self, report: Report) -> bool:
+        """Take the state from a CONNECTION_UPDATE of Evolution API. Return whether it has one."""
+        data = report.payload()
+        word = data.get("state") if isinstance(data, dict) else None
+        state = STATES.get(word) if isinstance(word, str) else None
+        if state is None:
+            return False
+        if self._is_late(report):
+            logger.info("late connection state left out", instance=self.session.instance, state=state)
+            return True
+        self._reports += 1
+        reason = data.get("statusReason")
+        more = {
+            name: value for name, value in data.items() if name not in ("instance", "state", "statusReason")
+        }
+        await self.report(
+            ConnectionState(state), reason if type(reason) is int and 0 <= reason < 1000 else 200, **more
+        )
+        return True
+
+    async def take_code(self, report: Report) -> bool:
+        """Take the code from a QRCODE_UPDATED of Evolution API. Return whether it has one."""
+        data = report.payload()
+        code = data.get("qrcode") if isinstance(data, dict) else None
+        if not isinstance(code, dict) or not isinstance(code.get("code"), str):
+            return False
+        if not self._is_late(report):
+            await self._show(code)
+        return True
+
+    async def release(self) -> None:
+        """Give the webhook back to the receiver that had it before hookgw.
+
+        Raises:
+            NetworkRefused: Evolution API does not answer, or refuses.
+        """
+        self._released_until = trio.current_time() + _RELEASED_FOR
+        target = self.state.target
+        if target is not None:
+            async with self._setting:
+                await self._give_back(target)
+
+    async def forward_settings(self, settings: InstanceSettings) -> None:
+        """Forward the settings of the account.
+
+        Raises:
+            NetworkRefused: Evolution API does not answer, or refuses.
+        """
+        values = msgspec.to_builtins(settings)
+        if self.client is not None:
+            await self.client.call("POST", "settings/set", values, seconds=CHECK_TIMEOUT)
+            self.state.settings = values
+            await self._save()
+
+    async def _check(self, options: Options) -> None:
+        target = target_of(options)
+        async with self._setting:
+            if self.state.target is not None and (
+                not options.set_webhook
+                or (self.state.target.base_url, self.state.target.remote) != (target.base_url, target.remote)
+            ):
+                try:
+                    await self._give_back(self.state.target)
+                except NetworkRefused as error:
+                    if not options.set_webhook:
+                        raise
+                    # The server may have moved. What it was set to before stays known.
+                    logger.warning(
+                        "former webhook not given back", instance=self.session.instance, reason=str(error)
+                    )
+            if options.set_webhook and trio.current_time() >= self._released_until:
+                await self._keep_set(options, target)
+        await self._look_at_state()
+        await self._forward_changed_settings()
+
+    async def _keep_set(self, options: Options, target: Target) -> None:
+        client = Client(self.session.http, options)
+        wanted = wanted_webhook(
+            self.session.ingest_url or "",
+            self.state.secret,
+            events=options.events,
+            base64=self.session.wants_base64(),
+        )
+        found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
+        if isinstance(found, dict) and isinstance(found.get("webhook"), dict):
+            found = found["webhook"]
+        found = found if isinstance(found, dict) else None
+        if self.state.target == target and is_set(found, wanted, all_events=self._all_events):
+            return
+        if found is not None and not self._is_own(found):
+            self.state.former = former_webhook(found)
+        if self.state.target is not None:
+            logger.warning("webhook set again", instance=self.session.instance, remote=options.remote)
+        # Before it is set: the first event may come at once, and a kill must not forget what was there.
+        self.state.target = target
+        await self._save()
+        try:
+            await client.call("POST", "webhook/set", {"webhook": wanted}, seconds=CHECK_TIMEOUT)
+            self._all_events = False
+        except Refused as error:
+            if error.remote_status != _BAD_REQUEST:
+                raise
+            # A server of another version refuses all for one name. It takes an empty list for all it knows.
+            wanted = {**wanted, "events": []}
+            await client.call("POST", "webhook/set", {"webhook": wanted}, seconds=CHECK_TIMEOUT)
+            self._all_events = True
+
+    async def _give_back(self, target: Target) -> None:
+        options = Options(base_url=target.base_url, api_key=target.api_key, remote=target.remote)
+        client = Client(self.session.http, options)
+        found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
+        # Whoever has changed it since keeps it.
+        if isinstance(found, dict) and self._is_own(found):
+            webhook = self.state.former or no_webhook(self.session.ingest_url or "")
+            await client.call("POST", "webhook/set", {"webhook": webhook}, seconds=CHECK_TIMEOUT)
+            logger.info("webhook given back", instance=self.session.instance, remote=target.remote)
+        self.state.target = self.state.former = None
+        await self._save()
+
+    def _is_own(self, found: dict[str, Any]) -> bool:
+        # Also with a former token, after the ingestUrl was rotated.
+        url = found.get("url")
+        own = (self.session.ingest_url or "").rpartition("/")[0] + "/"
+        return is_ours(found, self.session.ingest_url or "") or (isinstance(url, str) and url.startswith(own))
+
+    async def _look_at_state(self) -> None:
+        client = self._connected()
+        reports = self._reports
+        answer = await client.call("GET", "instance/connectionState", seconds=CHECK_TIMEOUT)
+        instance = answer.get("instance") if isinstance(answer, dict) else None
+        word = instance.get("state") if isinstance(instance, dict) else None
+        state = STATES.get(word) if isinstance(word, str) else None
+        if reports != self._reports:
+            return  # a webhook brought a newer state meanwhile
+        if state == "open":
+            more = {}
+            if self.reported is not ConnectionState.OPEN:
+                more = _account_of(await client.account())
+                if reports != self._reports:
+                    return
+            await self.report(ConnectionState.OPEN, **more)
+            return
+        if not self._has_asked:
+            # Somebody called connect: without a login, there is a code.
+            self._has_asked = True
+            answer = await client.call("GET", "instance/connect", seconds=_CONNECT_TIMEOUT)
+            if isinstance(answer, dict) and isinstance(nested := answer.get("qrcode"), dict):
+                answer = nested
+            if isinstance(answer, dict) and isinstance(answer.get("code"), str) and answer["code"]:
+                await self.report(ConnectionState.CONNECTING)
+                await self._show(answer)
+            return
+        if state == "connecting":
+            await self.report(ConnectionState.CONNECTING)
+        elif state == "close":
+            await self.report(
+                ConnectionState.CLOSE, 401, message="The account is not connected in Evolution API."
+            )
+        else:
+            message = f"Evolution API does not say in which state its instance {client.remote!r} is."
+            await self.report(ConnectionState.CLOSE, 428, message=message)
+
+    async def _show(self, code: dict[str, Any]) -> None:
+        if code["code"] == self._code:
+            return
+        picture, pairing_code = code.get("base64"), code.get("pairingCode")
+        await self.session.show_qr_code(
+            QRCode(
+                code=code["code"],
+                base64=picture if isinstance(picture, str) else "",
+                pairing_code=pairing_code if isinstance(pairing_code, str) and pairing_code else None,
+            )
+        )
+        self._code = code["code"]
+
+    async def _forward_changed_settings(self) -> None:
+        settings = self.session.settings
+        known = self.state.settings
+        if msgspec.to_builtins(settings) == (known or msgspec.to_builtins(InstanceSettings())):
+            return
+        try:
+            await self.forward_settings(settings)
+        except Refused as error:
+            logger.warning("settings refused", instance=self.session.instance, reason=str(error))
+
+    def _is_late(self, report: Report) -> bool:
+        try:
+            at = datetime.fromisoformat(report.date_time)
+            at = at.replace(tzinfo=None)
+        except ValueError:
+            return False
+        newest = self._newest
+        if newest is not None and timedelta(0) < newest - at <= _LATE:
+            return True
+        self._newest = at
+        return False
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait; less if the ``ingestUrl`` has another token meanwhile, with which nothing would arrive."""
+        url = self.session.ingest_url
+        with trio.move_on_after(seconds):
+            while self.session.ingest_url == url:  # noqa: ASYNC110 (nothing announces it)
+                await trio.sleep(_LOOK_AT_URL)
+
+    async def _save(self) -> None:
+        await self.session.save_state(msgspec.to_builtins(self.state))
+
+    def _connected(self) -> Client:
+        if self.client is None:
+            raise NetworkRefused("The options of the instance are not valid.", status=409)
+        return self.client
+
+
+def _account_of(found: dict[str, Any]) -> dict[str, Any]:
+    texts = {
+        "wuid": found.get("ownerJid"),
+        "profileName": found.get("profileName"),
+        "profilePictureUrl": found.get("profilePicUrl"),
+    }
+    return {name: value for name, value in texts.items() if isinstance(value, str) and value}
+
+
+def _reason_of(error: Exception) -> int:
+    """Return a ``statusReason``: not 401, after which receivers want a new login of the account."""
+    if not isinstance(error, Refused):
+        return 503
+    return 403 if error.remote_status in (401, 403) else error.remote_status

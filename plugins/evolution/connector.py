@@ -1,0 +1,303 @@
+"""The connector: an instance of an Evolution API server for each instance of hookgw."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+import trio
+
+from hookgw import (
+    ConnectionState,
+    ContactMessage,
+    IngestRequest,
+    IngestResponse,
+    InstanceSettings,
+    Invalid,
+    LocationMessage,
+    MediaMessage,
+    MediaSink,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    NewEvent,
+    NotSupported,
+    ProofRefused,
+    ReactionMessage,
+    Session,
+    TemplateMessage,
+    TextMessage,
+    Unavailable,
+)
+
+from .client import REQUEST_TIMEOUT, Client, Refused
+from .connection import Connection
+from .events import Report, read_reports, repaired
+from .media import send_file, with_link
+from .options import OPTIONS_SCHEMA, Defaults, read_options
+from .outgoing import key_of, request_of
+from .state import read_state
+from .webhook import PROOF
+
+_MOST_UNKNOWN = 100
+_CLOSING_TIME = 2.0
+"""Seconds for which a logout waits for Evolution API's own report of it."""
+_BAD_REQUEST, _NOT_FOUND = 400, 404
+
+logger = structlog.get_logger("hookgw.evolution")
+
+
+class Evolution:
+    """Connects instances to the accounts in Evolution API."""
+
+    name = "evolution"
+    message_types = (
+        TextMessage,
+        MediaMessage,
+        LocationMessage,
+        ContactMessage,
+        ReactionMessage,
+        TemplateMessage,
+    )
+    options_schema = OPTIONS_SCHEMA
+
+    def __init__(self) -> None:
+        self._defaults = Defaults()
+        self._connections: dict[str, Connection] = {}
+
+    def set_defaults(self, defaults: Defaults) -> None:
+        """Set the options that an instance does not set itself; its next run takes them."""
+        self._defaults = defaults
+
+    async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:
+        """Refuse options with which no event would ever arrive."""
+        await trio.lowlevel.checkpoint()
+        read_options(options, self._defaults, "")  # the name matters only as the default of remote
+        if public_url is None:
+            raise Invalid(
+                "server.public_url is not set: set it in hookgw's configuration to the URL under which "
+                "Evolution API reaches hookgw, because it sends the events there."
+            )
+
+    async def run(self, session: Session) -> None:
+        """Keep the webhook in Evolution API set, and the state known, until cancelled.
+
+        It never returns: also after the account was logged out, Evolution API has events to tell, and drops
+        them if hookgw does not take them.
+        """
+        connection = Connection(session, read_state(await session.load_state()))
+        self._connections[session.instance] = connection
+        try:
+            # From here on, `ingest` is called.
+            await connection.report(ConnectionState.CONNECTING)
+            try:
+                options = read_options(session.options, self._defaults, session.instance)
+                if "://" not in (session.ingest_url or ""):
+                    raise Invalid(
+                        "server.public_url is not set: Evolution API cannot send its events anywhere."
+                    )
+            except Invalid as error:
+                await connection.report(ConnectionState.CLOSE, _BAD_REQUEST, message=str(error))
+                await trio.sleep_forever()
+            else:
+                await connection.run(options)
+        finally:
+            if self._connections.get(session.instance) is connection:
+                del self._connections[session.instance]
+
+    async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
+        """Turn a webhook of Evolution API into events.
+
+        Evolution API repeats a request for some minutes, except after 400, 401, 403, 404 and 422, after which
+        it drops the event for good. What hookgw will never take is acknowledged, with a line in the log.
+
+        Raises:
+            ProofRefused: the header that hookgw has set in the webhook is missing or wrong.
+            Unavailable: the connector is about to start, or hookgw cannot store events now.
+        """
+        connection = self._connections.get(session.instance)
+        if connection is None:
+            raise Unavailable("The connector is about to start. Retry later.")
+        given = request.headers.get(PROOF, "").encode()
+        if not hmac.compare_digest(given, connection.state.secret.encode()):
+            raise ProofRefused(f"The header {PROOF} is missing, or is not the one that hookgw has set.")
+        if request.method != "POST":
+            raise NotSupported("Evolution API sends its events with POST.")
+        try:
+            reports = read_reports(request.body, request.path)
+        except ValueError:
+            # A part may be missing: not 400, after which Evolution API would not send the whole.
+            return IngestResponse(status=408, body=b"The body is not JSON. Send it again.")
+        if not reports:
+            logger.warning("request without an event", instance=session.instance)
+        for report in reports:
+            await self._take(connection, report)
+        return IngestResponse()
+
+    async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
+        """Send a message. Evolution API knows no key of a repeated send."""
+        client = self._connected(session)
+        path, body = request_of(message)
+        sent = await client.call("POST", path, body)
+        key_sent = sent.get("key") if isinstance(sent, dict) else None
+        if not isinstance(key_sent, dict) or not isinstance(key_sent.get("id"), str):
+            raise NetworkRefused("Evolution API did not say which message it has sent.")
+        stamp = sent.get("messageTimestamp")
+        return {
+            "message": {},
+            "status": "PENDING",
+            **sent,
+            "messageTimestamp": stamp if type(stamp) is int else int(time.time()),
+        }
+
+    async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
+        """Replace the text of a message of the account."""
+        client = self._connected(session)
+        body = {"number": key.remote_jid or number, "key": key_of(key), "text": text}
+        await client.call("POST", "chat/updateMessage", body)
+        return {
+            "key": key_of(key),
+            "message": {"conversation": text},
+            "messageType": "conversation",
+            "messageTimestamp": int(time.time()),
+            "editedMessage": {"conversation": text},  # where Evolution API's own MESSAGES_EDITED has it
+        }
+
+    async def delete(self, session: Session, key: MessageKey) -> dict[str, Any]:
+        """Delete a message for everyone."""
+        await self._connected(session).call("DELETE", "chat/deleteMessageForEveryone", key_of(key))
+        return {**key_of(key), "status": "DELETED"}
+
+    async def mark_read(self, session: Session, keys: Sequence[MessageKey]) -> None:
+        """Mark messages as read."""
+        read = [{"remoteJid": key.remote_jid, "fromMe": key.from_me, "id": key.id} for key in keys]
+        await self._connected(session).call("POST", "chat/markMessageAsRead", {"readMessages": read})
+
+    async def set_presence(
+        self, session: Session, presence: str, *, number: str | None, delay: float
+    ) -> None:
+        """Show a presence in a chat, or of the account."""
+        client = self._connected(session)
+        if number is None:
+            await client.call("POST", "instance/setPresence", {"presence": presence})
+            return
+        body = {"number": number, "presence": presence, "delay": int(delay * 1000)}
+        # It answers when the presence has ended.
+        await client.call("POST", "chat/sendPresence", body, seconds=REQUEST_TIMEOUT + delay)
+
+    async def find_numbers(self, session: Session, numbers: Sequence[str]) -> list[dict[str, Any]]:
+        """Return which numbers are on WhatsApp."""
+        asked = {"numbers": list(dict.fromkeys(numbers))}
+        answer = await self._connected(session).call("POST", "chat/whatsappNumbers", asked)
+        # It sorts groups before people.
+        found = {
+            one["number"]: one
+            for one in (answer if isinstance(answer, list) else [])
+            if isinstance(one, dict) and isinstance(one.get("number"), str)
+        }
+        result = []
+        for number in numbers:
+            one = found.get(number, {})
+            jid = one.get("jid")
+            exists = one.get("exists") is True
+            result.append(
+                {"number": number, "exists": exists, "jid": jid if isinstance(jid, str) else number}
+            )
+        return result
+
+    async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
+        """Send the file of a received message to a sink."""
+        await send_file(self._connected(session), reference, sink)
+
+    async def settings(self, session: Session, settings: InstanceSettings) -> None:
+        """Forward the settings of the account."""
+        connection = self._connections.get(session.instance)
+        if connection is not None:
+            await connection.forward_settings(settings)
+
+    async def restart(self, session: Session) -> None:
+        """Restart the connection of the account in Evolution API."""
+        client = self._connected(session)
+        try:
+            try:
+                await client.call("POST", "instance/restart")
+            except Refused as error:
+                # Versions before 2.2 have PUT.
+                if error.remote_status != _NOT_FOUND or error.is_missing:
+                    raise
+                await client.call("PUT", "instance/restart")
+        except Refused as error:
+            if error.remote_status != _BAD_REQUEST:  # it has no connection: the next run asks for one
+                raise
+
+    async def logout(self, session: Session) -> None:
+        """Log the account out of WhatsApp, and give the webhook back."""
+        connection = self._connections.get(session.instance)
+        client = self._connected(session)
+        assert connection is not None  # noqa: S101 -- it has the client
+        try:
+            await client.call("DELETE", "instance/logout")
+        except Refused as error:
+            if error.remote_status != _BAD_REQUEST:  # it is logged out already
+                raise
+        else:
+            # Its last events are this connection's, too.
+            with trio.move_on_after(_CLOSING_TIME):
+                await connection.closed.wait()
+        # Nobody takes events from now on. Clients that delete the instance next would never give it back.
+        await connection.release()
+
+    async def remove(self, session: Session) -> None:
+        """Give the webhook back to the receiver that had it before hookgw."""
+        connection = self._connections.get(session.instance)
+        if connection is not None:
+            await connection.release()
+
+    async def _take(self, connection: Connection, report: Report) -> None:
+        session = connection.session
+        try:
+            kind = session.catalog.resolve(report.event, "event").name
+        except Invalid as error:
+            if report.event not in connection.unknown and len(connection.unknown) < _MOST_UNKNOWN:
+                connection.unknown.add(report.event)
+                logger.warning("unknown event left out", instance=session.instance, reason=str(error))
+            return
+        try:
+            if kind == "CONNECTION_UPDATE" and await connection.take_connection_update(report):
+                return
+            if kind == "QRCODE_UPDATED" and await connection.take_code(report):
+                return
+            try:
+                await session.emit_all([_event(connection, kind, report)])
+            except Invalid:
+                again = repaired(report)
+                if again is None:
+                    raise
+                await session.emit_all([_event(connection, kind, again)])
+        except Invalid as error:
+            # Too large, or against the schema of its kind: no repetition would change that.
+            logger.warning("event left out", instance=session.instance, kind=kind, reason=str(error))
+
+    def _connected(self, session: Session) -> Client:
+        connection = self._connections.get(session.instance)
+        if connection is None or connection.client is None:
+            raise NetworkRefused("The instance is not connected to Evolution API.", status=409)
+        return connection.client
+
+
+def _event(connection: Connection, kind: str, report: Report) -> NewEvent:
+    has_links = connection.options is not None and connection.options.media_links
+    data, data_json = report.data, report.data_json
+    # A file inside goes only to registrations that ask for it, which the session sees to.
+    if data_json is not None and (
+        b'"base64":"' in data_json or (has_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE"))
+    ):
+        data, data_json = report.payload(), None
+    if has_links and data_json is None and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE"):
+        data = with_link(data, connection.session)
+    return NewEvent(
+        kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender
+    )

@@ -1,0 +1,170 @@
+"""The options of an instance in front of Evolution API, and the operator's defaults. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import msgspec
+
+from hookgw import Invalid
+
+from .webhook import EVENTS, SPELLINGS
+
+_ROOT = "plugins.options.evolution"
+_DEFAULTS = ("base_url", "api_key", "events", "media_links")
+
+OPTIONS_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "base_url": {
+            "type": "string",
+            "pattern": "^https?://",
+            "description": "The URL of Evolution API, such as https://evolution.example.org. "
+            f"By default that of {_ROOT}.",
+        },
+        "api_key": {
+            "type": "string",
+            "minLength": 1,
+            "writeOnly": True,
+            "description": "The token of the instance in Evolution API, or its global key. "
+            f"By default that of {_ROOT}.",
+        },
+        "remote": {
+            "type": "string",
+            "minLength": 1,
+            "description": "The name of the instance in Evolution API. By default the same name.",
+        },
+        "events": {
+            "type": "array",
+            "items": {"type": "string", "enum": [*EVENTS, *SPELLINGS]},
+            "description": "The kinds that Evolution API shall send; by default all. CONNECTION_UPDATE and "
+            "QRCODE_UPDATED always come.",
+        },
+        "set_webhook": {
+            "type": "boolean",
+            "default": True,
+            "description": "Whether hookgw keeps the webhook in Evolution API set to itself. false gives it "
+            "back to the receiver that was registered there before.",
+        },
+        "media_links": {
+            "type": "boolean",
+            "description": "Whether received files get a link of hookgw, message.mediaUrl, if Evolution API "
+            "gives none. By default false: the data is as Evolution API sends it.",
+        },
+    },
+}
+"""What an instance may set."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of one instance; see :data:`OPTIONS_SCHEMA`."""
+
+    base_url: str
+    api_key: str
+    remote: str
+    events: tuple[str, ...] = ()
+    set_webhook: bool = True
+    media_links: bool = False
+
+    def __repr__(self) -> str:
+        return f"Options(base_url={self.base_url!r}, remote={self.remote!r})"
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ``plugins.options.evolution`` may have beside ``servers``."""
+
+    base_url: str = ""
+    api_key: str = ""
+    events: tuple[str, ...] = ()
+    media_links: bool = False
+
+    def __repr__(self) -> str:
+        return f"Defaults(base_url={self.base_url!r})"
+
+
+def read_defaults(options: dict[str, Any]) -> Defaults:
+    """Return the operator's defaults.
+
+    Raises:
+        ValueError: an unknown name, or a wrong value; the message names it.
+    """
+    for name in options:
+        if name not in _DEFAULTS:
+            raise ValueError(f"evolution has no option {name}; its options are {', '.join(_DEFAULTS)}")
+    try:
+        defaults = msgspec.convert(options, Defaults)
+        if defaults.base_url:
+            _checked_url(defaults.base_url)
+        for name in defaults.events:
+            if name not in EVENTS and name not in SPELLINGS:
+                raise ValueError(f"events: Evolution API has no event {name}")
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+    except Invalid as error:
+        raise ValueError(str(error)) from None
+    return defaults
+
+
+def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> Options:
+    """Return an instance's options.
+
+    Args:
+        options: of the instance; valid by the schema, if they were checked when they were stored.
+        defaults: the operator's.
+        instance: the name of the instance.
+
+    Raises:
+        Invalid: an option is missing or wrong; one sentence names it.
+    """
+    own = {name: value for name, value in options.items() if name in OPTIONS_SCHEMA["properties"]}
+    base_url = own.get("base_url") or defaults.base_url
+    if not base_url:
+        raise Invalid(
+            "base_url is missing: give the instance this option, or set "
+            f"{_ROOT}.base_url in the configuration."
+        )
+    base_url = _checked_url(base_url)
+    api_key = own.get("api_key")
+    if not api_key:
+        # The operator's key must not go to a server that somebody with the key of one instance has chosen ...
+        if defaults.api_key and base_url != _checked_url(defaults.base_url or base_url):
+            raise Invalid(
+                f"api_key is missing: that of {_ROOT} is only for its own base_url, so an instance with "
+                "another base_url needs this option."
+            )
+        # ... and it opens every instance of its own server.
+        if defaults.api_key and own.get("remote"):
+            raise Invalid(
+                f"api_key is missing: that of {_ROOT} is only for remote instances of the same name, so an "
+                "instance with the option remote needs this option, such as the remote instance's token."
+            )
+        api_key = defaults.api_key
+    if not api_key:
+        raise Invalid(
+            f"api_key is missing: give the instance this option, or set {_ROOT}.api_key in the configuration."
+        )
+    given = {"events": defaults.events, "media_links": defaults.media_links, **own}
+    try:
+        found = msgspec.convert(
+            {**given, "base_url": base_url, "api_key": api_key, "remote": own.get("remote") or instance},
+            Options,
+        )
+    except msgspec.ValidationError as error:
+        raise Invalid(f"The options of the instance are not valid: {error}.") from None
+    if not (found.api_key.isascii() and found.api_key.isprintable()):
+        raise Invalid("api_key must have printable ASCII characters.")
+    return found
+
+
+def _checked_url(text: str) -> str:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
+        raise Invalid(
+            "base_url must be the URL of Evolution API without user, password and query, such as "
+            "https://evolution.example.org."
+        )
+    return text.rstrip("/")

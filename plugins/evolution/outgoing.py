@@ -1,0 +1,100 @@
+"""Messages of hookgw, as the calls of Evolution API take them. No I/O.
+
+``POST /message/send…/<instance>`` of Evolution API 2.3.7 (``src/validate/message.schema.ts`` there).
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from hookgw import (
+    Contact,
+    ContactMessage,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    Message,
+    MessageKey,
+    ReactionMessage,
+    TemplateMessage,
+    TextMessage,
+)
+
+_LEAST_NUMBER = 10
+
+
+def request_of(message: Message) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of the call that sends a message.
+
+    Raises:
+        Invalid: Evolution API cannot send it.
+    """
+    if isinstance(message, ReactionMessage):
+        return "message/sendReaction", {"key": key_of(message.key), "reaction": message.reaction}
+    body: dict[str, Any] = {"number": message.number}
+    if message.reply_to is not None:
+        body["quoted"] = {"key": key_of(message.reply_to)}
+    match message:
+        case TextMessage():
+            body["text"] = message.text
+            if not message.link_preview:
+                body["linkPreview"] = False
+            if message.mentions:
+                # Each must begin with a digit, and may come once.
+                body["mentioned"] = list(dict.fromkeys(one.lstrip("+@") for one in message.mentions))
+            return "message/sendText", body
+        case LocationMessage():
+            place = {"latitude": message.latitude, "longitude": message.longitude}
+            return "message/sendLocation", body | place | {"name": message.name, "address": message.address}
+        case ContactMessage():
+            return "message/sendContact", body | {"contact": [_card(one) for one in message.contacts]}
+        case TemplateMessage():
+            template = {"name": message.name, "language": message.language}
+            return "message/sendTemplate", body | template | {"components": list(message.components)}
+        case MediaMessage():
+            return _media(message, body)
+
+
+def key_of(key: MessageKey) -> dict[str, Any]:
+    """Return a key as Evolution API takes it."""
+    found = {"remoteJid": key.remote_jid, "fromMe": key.from_me, "id": key.id}
+    return found if key.participant is None else found | {"participant": key.participant}
+
+
+def _media(message: MediaMessage, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    # Evolution API fetches a URL itself.
+    file = message.url or base64.b64encode(message.content or b"").decode()
+    if not file:
+        raise Invalid("media: the file is empty.")
+    if message.kind is MediaKind.STICKER:
+        return "message/sendSticker", body | {"sticker": file}
+    if message.kind is MediaKind.AUDIO and message.is_voice:
+        return "message/sendWhatsAppAudio", body | {"audio": file}
+    body |= {"mediatype": message.kind.value, "media": file}
+    if message.mimetype:
+        body["mimetype"] = message.mimetype
+    if message.caption:
+        body["caption"] = message.caption
+    if message.file_name:
+        body["fileName"] = message.file_name
+    elif message.kind is MediaKind.DOCUMENT and message.url is None:
+        body["fileName"] = "file"  # without a name, it refuses a document that is not a URL
+    return "message/sendMedia", body
+
+
+def _card(contact: Contact) -> dict[str, Any]:
+    digits = "".join(character for character in contact.phone_number if character.isdecimal())
+    if len(digits) < _LEAST_NUMBER:
+        raise Invalid(
+            f"contact: Evolution API needs the phone number of {contact.full_name!r} with at least "
+            f"{_LEAST_NUMBER} digits."
+        )
+    more = {"organization": contact.organization, "email": contact.email, "url": contact.url}
+    return {
+        "fullName": contact.full_name,
+        "wuid": digits,
+        "phoneNumber": contact.phone_number,
+        **{name: value for name, value in more.items() if value},
+    }
