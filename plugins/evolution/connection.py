@@ -228,6 +228,7 @@ class Connection:
         if reports != self._reports:
             return  # a webhook brought a newer state meanwhile
         if state == "open":
+            self._has_asked = True  # an account that is logged out later waits for the next connect
             more = {}
             if self.reported is not ConnectionState.OPEN:
                 more = _account_of(await client.account())

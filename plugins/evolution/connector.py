@@ -121,7 +121,7 @@ class Evolution:
         connection = self._connections.get(session.instance)
         if connection is None:
             raise Unavailable("The connector is about to start. Retry later.")
-        given = request.headers.get(PROOF, "").encode()
+        given = request.headers.get(PROOF, "").encode("utf-8", "replace")
         if not hmac.compare_digest(given, connection.state.secret.encode()):
             raise ProofRefused(f"The header {PROOF} is missing, or is not the one that hookgw has set.")
         if request.method != "POST":
@@ -293,7 +293,7 @@ def _event(connection: Connection, kind: str, report: Report) -> NewEvent:
     data, data_json = report.data, report.data_json
     # A file inside goes only to registrations that ask for it, which the session sees to.
     if data_json is not None and (
-        b'"base64":"' in data_json or (has_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE"))
+        b'"base64"' in data_json or (has_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE"))
     ):
         data, data_json = report.payload(), None
     if has_links and data_json is None and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE"):

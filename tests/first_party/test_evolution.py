@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -14,7 +14,7 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw import ConnectionState, IngestRequest, Invalid, ProofRefused, TextMessage
+from hookgw import ConnectionState, HookgwError, IngestRequest, Invalid, TextMessage
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.instances import InstanceSettings
@@ -34,7 +34,29 @@ FORMER = {
     "base64": False,
     "events": ["MESSAGES_UPSERT"],
 }
+Take = Callable[..., Any]
+"""Posts a body with the right proof, and returns the status of the answer."""
 CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
+
+
+class Transport(httpx.ASGITransport):
+    """Carries requests to a server.
+
+    Attributes:
+        errors: raised for the next requests whose ``"POST message/sendText"`` begins so.
+    """
+
+    def __init__(self, evolution: Evolution) -> None:
+        super().__init__(cast("Any", evolution.app))
+        self.errors: dict[str, list[httpx.HTTPError]] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        call = f"{request.method} {request.url.path[1:]}"
+        for beginning, errors in self.errors.items():
+            if call.startswith(beginning) and errors:
+                await trio.lowlevel.checkpoint()
+                raise errors.pop(0)
+        return await super().handle_async_request(request)
 
 
 @pytest.fixture
@@ -52,7 +74,7 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
         return await post(connector, session, body, headers, path=url.removeprefix(session.ingest_url or ""))
 
     evolution.deliver = deliver
-    session._http = httpx.AsyncClient(transport=httpx.ASGITransport(evolution.app))
+    session._http = httpx.AsyncClient(transport=Transport(evolution))
     async with session._http, evolution.posting():
         yield evolution
 
@@ -60,6 +82,12 @@ async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator
 @pytest.fixture
 def session() -> FakeSession:
     return FakeSession(options=OPTIONS, catalog=CATALOG)
+
+
+def transport_of(session: FakeSession) -> Transport:
+    transport = session.http._transport
+    assert isinstance(transport, Transport)
+    return transport
 
 
 async def post(
@@ -70,10 +98,8 @@ async def post(
     request = IngestRequest(method="POST", query={}, headers=lower, body=body, path=path.lstrip("/"))
     try:
         return (await connector.ingest(session, request)).status
-    except ProofRefused:
-        return 401
-    except Exception as error:
-        return int(getattr(error, "status", 500))
+    except HookgwError as error:
+        return int(error.status)
 
 
 @asynccontextmanager
@@ -112,3 +138,682 @@ async def test_it_sets_the_webhook_and_takes_the_events(
     event = session.events[-1]
     assert (event.kind, event.data, event.sender) == ("MESSAGES_UPSERT", posted.body["data"], WUID)
     assert session.states[-1] == (ConnectionState.OPEN, 200, {"wuid": WUID, "profileName": "Loja"})
+
+
+# The webhook
+
+
+async def test_a_lost_or_changed_webhook_is_set_again(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    shop = evolution.accounts["shop"]
+    async with connected(connector, session):
+        wanted = shop.webhook
+        assert wanted is not None
+        for change in (
+            None,
+            {"url": "https://other.example/"},
+            {"enabled": False},
+            {"headers": None},
+            {"headers": {PROOF: "other"}},
+            {"webhookByEvents": True},
+            {"webhookBase64": True},
+            {"events": ["CALL"]},
+        ):
+            shop.webhook = None if change is None else {**wanted, **change}
+            with capture_logs() as logs:
+                await trio.sleep(CHECK_INTERVAL + 1)
+            assert shop.webhook == wanted
+            assert [line["event"] for line in logs] == ["webhook set again"]
+        sets = len(evolution.calls_of("POST webhook/set"))
+        finds = len(evolution.calls_of("GET webhook/find"))
+        await trio.sleep(600)
+        assert len(evolution.calls_of("POST webhook/set")) == sets
+        assert len(evolution.calls_of("GET webhook/find")) >= finds + 600 / 60
+
+
+async def test_a_rotated_url_is_told_soon(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with connected(connector, session):
+        url = "https://hookgw.example/ingest/shop/another"
+        monkeypatch.setattr(FakeSession, "ingest_url", url)
+        await trio.sleep(CHECK_INTERVAL / 2)
+        webhook = evolution.accounts["shop"].webhook
+        assert webhook is not None
+        assert webhook["url"] == url
+
+
+async def test_files_are_asked_for_if_a_registration_wants_them(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async with connected(connector, session):
+        session._wants_base64 = True
+        await trio.sleep(CHECK_INTERVAL + 1)
+        [_, webhook] = evolution.calls_of("POST webhook/set/shop")
+        assert webhook["webhook"]["base64"] is True
+
+
+async def test_a_server_with_other_names_sends_all_that_it_knows(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    evolution.events.remove("SEND_MESSAGE_UPDATE")
+    async with connected(connector, session):
+        [_, webhook] = evolution.calls_of("POST webhook/set/shop")
+        assert webhook["webhook"]["events"] == []
+        await trio.sleep(120)
+        assert len(evolution.calls_of("POST webhook/set/shop")) == 2
+
+
+async def test_chosen_events(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    session.options["events"] = ["MESSAGES_UPSERT", "GROUPS_UPDATE"]
+    async with connected(connector, session):
+        [webhook] = evolution.calls_of("POST webhook/set/shop")
+    chosen = ["QRCODE_UPDATED", "MESSAGES_UPSERT", "GROUP_UPDATE", "CONNECTION_UPDATE"]
+    assert webhook["webhook"]["events"] == chosen
+
+
+async def test_the_secret_stays_the_same_over_restarts(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async with connected(connector, session):
+        secret = session.stored["secret"]
+    async with connected(connector, session):
+        assert session.stored["secret"] == secret
+    assert len(evolution.calls_of("POST webhook/set")) == 1
+    assert len(secret) >= 43
+
+
+def as_set(webhook: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a webhook as ``set`` took it."""
+    assert webhook is not None
+    names = {"webhookByEvents": "byEvents", "webhookBase64": "base64"}
+    return {
+        names.get(name, name): value
+        for name, value in webhook.items()
+        if name not in ("id", "createdAt", "updatedAt", "instanceId")
+    }
+
+
+async def set_former(evolution: Evolution, name: str = "shop") -> None:
+    client = httpx.AsyncClient(transport=Transport(evolution), headers={"apikey": KEY})
+    async with client as http:
+        url = f"http://evolution.example/webhook/set/{name}"
+        assert (await http.post(url, json={"webhook": FORMER})).status_code == 201
+    evolution.calls.clear()
+
+
+@pytest.mark.parametrize("call", ["remove", "logout", "set_webhook"])
+async def test_the_webhook_is_given_back(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, call: str
+) -> None:
+    await set_former(evolution)
+    shop = evolution.accounts["shop"]
+    async with connected(connector, session):
+        assert session.stored["former"] == FORMER
+        if call != "set_webhook":
+            await getattr(connector, call)(session)
+            assert as_set(shop.webhook) == FORMER
+            await trio.sleep(CHECK_INTERVAL + 1)  # until the instance is gone
+            assert as_set(shop.webhook) == FORMER
+    if call == "set_webhook":
+        session.options["set_webhook"] = False
+        async with connected(connector, session):
+            assert as_set(shop.webhook) == FORMER
+            await trio.sleep(600)
+            # What Evolution API still repeats is taken.
+            headers = {PROOF: session.stored["secret"]}
+            body = json.dumps(evolution.envelope("shop", "messages.upsert", {"key": {"id": "1"}})).encode()
+            assert await post(connector, session, body, headers) == 200
+            assert len(session.data_of("MESSAGES_UPSERT")) == 1
+    assert as_set(shop.webhook) == FORMER
+    assert (session.stored["target"], session.stored["former"]) == (None, None)
+    assert (shop.state == "close") == (call == "logout")
+    session.options["set_webhook"] = True
+    shop.state = "open"
+    async with connected(connector, session):
+        assert session.stored["former"] == FORMER
+
+
+async def test_without_a_former_webhook_it_is_switched_off(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async with connected(connector, session):
+        await connector.remove(session)
+    webhook = evolution.accounts["shop"].webhook
+    assert webhook is not None
+    assert (webhook["enabled"], webhook["headers"], webhook["events"]) == (False, {}, [])
+
+
+async def test_what_somebody_else_has_set_meanwhile_is_what_is_given_back(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async with connected(connector, session):
+        await set_former(evolution)
+        await connector.remove(session)
+        assert as_set(evolution.accounts["shop"].webhook) == FORMER
+    async with connected(connector, session):
+        await set_former(evolution)
+        await trio.sleep(CHECK_INTERVAL + 1)
+        await connector.remove(session)
+    assert as_set(evolution.accounts["shop"].webhook) == FORMER
+
+
+async def test_another_remote_gets_its_webhook_back(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    evolution.add("other")
+    await set_former(evolution)
+    async with connected(connector, session):
+        pass
+    session.options["remote"] = "other"
+    async with connected(connector, session):
+        assert as_set(evolution.accounts["shop"].webhook) == FORMER
+        webhook = evolution.accounts["other"].webhook
+        assert webhook is not None
+        assert webhook["url"] == session.ingest_url
+        assert session.stored["former"] is None
+
+
+async def test_a_server_that_has_moved_keeps_what_was_there_before(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    await set_former(evolution)
+    async with connected(connector, session):
+        pass
+    evolution.faults["GET webhook/find"] = [(502, "gone")]
+    session.options["base_url"] = "http://moved.example/evolution"
+    evolution.app.config["APPLICATION_ROOT"] = "/"
+    session.options["base_url"] = "http://moved.example"
+    async with connected(connector, session):
+        assert session.stored["former"] == FORMER
+        await connector.remove(session)
+    assert as_set(evolution.accounts["shop"].webhook) == FORMER
+
+
+# Events
+
+
+@pytest.fixture
+async def taking(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> AsyncIterator[Take]:
+    """Run the connector; return a function that posts a body with the right proof."""
+    async with connected(connector, session):
+
+        async def take(body: Any, path: str = "") -> int:
+            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
+
+        yield take
+
+
+async def test_the_same_body_is_one_event(
+    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+) -> None:
+    first = evolution.envelope("shop", "presence.update", {"id": "a", "presences": {}})
+    for _ in range(3):
+        assert await taking(first) == 200
+    # The same happening again, at another time, is another event.
+    assert await taking(evolution.envelope("shop", "presence.update", first["data"])) == 200
+    assert await taking({**first, "data": {"id": "b"}}) == 200
+    assert await taking({**first, "event": "chats.update"}) == 200
+    assert len(session.data_of("PRESENCE_UPDATE")) == 3
+    assert len(session.data_of("CHATS_UPDATE")) == 1
+    # Where it goes to changes with the webhook.
+    assert await taking({**first, "destination": "other", "server_url": "other", "apikey": None}) == 200
+    assert len(session.data_of("PRESENCE_UPDATE")) == 3
+
+
+async def test_data_arrives_byte_for_byte(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    data = b'{"b": 1.0, "a": 1e3, "n": 123456789012345678901, "u": "\\u00e9"}'
+    assert await taking(b'{"event":"call","data":' + data + b',"extra":[{}]}') == 200
+    assert session.events[-1].data_json == data
+
+
+@pytest.mark.parametrize("event", ["group.update", "GROUP_UPDATE", "groups.update", "GROUPS_UPDATE"])
+async def test_spellings(session: FakeSession, taking: Take, autojump_clock: MockClock, event: str) -> None:
+    assert await taking({"event": event, "data": [{"id": "1@g.us"}]}) == 200
+    assert session.data_of("GROUPS_UPDATE") == [[{"id": "1@g.us"}]]
+
+
+async def test_every_event_of_evolution_has_a_kind(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    for name in EVENTS:
+        assert await taking({"event": name, "data": None}) == 200
+        assert session.events[-1].data is None
+    assert len({event.kind for event in session.events}) == len(EVENTS)
+
+
+async def test_the_kind_may_be_in_the_path(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    body = {"event": "messages.upsert", "data": {"key": {"id": "1"}}}
+    assert await taking(body, "messages-upsert") == 200
+    assert await taking({"data": {"key": {"id": "2"}}}, "group-participants-update") == 200
+    assert len(session.data_of("MESSAGES_UPSERT")) == 1
+    assert len(session.data_of("GROUP_PARTICIPANTS_UPDATE")) == 1
+
+
+async def test_version_1(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
+    body = {
+        "event": "messages.upsert",
+        "instance": "shop",
+        "data": {
+            "key": {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3A0"},
+            "pushName": "Ana",
+            "message": {"conversation": "oi"},
+            "messageType": "conversation",
+            "messageTimestamp": 1717775575,
+            "owner": "shop",
+            "source": "ios",
+        },
+        "destination": "https://hookgw.example",
+        "date_time": "2024-06-07T12:52:55.000Z",
+        "sender": WUID,
+        "server_url": "https://evolution.example",
+        "apikey": "B6D711FCDE4D4FD5936544120E713976",
+    }
+    assert await taking(body) == 200
+    assert (session.events[-1].data, session.events[-1].sender) == (body["data"], WUID)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        None,
+        7,
+        "text",
+        [None],
+        {"event": None, "data": None},
+        {"event": 7, "data": {}},
+        {"event": "no.such.event", "data": {}},
+        {"event": "x" * 10_000, "data": {}},
+        {"event": {"a": 1}, "data": []},
+        {"data": {}},
+    ],
+)
+async def test_what_is_no_event_is_acknowledged_and_logged(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, body: Any
+) -> None:
+    before = len(session.events)
+    with capture_logs() as logs:
+        assert await taking(body) == 200
+    assert len(session.events) == before
+    assert [line["log_level"] for line in logs] in (["warning"], ["warning", "warning"])
+
+
+async def test_an_unknown_event_is_logged_once(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    with capture_logs() as logs:
+        for number in range(5):
+            await taking({"event": "no.such.event", "data": number})
+    assert len(logs) == 1
+    assert "no.such.event" in logs[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b"null", None),
+        (b"[]", []),
+        (b'["a", null, 1]', ["a", None, 1]),
+        (b'"text"', "text"),
+        (b'{"name": "\\ud83d cut"}', {"name": "� cut"}),
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b'{"a": 1e999, "b": -Infinity, "c": NaN}', {"a": None, "b": None, "c": None}),
+        (b'{"a": "\xff"}', {"a": "�"}),
+    ],
+)
+async def test_lying_data_is_repaired(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, data: bytes, wanted: Any
+) -> None:
+    body = b'{"event": "chats.update", "sender": 7, "date_time": null, "data": ' + data + b"}"
+    for _ in range(2):
+        assert await taking(body) == 200
+    assert session.data_of("CHATS_UPDATE") == [wanted]
+
+
+async def test_data_that_nobody_can_read_is_left_out(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    for deep in (1_000, 100_000):
+        body = b'{"event": "chats.update", "data": ' + b"[" * deep + b"]" * deep + b"}"
+        with capture_logs() as logs:
+            assert await taking(body) == 200
+        assert len(logs) == 1
+    assert session.data_of("CHATS_UPDATE") == []
+
+
+async def test_a_list_of_events(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
+    assert await taking([{"event": "call", "data": 1}, {"event": "chats.delete", "data": [2]}]) == 200
+    assert [event.kind for event in session.events[-2:]] == ["CALL", "CHATS_DELETE"]
+
+
+async def test_a_cut_body_may_come_again(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    whole = b'{"event": "call", "data": {"a": "b"}}'
+    for length in range(len(whole)):
+        assert await taking(whole[:length]) == 408  # one after which Evolution API repeats it
+    assert await taking(whole) == 200
+    assert session.data_of("CALL") == [{"a": "b"}]
+
+
+@pytest.mark.parametrize("given", [None, "", "wrong", "é", "\udcff"])
+async def test_without_the_proof_nothing_is_taken(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    given: str | None,
+) -> None:
+    body = json.dumps(evolution.envelope("shop", "call", {})).encode()
+    headers = {} if given is None else {PROOF: given}
+    async with connected(connector, session):
+        assert await post(connector, session, body, headers) == 401
+        assert await post(connector, session, b"not JSON", headers) == 401
+        request = IngestRequest(method="GET", query={}, headers={PROOF: session.stored["secret"]}, body=b"")
+        with pytest.raises(Exception, match="POST"):
+            await connector.ingest(session, request)
+    assert session.data_of("CALL") == []
+    # Not yet: it may be sent again.
+    assert await post(connector, session, body, headers) == 503
+
+
+async def test_files_in_events_are_for_registrations_that_want_them(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    data = {"key": {"id": "1"}, "message": {"imageMessage": {}, "base64": "aGVsbG8="}}
+    assert await taking({"event": "messages.upsert", "data": data}) == 200
+    # As data, not as bytes: only so does the gateway find the file, and leaves it out for others.
+    assert (session.events[-1].data, session.events[-1].data_json) == (data, None)
+
+
+# The state
+
+
+def states(session: FakeSession) -> list[str]:
+    return [data["state"] for data in session.data_of("CONNECTION_UPDATE")]
+
+
+async def test_states_raise_no_doubles(
+    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+) -> None:
+    assert states(session) == ["connecting", "open"]
+    update = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "open"})
+    for _ in range(2):
+        assert await taking(update) == 200
+    evolution.set_state("shop", "close", 401)
+    await evolution.settled()
+    await trio.sleep(CHECK_INTERVAL * 3)
+    assert states(session) == ["connecting", "open", "close"]
+    assert session.data_of("CONNECTION_UPDATE")[-1]["statusReason"] == 401
+    for state in ("connecting", "open"):
+        evolution.set_state("shop", state)
+        await evolution.settled()
+    await trio.sleep(CHECK_INTERVAL * 3)
+    assert states(session)[3:] == ["connecting", "open"]
+    more = session.data_of("CONNECTION_UPDATE")[-1]
+    assert (more["wuid"], more["profileName"], more["instance"]) == (WUID, "Loja", "shop")
+
+
+async def test_a_late_state_changes_nothing(
+    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+) -> None:
+    closed = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "close"})
+    opened = evolution.envelope("shop", "connection.update", {"instance": "shop", "state": "open"})
+    assert await taking(opened) == 200
+    assert await taking(closed) == 200
+    assert session.state is ConnectionState.OPEN
+
+
+async def test_a_state_that_was_missed_is_looked_up(
+    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+) -> None:
+    evolution.accounts["shop"].state = "close"
+    await trio.sleep(CHECK_INTERVAL + 1)
+    assert states(session) == ["connecting", "open", "close"]
+    evolution.accounts["shop"].state = "open"
+    await trio.sleep(CHECK_INTERVAL + 1)
+    assert session.state is ConnectionState.OPEN
+
+
+@pytest.mark.parametrize(
+    "data", [None, [], {}, {"state": None}, {"state": "paused"}, {"state": ["open"]}, "open"]
+)
+async def test_an_update_without_a_state_is_an_ordinary_event(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, data: Any
+) -> None:
+    assert await taking({"event": "connection.update", "data": data}) == 200
+    assert session.data_of("CONNECTION_UPDATE")[-1] == data
+    assert session.state is ConnectionState.OPEN
+
+
+async def test_a_code_is_shown_until_it_is_scanned(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    shop = evolution.accounts["shop"]
+    shop.state = "close"
+    async with connected(connector, session, ConnectionState.CONNECTING):
+        await session.wait_for("QRCODE_UPDATED")
+        await evolution.settled()
+        # The answer to connect and the webhook bring the same code.
+        assert [code.code for code in session.qr_codes] == ["2@shop-1"]
+        assert session.qr_codes[0].base64.startswith("data:image/png;base64,")
+        evolution.show_code("shop")
+        await session.wait_for("QRCODE_UPDATED", 2)
+        # The limit of codes, without one, is an ordinary event.
+        evolution.emit("shop", "qrcode.updated", {"message": "QR code limit reached", "statusCode": 500})
+        evolution.set_state("shop", "refused", 428)
+        await session.wait_until(ConnectionState.CLOSE)
+        await trio.sleep(600)
+        assert len(evolution.calls_of("GET instance/connect/")) == 1
+        assert len(session.data_of("QRCODE_UPDATED")) == 3
+    async with connected(connector, session, ConnectionState.CONNECTING):
+        evolution.set_state("shop", "open")
+        await session.wait_until(ConnectionState.OPEN)
+        assert len(evolution.calls_of("GET instance/connect/")) == 2
+
+
+# Faults of the server
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "sentence"),
+    [
+        (httpx.ConnectError("refused"), 503, "cannot be reached"),
+        ((401, {"status": 401, "response": {"message": "Unauthorized"}}), 403, "refuses the option api_key"),
+        ((404, {"response": {"message": 'The "shop" instance does not exist'}}), 404, "no instance 'shop'"),
+        ((404, "<h1>nginx</h1>"), 404, "answered with 404"),
+        ((502, "<h1>nginx</h1>"), 502, "answered with 502"),
+        ((302, ""), 503, "Is base_url right"),
+        ((200, "<h1>Welcome</h1>"), 503, "did not answer with JSON"),
+    ],
+)
+async def test_what_is_wrong_is_said_and_tried_again(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    fault: Any,
+    reason: int,
+    sentence: str,
+) -> None:
+    if isinstance(fault, httpx.HTTPError):
+        transport_of(session).errors["GET webhook/find"] = [fault] * 4
+    else:
+        evolution.faults["GET webhook/find"] = [fault] * 4
+    async with connected(connector, session, ConnectionState.CLOSE):
+        _, given, more = session.states[-1]
+        assert given == reason
+        assert sentence in more["message"]
+        assert KEY not in more["message"]
+        # Events come meanwhile, for example because only the way there is broken.
+        secret = connector._connections["shop"].state.secret
+        assert await post(connector, session, b"{}", {PROOF: secret}) == 200
+        await session.wait_until(ConnectionState.OPEN)
+    assert states(session) == ["connecting", "close", "open"]
+
+
+async def test_one_failure_of_an_open_connection_changes_nothing(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async with connected(connector, session):
+        transport_of(session).errors["GET webhook/find"] = [httpx.ReadTimeout("slow")]
+        await trio.sleep(CHECK_INTERVAL * 2 + 3)
+        assert states(session) == ["connecting", "open"]
+        evolution.faults["GET webhook/find"] = [(503, "busy")] * 2
+        await trio.sleep(CHECK_INTERVAL * 2 + 3)
+        assert states(session) == ["connecting", "open", "close", "open"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, [], 7, {}, {"instance": None}, {"instance": {"state": None}}, {"instance": {"state": {}}}, "open"],
+)
+async def test_a_lying_state(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, answer: Any
+) -> None:
+    evolution.faults["GET instance/connectionState"] = [(200, json.dumps(answer))] * 2
+    evolution.faults["GET instance/connect/"] = [(200, json.dumps(answer))]
+    async with connected(connector, session, ConnectionState.CLOSE):
+        assert "does not say in which state" in session.states[-1][2]["message"]
+        await session.wait_until(ConnectionState.OPEN)
+
+
+@pytest.mark.parametrize("found", [None, [], 7, {"url": 5, "headers": [], "events": {}}, {"webhook": FORMER}])
+async def test_a_lying_webhook(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, found: Any
+) -> None:
+    evolution.faults["GET webhook/find"] = [(200, json.dumps(found))]
+    async with connected(connector, session):
+        webhook = evolution.accounts["shop"].webhook
+        assert webhook is not None
+        assert webhook["url"] == session.ingest_url
+
+
+@pytest.mark.parametrize("found", [None, {}, [None], [{"ownerJid": 7, "name": "shop"}], [{"name": "other"}]])
+async def test_a_lying_account(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, found: Any
+) -> None:
+    evolution.faults["GET instance/fetchInstances"] = [(200, json.dumps(found))]
+    async with connected(connector, session):
+        assert session.states[-1] == (ConnectionState.OPEN, 200, {})
+
+
+# Options
+
+
+async def test_options(connector: Connector) -> None:
+    from plugins.evolution.options import read_defaults
+
+    async def check(defaults: dict[str, Any], **options: Any) -> str:
+        connector.set_defaults(read_defaults(defaults))
+        try:
+            await connector.check_options(options, public_url="https://hooks.example")
+        except Invalid as error:
+            [sentence] = error.messages
+            return sentence
+        return ""
+
+    base = {"base_url": "https://evolution.example"}
+    assert "plugins.options.evolution.base_url" in await check({}, api_key="k")
+    assert "plugins.options.evolution.api_key" in await check({}, **base)
+    assert await check({}, **base, api_key="k") == ""
+    assert await check({**base, "api_key": "k"}) == ""
+    assert await check({**base, "api_key": "k"}, base_url="https://evolution.example/") == ""
+    # The operator's key goes to the operator's server alone, and opens no instance of another name.
+    assert "its own base_url" in await check({**base, "api_key": "k"}, base_url="https://attacker.example")
+    assert "same name" in await check({**base, "api_key": "k"}, remote="victim")
+    assert await check({**base, "api_key": "k"}, remote="mine", api_key="token") == ""
+    for url in (
+        "ftp://a",
+        "http://",
+        "https://u:p@a",
+        "https://a?b",
+        "nonsense",
+        "https://a#b",
+        "http://[::",
+    ):
+        assert "base_url must be" in await check({}, base_url=url, api_key="k")
+    assert "printable ASCII" in await check({}, **base, api_key="é")
+    assert "not valid" in await check({}, **base, api_key="k", remote=7)
+    with pytest.raises(Invalid, match=r"^server\.public_url is not set: set it .* there\.$"):
+        await connector.check_options({**base, "api_key": "k"}, public_url=None)
+    for wrong in ({"x": 1}, {"base_url": "nonsense"}, {"base_url": 7}, {"events": ["X"]}):
+        with pytest.raises(ValueError, match=r"x|base_url|events|str"):
+            read_defaults(wrong)
+
+
+async def test_wrong_options_close_and_events_still_come(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async with connected(connector, session):
+        pass
+    del session.options["base_url"]
+    async with connected(connector, session, ConnectionState.CLOSE):
+        assert "base_url is missing" in session.states[-1][2]["message"]
+        posted = evolution.receive("shop", "hello")
+        assert posted is not None
+        await posted.is_done.wait()
+        assert posted.statuses == [200]
+        with pytest.raises(Exception, match="not connected"):
+            await connector.send(session, TextMessage(number="55", text="x"), key="k")
+
+
+async def test_without_a_public_url_nothing_is_set(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FakeSession, "ingest_url", "/ingest/shop/token")
+    async with connected(connector, session, ConnectionState.CLOSE):
+        assert "server.public_url is not set" in session.states[-1][2]["message"]
+    assert evolution.calls == []
+
+
+def test_the_plugin_takes_its_options_from_the_configuration(module_of: Callable[[str], ModuleType]) -> None:
+    module = module_of("evolution")
+    module.hookgw_configure({"base_url": "https://evolution.example", "api_key": "k"})
+    apply = module.hookgw_reconfigure({"base_url": "https://other.example", "api_key": "secret"})
+    assert module._evolution._defaults.base_url == "https://evolution.example"
+    apply()
+    assert module._evolution._defaults.base_url == "https://other.example"
+    assert "secret" not in repr(module._evolution._defaults)
+    with pytest.raises(ValueError, match="no option base"):
+        module.hookgw_configure({"base": "x"})
+
+
+# Settings
+
+
+async def test_settings_are_forwarded_once(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async with connected(connector, session):
+        # hookgw's defaults do not replace what is set in Evolution API.
+        assert evolution.calls_of("POST settings/set") == []
+        session.settings = InstanceSettings(reject_call=True, msg_call="Only texts")
+        await connector.settings(session, session.settings)
+        [body] = evolution.calls_of("POST settings/set")
+        assert (body["rejectCall"], body["msgCall"], body["groupsIgnore"]) == (True, "Only texts", False)
+    session.settings = InstanceSettings(groups_ignore=True)
+    evolution.faults["POST settings/set"] = [(400, {"response": {"message": [["no"]]}})]
+    async with connected(connector, session):
+        await trio.sleep(CHECK_INTERVAL * 3)
+    assert [body["groupsIgnore"] for body in evolution.calls_of("POST settings/set")] == [False, True, True]

@@ -39,7 +39,7 @@ EVENTS = (
 # src/config/env.config.ts: WEBHOOK_RETRY_NON_RETRYABLE_STATUS_CODES
 DROPPED_FOR_GOOD = (400, 401, 403, 404, 422)
 
-Reply = tuple[int, Any] | Exception | Callable[[], Awaitable[Any]]
+Reply = tuple[int, Any] | Callable[[], Awaitable[Any]]
 
 
 class Account:
@@ -249,8 +249,6 @@ class Evolution:
             for beginning, left in self.faults.items():
                 if call.startswith(beginning) and left:
                     fault = left.pop(0)
-                    if isinstance(fault, Exception):
-                        raise fault
                     if callable(fault):
                         return await fault()
                     return fault[1], fault[0]
