@@ -173,7 +173,7 @@ class Connection:
         wanted = wanted_webhook(
             self.session.ingest_url or "",
             self.state.secret,
-            events=options.events,
+            events=options.remote_events,
             base64=self.session.wants_base64(),
         )
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)

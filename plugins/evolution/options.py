@@ -12,7 +12,7 @@ from hookgw import Invalid
 from .webhook import EVENTS, SPELLINGS
 
 _ROOT = "plugins.options.evolution"
-_DEFAULTS = ("base_url", "api_key", "events", "media_links")
+_DEFAULTS = ("base_url", "api_key", "remote_events", "media_links")
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -35,7 +35,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "minLength": 1,
             "description": "The name of the instance in Evolution API. By default the same name.",
         },
-        "events": {
+        "remote_events": {
             "type": "array",
             "items": {"type": "string", "enum": [*EVENTS, *SPELLINGS]},
             "description": "The kinds that Evolution API shall send; by default all. CONNECTION_UPDATE and "
@@ -63,7 +63,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     api_key: str
     remote: str
-    events: tuple[str, ...] = ()
+    remote_events: tuple[str, ...] = ()
     set_webhook: bool = True
     media_links: bool = False
 
@@ -76,7 +76,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     base_url: str = ""
     api_key: str = ""
-    events: tuple[str, ...] = ()
+    remote_events: tuple[str, ...] = ()
     media_links: bool = False
 
     def __repr__(self) -> str:
@@ -96,9 +96,9 @@ def read_defaults(options: dict[str, Any]) -> Defaults:
         defaults = msgspec.convert(options, Defaults)
         if defaults.base_url:
             _checked_url(defaults.base_url)
-        for name in defaults.events:
+        for name in defaults.remote_events:
             if name not in EVENTS and name not in SPELLINGS:
-                raise ValueError(f"events: Evolution API has no event {name}")
+                raise ValueError(f"remote_events: Evolution API has no event {name}")
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
     except Invalid as error:
@@ -144,7 +144,7 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
         raise Invalid(
             f"api_key is missing: give the instance this option, or set {_ROOT}.api_key in the configuration."
         )
-    given = {"events": defaults.events, "media_links": defaults.media_links, **own}
+    given = {"remote_events": defaults.remote_events, "media_links": defaults.media_links, **own}
     try:
         found = msgspec.convert(
             {**given, "base_url": base_url, "api_key": api_key, "remote": own.get("remote") or instance},

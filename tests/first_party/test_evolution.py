@@ -212,7 +212,7 @@ async def test_a_server_with_other_names_sends_all_that_it_knows(
 async def test_chosen_events(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
-    session.options["events"] = ["MESSAGES_UPSERT", "GROUPS_UPDATE"]
+    session.options["remote_events"] = ["MESSAGES_UPSERT", "GROUPS_UPDATE"]
     async with connected(connector, session):
         [webhook] = evolution.calls_of("POST webhook/set/shop")
     chosen = ["QRCODE_UPDATED", "MESSAGES_UPSERT", "GROUP_UPDATE", "CONNECTION_UPDATE"]
@@ -753,7 +753,7 @@ async def test_options(connector: Connector) -> None:
     assert "not valid" in await check({}, **base, api_key="k", remote=7)
     with pytest.raises(Invalid, match=r"^server\.public_url is not set: set it .* there\.$"):
         await connector.check_options({**base, "api_key": "k"}, public_url=None)
-    for wrong in ({"x": 1}, {"base_url": "nonsense"}, {"base_url": 7}, {"events": ["X"]}):
+    for wrong in ({"x": 1}, {"base_url": "nonsense"}, {"base_url": 7}, {"remote_events": ["X"]}):
         with pytest.raises(ValueError, match=r"x|base_url|events|str"):
             read_defaults(wrong)
 
