@@ -25,6 +25,8 @@ logger = structlog.get_logger("hookgw.whatsapp_cloud")
 
 CHECK_EVERY = 300.0
 """Seconds between two checks of the number."""
+MOST_FAILURES = 3
+"""Failed checks in a row after which an open connection is reported as lost."""
 LONGEST_WAIT = 60.0
 """Seconds between two checks while the Graph API does not answer."""
 CHECK_TIME = REQUEST_TIMEOUT + 5.0
@@ -219,11 +221,11 @@ class Connection:
     async def _failed(self, failures: int, error: NetworkRefused) -> float:
         """Report a check that says nothing about the number; return the seconds until the next one."""
         logger.warning("number not checked", instance=self.session.instance, reason=str(error))
-        # One broken request is no lost connection, and a limit on calls is no reason to stop sending.
-        if self._state is ConnectionState.OPEN and failures > 1 and error.retry_after is None:
+        # Some broken requests are no lost connection, and a limit on calls is no reason to stop sending.
+        if self._state is ConnectionState.OPEN and failures >= MOST_FAILURES and error.retry_after is None:
             self._state = ConnectionState.CONNECTING
             await self.session.set_state(ConnectionState.CONNECTING)
-        return error.retry_after or min(5.0 * 2 ** min(failures - 1, 10), LONGEST_WAIT)
+        return error.retry_after or min(2.0 ** min(failures - 1, 10), LONGEST_WAIT)
 
     async def _close(self, refusal: Refused) -> None:
         self._state = ConnectionState.CLOSE

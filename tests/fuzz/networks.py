@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from hookgw import IngestRequest, Invalid
 from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import EVENT_ID, Catalog
+from hookgw.models.events import EVENT_ID, Catalog, Event
 from hookgw.models.json_decoding import decode_json
+from hookgw.models.payload_schemas import SchemaBook
+from plugins.gateway_kinds import KINDS
 from plugins.webhook.body import event_of
 from plugins.webhook.options import read_options
+from plugins.whatsapp_cloud.events import Knowledge, translate
+from plugins.whatsapp_cloud.webhooks import read_changes
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)
+SCHEMAS = SchemaBook(Catalog([*BUILT_IN_KINDS, *KINDS]))
+_KNOWN = Knowledge(
+    media_url=lambda reference, *, mimetype="", file_name="": reference, is_received=lambda _: False
+)
 _HEADER = {"header": "x-token", "value": "v"}
 _WEBHOOKS = (
     read_options({"kind": "CALL", "id": "/id", "time": "/time", **_HEADER}),
@@ -33,3 +41,20 @@ def webhook(data: bytes) -> None:
         assert event.time is None or 0 <= event.time < 253402300800
         assert event.data_json is not None
         decode_json(event.data_json)
+
+
+def whatsapp_cloud(data: bytes) -> None:
+    """A notification of Meta becomes valid events, or a sentence."""
+    try:
+        changes = read_changes(data)
+    except Invalid as error:
+        check_sentences(*error.messages)
+        return
+    for change in changes:
+        for one in translate(change, _KNOWN):
+            event = one.event
+            assert EVENT_ID.fullmatch(event.event_id or "")
+            stored = Event(
+                id="e", kind=event.kind, instance="shop", data_json=Event.encode(event.data), time=0.0
+            )
+            assert SCHEMAS.problem(stored) is None

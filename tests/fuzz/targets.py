@@ -91,6 +91,18 @@ _CONFIG = (
 )
 _DATES = ("Sun, 06 Nov 1994 08:49:37 GMT", "-0000", "+9999", "Nov", "99999999999", "1e5", "0.5", "inf", "nan")
 
+_META = (
+    *(
+        '{"entry":[{"changes":[{"field":"messages","value":{',
+        '"messages":[{',
+        '"statuses":[{',
+        '"contacts":[{',
+    ),
+    *('"from":"1650"', '"from_user_id":"US.1"', '"id":"w"', '"timestamp":"1"', '"type":"text"', '"text":{'),
+    *('"status":"failed"', '"recipient_id":"1650"', '"errors":[{"code":1}]', '"type":"edit"', '"edit":{'),
+    *('"type":"interactive"', '"interactive":{', '"context":{', '"referral":{', '"group_id":"g"', "}]}}]}]}"),
+)
+
 TARGETS = {
     target.name: target
     for target in (
@@ -102,6 +114,7 @@ TARGETS = {
         Target(bodies.other_bodies, _JSON + _FIELDS),
         Target(bodies.events, _JSON + _EVENT),
         Target(networks.webhook, _JSON + _WEBHOOK),
+        Target(networks.whatsapp_cloud, _JSON + _META, longest=1024),
         Target(texts.configuration, _CONFIG),
         Target(addresses.address, longest=16),
         Target(addresses.host, _HOST, longest=64),

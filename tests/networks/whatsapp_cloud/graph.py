@@ -85,6 +85,7 @@ class Graph:
         corrections: by number, the one under which WhatsApp knows the person.
         requests: method and path of each request.
         on_sent: called with each accepted message.
+        file_host: where files are, such as ``https://lookaside.fbsbx.com``; by default at the Graph API.
     """
 
     tokens: set[str] = field(default_factory=lambda: {TOKEN})
@@ -96,7 +97,7 @@ class Graph:
     closed_windows: set[str] = field(default_factory=set)
     corrections: dict[str, str] = field(default_factory=dict)
     requests: list[tuple[str, str]] = field(default_factory=list)
-    on_sent: Callable[[dict[str, Any]], None] = lambda _: None
+    on_sent: Callable[[dict[str, Any]], None] | None = None
     file_host: str = ""
     _faults: dict[str, list[Fault]] = field(default_factory=dict)
     _lost: dict[str, int] = field(default_factory=dict)
@@ -122,7 +123,7 @@ class Graph:
     def answer(self, request: httpx.Request) -> httpx.Response:
         """Answer a request whose body was read."""
         self.requests.append((request.method, request.url.path))
-        call = self._call_of(request)
+        call = self.kind_of(request)
         if self._faults.get(call):
             fault = self._faults[call].pop(0)
             if isinstance(fault, Exception):
@@ -138,7 +139,8 @@ class Graph:
             raise httpx.ReadError("The connection was reset.", request=request)
         return found
 
-    def _call_of(self, request: httpx.Request) -> str:
+    def kind_of(self, request: httpx.Request) -> str:
+        """Return the kind of a request; see :meth:`will`."""
         if request.url.path.startswith("/whatsapp_business/attachments"):
             return "file"
         found = _PATH.fullmatch(request.url.path)
@@ -208,7 +210,8 @@ class Graph:
             raise GraphRefusal(400, 100, "biz_opaque_callback_data is too long.")
         id_ = f"wamid.HBgLOUT{len(self.sent):08d}VAgARGBI="
         self.sent.append({**body, "id": id_, "number": number})
-        self.on_sent(self.sent[-1])
+        if self.on_sent is not None:
+            self.on_sent(self.sent[-1])
         contact = {"input": to, "wa_id": self.corrections.get(digits, digits)}
         if "recipient" in body:  # business-scoped-user-ids
             contact = {"input": to, "user_id": to}
