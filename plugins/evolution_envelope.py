@@ -129,6 +129,12 @@ def hookgw_secret_options() -> list[str]:
 
 
 @hookimpl
+def hookgw_concerns(registration: Registration) -> bool:
+    """Say which registrations have this form, or a signing key among their headers."""
+    return _options_of(registration).enabled or "jwt_key" in map(str.lower, registration.headers)
+
+
+@hookimpl
 def hookgw_encode(event: Event, registration: Registration) -> bytes | None:
     """Encode the body in Evolution API's form, if the registration wants it."""
     options = _options_of(registration)

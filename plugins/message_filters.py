@@ -150,6 +150,12 @@ def hookgw_check_registration(options: dict[str, Any]) -> None:
 
 
 @hookimpl
+def hookgw_concerns(registration: Registration) -> bool:
+    """Say which registrations have filters."""
+    return NAME in registration.plugins
+
+
+@hookimpl
 def hookgw_filter(event: Event, registration: Registration) -> bool | None:
     """Drop events that the registration does not want."""
     block = registration.plugins.get(NAME)

@@ -37,6 +37,13 @@ _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{
 class SenderHooks(Protocol):
     """The plugin hooks that the sender calls. A call raises :class:`PluginFailed` or nothing."""
 
+    @property
+    def generation(self) -> int:
+        """Grows when :meth:`concerned` may return something else."""
+
+    def concerned(self, registration: Registration) -> frozenset[str]:
+        """Return the names of the hooks below, without those that no plugin needs for a registration."""
+
     async def filter(self, event: Event, registration: Registration) -> bool:
         """Return whether the registration gets the event."""
 
@@ -48,9 +55,6 @@ class SenderHooks(Protocol):
 
     async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
         """Change the headers of one attempt, in ``request.headers``."""
-
-    def implements(self, hook: str) -> bool:
-        """Return whether any plugin implements the hook of that name."""
 
     def secrets_of(self, registration: Registration) -> Collection[str]:
         """Return the secrets in the options of plugins, which may be in what plugins encode."""
@@ -72,6 +76,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             ``""``.
         filter: the registration's filter; ``None`` without one.
         signing: the secrets with the keys made from them, the newest first.
+        hooks: the names of the hooks that plugins need for its deliveries, in a generation of the hooks.
         sent_secrets: what must be masked in responses, which may repeat the request; ``None`` until the first
             response.
     """
@@ -85,6 +90,7 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     heads: dict[str, tuple[Target, RequestHead, str]] = {}
     filter: EventFilter | None = None
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
+    hooks: tuple[int, frozenset[str]] = (-1, frozenset())
     sent_secrets: tuple[bytes, ...] | None = None
 
     __repr__ = repr_without("headers", "heads", "signing", "sent_secrets")
@@ -154,13 +160,10 @@ class DeliverySender:
     """Renders and sends deliveries. One sender serves all lanes, and keeps no state about any of them.
 
     Args:
-        hooks: the plugins' hooks. Which of them are implemented must not change afterwards.
+        hooks: the plugins' hooks.
         clock: for timestamps and the expiry of secrets.
         server_url: this gateway's address for envelopes; ``None`` leaves it out.
         kept_answer: bytes of a response body that are kept in the attempt.
-
-    Attributes:
-        prepares: whether a plugin implements ``hookgw_prepare``; if not, :meth:`prepare` does nothing.
     """
 
     def __init__(self, hooks: SenderHooks, clock: Clock, *, server_url: str | None, kept_answer: int) -> None:
@@ -168,9 +171,15 @@ class DeliverySender:
         self._clock = clock
         self._server_url = server_url
         self._kept_answer = kept_answer
-        self.prepares = hooks.implements("hookgw_prepare")
 
-    async def render_body(self, event: Event, registration: Registration) -> bytes | None:
+    def concerned(self, template: RequestTemplate) -> frozenset[str]:
+        """Return the names of the hooks that plugins need for deliveries with this template."""
+        generation = self._hooks.generation
+        if template.hooks[0] != generation:
+            template.hooks = generation, self._hooks.concerned(template.for_plugins)
+        return template.hooks[1]
+
+    async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
         """Run the filters and transforms, and render the body.
 
         Call this once per delivery, before its first attempt. If that attempt fails, the caller stores the
@@ -178,7 +187,7 @@ class DeliverySender:
 
         Args:
             event: as accepted. It is immutable; a transform returns another one.
-            registration: as it is now; a copy, because plugins get it.
+            template: of the registration as it is now.
 
         Returns:
             The body; ``None`` if a filter drops the event.
@@ -187,16 +196,19 @@ class DeliverySender:
             PluginFailed: a plugin raised, returned something invalid, or exceeded its timeout. Record it with
                 :meth:`failed`.
         """
+        registration, hooks = template.for_plugins, self.concerned(template)
         if not registration.base64:
             event = without_file(event)
-        if not await self._hooks.filter(event, registration):
+        if "hookgw_filter" in hooks and not await self._hooks.filter(event, registration):
             return None
-        transformed = await self._hooks.transform(event, registration)
-        body = await self._hooks.encode(transformed, registration)
-        if body is not None:
-            return body
+        if "hookgw_transform" in hooks:
+            event = await self._hooks.transform(event, registration)
+        if "hookgw_encode" in hooks:
+            body = await self._hooks.encode(event, registration)
+            if body is not None:
+                return body
         # address, not url: the envelope must not show the receiver's user and password to its users.
-        return encode_envelope(transformed, destination=registration.address, server_url=self._server_url)
+        return encode_envelope(event, destination=registration.address, server_url=self._server_url)
 
     async def prepare(
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
@@ -209,7 +221,7 @@ class DeliverySender:
         Raises:
             PluginFailed: see :meth:`render_body`.
         """
-        if not self.prepares:
+        if "hookgw_prepare" not in self.concerned(template):
             return None
         defaults = {**template.headers, **_event_headers(delivery.event, number)}
         registration = template.for_plugins

@@ -526,8 +526,8 @@ class Lane:
         refusal = plan.template.refusal(delivery.event) if body is None else None
         try:
             if body is None and refusal is None:
-                body = await sender.render_body(delivery.event, plan.template.for_plugins)
-            if body is not None and sender.prepares:
+                body = await sender.render_body(delivery.event, plan.template)
+            if body is not None:
                 headers = await sender.prepare(delivery, body, plan.template, number)
         except PluginFailed as failure:
             await self._settle_unsent(delivery, plan, sender.failed(number, failure), body)

@@ -49,16 +49,12 @@ class LaneMonitor(Protocol):
 class LaneSender(Protocol):
     """Makes attempts; see :class:`hookgw.delivery.sender.DeliverySender`."""
 
-    async def render_body(self, event: Event, registration: Registration) -> bytes | None:
+    async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
         """Return the body to send; ``None`` if a plugin drops the delivery.
 
         Raises:
             PluginFailed: a plugin failed; the delivery is retried.
         """
-
-    @property
-    def prepares(self) -> bool:
-        """Whether :meth:`prepare` does anything."""
 
     async def prepare(
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int

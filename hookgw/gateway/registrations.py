@@ -332,7 +332,7 @@ class RegistrationService:
         )
         template = template_for(registration)
         try:
-            body = await self._sender.render_body(event, registration.detached())
+            body = await self._sender.render_body(event, template)
             if body is None:
                 raise Conflict("A plugin filtered the test event out, so nothing was sent.")
             headers = await self._sender.prepare(delivery, body, template, 1)

@@ -30,6 +30,7 @@ PLAIN_HOOKS = frozenset(
         "hookgw_configure",
         "hookgw_reconfigure",
         "hookgw_check_registration",
+        "hookgw_concerns",
         "hookgw_secret_options",
         "hookgw_connectors",
         "hookgw_routes",

@@ -8,6 +8,7 @@ each through the :class:`~hookgw.plugins.boundary.Boundary`, which also runs the
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -20,11 +21,15 @@ from hookgw.plugins.loading import LoadedPlugins
 from hookgw.plugins.results import (
     PreparedRequest,
     check_body,
+    check_concerned,
     check_filtered,
     check_transformed,
     copy_for_observer,
 )
 from hookgw.plugins.startup_hooks import StartupHooks
+
+DELIVERY_HOOKS = ("hookgw_filter", "hookgw_transform", "hookgw_encode", "hookgw_prepare")
+"""The hooks that are called for a delivery, and decide what is sent."""
 
 
 class Hooks(StartupHooks):
@@ -70,6 +75,23 @@ class Hooks(StartupHooks):
                 )
             except PluginFailed:
                 continue  # it is logged and counted by now
+
+    def concerned(self, registration: Registration) -> frozenset[str]:
+        """Return which hooks of :data:`DELIVERY_HOOKS` the deliveries of a registration need.
+
+        Args:
+            registration: a copy, because plugins get it.
+        """
+        indifferent = set()
+        for implementation in self._implementations["hookgw_concerns"]:
+            with suppress(PluginFailed):  # it is logged and counted by now
+                if not self.boundary.call(implementation, registration, check=check_concerned):
+                    indifferent.add(implementation.plugin)
+        return frozenset(
+            hook
+            for hook in DELIVERY_HOOKS
+            if any(found.plugin not in indifferent for found in self._implementations[hook])
+        )
 
     async def filter(self, event: Event, registration: Registration) -> bool:
         """Return whether the event goes to the registration: ``False`` if any plugin says ``False``.

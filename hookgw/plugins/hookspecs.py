@@ -99,6 +99,18 @@ def hookgw_event_accepted(event: Event) -> None:
 
 
 @hookspec
+def hookgw_concerns(registration: Registration) -> bool | None:
+    """Return ``False`` if the plugin does nothing with the deliveries of a registration.
+
+    hookgw asks once for each version of a registration, and again when options of the configuration have
+    changed. If no plugin is concerned by a registration, ``hookgw_filter``, ``hookgw_transform``,
+    ``hookgw_encode`` and ``hookgw_prepare`` are not called for its deliveries. They may still be called if
+    another plugin is concerned. Without this hook, every registration concerns the plugin. An exception is
+    logged, and the plugin counts as concerned.
+    """
+
+
+@hookspec
 def hookgw_filter(event: Event, registration: Registration) -> bool | None:
     """Return whether the event goes to the registration; ``False`` drops the delivery.
 

@@ -23,6 +23,13 @@ from hookgw.plugins.boundary import WrongResult
 _YEAR_10000 = 253_402_300_800.0
 
 
+def check_concerned(answer: Any) -> bool:
+    """Return whether a registration concerns a plugin."""
+    if answer is not None and answer is not True and answer is not False:
+        raise _wrong(answer, "True, False or None")
+    return answer is not False
+
+
 def check_filtered(answer: Any) -> bool:
     """Return whether the event passes a filter."""
     # By identity: 0 or "" is a mistake of the plugin, and must not drop an event.

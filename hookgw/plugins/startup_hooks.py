@@ -95,6 +95,7 @@ class StartupHooks:
     Attributes:
         boundary: calls the plugins.
         secret_options: which options are secrets; known after :meth:`configure`.
+        generation: grows when options of the configuration are put into use.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class StartupHooks:
             if isinstance(plugin, ModuleType)
         }
         self._implementations = {hook: implementations_of(loaded.manager, hook) for hook in HOOKS}
+        self.generation = 0
         self._options: Mapping[str, Any] = {}  # of the configuration
         self._checked_options: Mapping[str, Any] = {}  # while they are checked
         # Plugins that are loaded, without those that are switched off.
@@ -269,6 +271,7 @@ class StartupHooks:
 
         def apply() -> None:
             self._options = in_use
+            self.generation += 1
             for implementation, use in uses:
                 # A failure is reported, and changes nothing else: the others have checked theirs.
                 with suppress(PluginFailed):

@@ -28,10 +28,11 @@ EVENT = Event(id="e1", kind="MESSAGES_UPSERT", instance="shop", data_json=b'{"n"
 class NoPlugins:
     """Hooks without plugins; tests override the ones they need."""
 
-    implemented: frozenset[str] = frozenset()
+    generation = 0
+    needed = frozenset({"hookgw_filter", "hookgw_transform", "hookgw_encode"})
 
-    def implements(self, hook: str) -> bool:
-        return hook in self.implemented
+    def concerned(self, registration: Registration) -> frozenset[str]:
+        return self.needed
 
     def secrets_of(self, registration: Registration) -> tuple[str, ...]:
         return ()
@@ -76,7 +77,8 @@ async def send(
     networks: tuple[str, ...] = (),
 ) -> AttemptResult:
     sender = sender_with(hooks or NoPlugins())
-    body = await sender.render_body(event, registration)
+    template = template_for(registration)
+    body = await sender.render_body(event, template)
     assert body is not None
     delivery = Delivery(
         seq=1,
@@ -87,7 +89,6 @@ async def send(
         position=1,
         queued_at=0.0,
     )
-    template = template_for(registration)
     headers = await sender.prepare(delivery, body, template, number)
     async with transport(*networks) as lane:
         return await sender.send(
@@ -198,7 +199,7 @@ async def test_a_refused_address_is_blocked(hookgw_receiver: Receiver) -> None:
 
 async def test_plugins_change_the_event_the_body_and_the_headers(hookgw_receiver: Receiver) -> None:
     class Plugins(NoPlugins):
-        implemented = frozenset({"hookgw_prepare"})
+        needed = NoPlugins.needed | {"hookgw_prepare"}
 
         async def transform(self, event: Event, registration: Registration) -> Event:
             return event.replace(data={"n": 2})
@@ -223,7 +224,7 @@ async def test_plugins_change_the_event_the_body_and_the_headers(hookgw_receiver
 
 async def test_a_plugin_that_prepares_nothing_changes_nothing(hookgw_receiver: Receiver) -> None:
     class Plugins(NoPlugins):
-        implemented = frozenset({"hookgw_prepare"})
+        needed = NoPlugins.needed | {"hookgw_prepare"}
 
         async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
             return None
@@ -237,7 +238,7 @@ async def test_a_plugin_that_prepares_nothing_changes_nothing(hookgw_receiver: R
 
 async def test_a_token_that_a_plugin_adds_is_masked_in_the_answer(hookgw_receiver: Receiver) -> None:
     class Minting(NoPlugins):
-        implemented = frozenset({"hookgw_prepare"})
+        needed = NoPlugins.needed | {"hookgw_prepare"}
 
         async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
             request.headers |= {"authorization": "Bearer minted-1", "x-when": "someday"}
@@ -250,7 +251,7 @@ async def test_a_token_that_a_plugin_adds_is_masked_in_the_answer(hookgw_receive
 
 async def test_a_plugin_that_fails_to_prepare_sends_nothing(hookgw_receiver: Receiver) -> None:
     class Plugins(NoPlugins):
-        implemented = frozenset({"hookgw_prepare"})
+        needed = NoPlugins.needed | {"hookgw_prepare"}
 
         async def prepare(self, request: Outgoing, event: Event, registration: Registration) -> None:
             raise PluginFailed("mint", "hookgw_prepare", "no key")
@@ -265,7 +266,7 @@ async def test_a_filter_drops_events_and_a_failing_filter_is_recorded() -> None:
         async def filter(self, event: Event, registration: Registration) -> bool:
             return False
 
-    assert await sender_with(Drops()).render_body(EVENT, registration_for("http://a/")) is None
+    assert await sender_with(Drops()).render_body(EVENT, template_for(registration_for("http://a/"))) is None
     attempt = sender_with(NoPlugins()).failed(2, PluginFailed("f", "hookgw_filter", "boom"))
     assert isinstance(attempt, Attempt)
     assert (attempt.number, attempt.outcome, attempt.status) == (2, Outcome.FAILED, None)
@@ -320,3 +321,26 @@ async def test_a_stored_header_that_cannot_be_sent_is_a_failed_attempt() -> None
     result = await send(registration_for("http://127.0.0.1:9/", headers={"Expect": "100-continue"}))
     assert result.attempt.outcome is Outcome.FAILED
     assert result.attempt.error == "The header expect is reserved: hookgw sets it itself. Remove it."
+
+
+async def test_what_concerns_no_plugin_is_not_shown_to_any() -> None:
+    class Plugins(NoPlugins):
+        needed = frozenset()
+        asked = 0
+
+        def concerned(self, registration: Registration) -> frozenset[str]:
+            self.asked += 1
+            return super().concerned(registration)
+
+        async def filter(self, event: Event, registration: Registration) -> bool:
+            return False
+
+    hooks, template = Plugins(), template_for(registration_for("http://a/"))
+    sender = sender_with(hooks)
+    assert b'"event":' in (await sender.render_body(EVENT, template) or b"")
+    assert await sender.render_body(EVENT, template) is not None
+    assert hooks.asked == 1
+    # The options of a plugin have changed.
+    hooks.needed, hooks.generation = frozenset({"hookgw_filter"}), 1
+    assert await sender.render_body(EVENT, template) is None
+    assert hooks.asked == 2

@@ -229,8 +229,6 @@ class FakeSender:
         refuses: requests to these URLs are answered so, whatever the event.
     """
 
-    prepares = False
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.script: dict[str, list[AttemptResult | Outcome | PluginFailed]] = defaultdict(list)
@@ -241,19 +239,19 @@ class FakeSender:
         self.in_flight = 0
         self.most_in_flight = 0
 
-    async def render_body(self, event: Event, registration: Registration) -> bytes | None:
+    async def render_body(self, event: Event, template: RequestTemplate) -> bytes | None:
         await trio.lowlevel.checkpoint()
         script = self.script[event.id]
         if script and isinstance(script[0], PluginFailed):
             raise cast("PluginFailed", script.pop(0))
         if event.id in self.filtered:
             return None
-        return f"{event.id} to {registration.address}".encode()
+        return f"{event.id} to {template.registration.address}".encode()
 
     async def prepare(
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
     ) -> dict[str, str] | None:
-        raise NotImplementedError
+        return None
 
     async def send(
         self,

@@ -6,11 +6,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from hookgw.delivery.sender import RequestTemplate
 from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.dispatch.lane_queue import LEAST_MEMORY, OVERHEAD, PAGE, charge_of
 from hookgw.models.deliveries import DeliveryState, LaneState, Outcome
 from hookgw.models.events import Event
-from hookgw.models.registrations import Ordering, Registration
+from hookgw.models.registrations import Ordering
 from tests.dispatch.fakes import LANE, OTHER_LANE, URL, World, registration
 
 MIB = 2**20
@@ -265,7 +266,7 @@ async def test_a_body_that_plugins_made_large_is_charged(autojump_clock: MockClo
     world = World()
     world.sender.takes = 1.0
 
-    async def render_large(event: Event, registration: Registration) -> bytes:
+    async def render_large(event: Event, template: RequestTemplate) -> bytes:
         await trio.lowlevel.checkpoint()
         return b"x" * MIB
 

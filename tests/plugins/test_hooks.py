@@ -81,6 +81,40 @@ async def test_without_plugins_nothing_changes(
     assert outgoing.headers == {"x-first": "1"}
 
 
+def test_which_hooks_a_registration_needs(hooks_of: HooksOf, registration: Registration) -> None:
+    asked = []
+
+    def only_shop(registration: Registration) -> bool:
+        asked.append(registration)
+        return registration.instance == "elsewhere"
+
+    hooks = hooks_of(
+        silent=plugin(encode=plain_of(None)),
+        concerned=plugin(prepare=plain_of(None), concerns=lambda registration: None),
+        elsewhere=plugin(filter=plain_of(False), encode=plain_of(b""), concerns=only_shop),
+    )
+    assert hooks.concerned(registration) == {"hookgw_encode", "hookgw_prepare"}
+    elsewhere = msgspec.structs.replace(registration, instance="elsewhere")
+    assert hooks.concerned(elsewhere) == {"hookgw_filter", "hookgw_encode", "hookgw_prepare"}
+    assert asked == [registration, elsewhere]
+    assert hooks_of().concerned(registration) == frozenset()
+
+
+@pytest.mark.parametrize("answer", [0, "no", ValueError("a bug")])
+def test_a_plugin_that_cannot_say_what_concerns_it_is_concerned(
+    hooks_of: HooksOf, registration: Registration, answer: Any
+) -> None:
+    def concerns(registration: Registration) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    hooks = hooks_of(mine=plugin(filter=plain_of(False), concerns=concerns))
+    with structlog.testing.capture_logs() as logs:
+        assert hooks.concerned(registration) == {"hookgw_filter"}
+    assert [entry["hook"] for entry in logs] == ["hookgw_concerns"]
+
+
 async def test_filtering_stops_at_the_first_false(
     hooks_of: HooksOf, event: Event, registration: Registration
 ) -> None:
