@@ -408,7 +408,6 @@ def test_without_options_it_is_switched_off(hooks: Hooks) -> None:
         "hookgw_event_accepted",
         "hookgw_attempt",
         "hookgw_delivered",
-        "hookgw_run",
     ):
         assert not hooks.implements(hook), hook
 

@@ -170,7 +170,7 @@ async def test_a_proxy_that_is_down() -> None:
     async with open_proxy(http_proxy) as proxy:
         place = f"proxy.example:{proxy.port}"
     failure = await failing(f"http://ann:hunter2@{place}")
-    assert failure.message == f"No connection to the proxy {place}: Connection refused."
+    assert failure.message == f"No connection to the proxy {place}: 127.0.0.1: Connection refused."
 
 
 async def test_a_proxy_with_an_unknown_name() -> None:
