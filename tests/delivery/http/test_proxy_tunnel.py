@@ -167,6 +167,7 @@ async def test_bad_credentials_are_reported_once_and_not_shown(
 
 
 async def test_a_proxy_that_is_down() -> None:
+    """The sentence also names the address that its name has."""
     async with open_proxy(http_proxy) as proxy:
         place = f"proxy.example:{proxy.port}"
     failure = await failing(f"http://ann:hunter2@{place}")
