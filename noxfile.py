@@ -122,9 +122,13 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def reference(session: nox.Session) -> None:
-    """Write docs/reference/ from the docstrings. A test fails while it differs from the code."""
+    """Write docs/reference/ from docstrings, and the table of docs/networks/README.md from connectors.
+
+    A test fails while they differ from the code.
+    """
     install(session, "test")
     session.run("python", "-m", "tests.support.reference")
+    session.run("python", "-m", "tests.support.networks_table")
 
 
 def run_tests(session: nox.Session, *command: str, env: dict[str, str] | None = None) -> None:

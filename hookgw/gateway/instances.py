@@ -105,7 +105,12 @@ class InstanceService:
         """
         reason = self._states.close_reason(name)
         if reason is None and self._states.state(name) is ConnectionState.CLOSE:
-            return "It has not been connected since hookgw started." if self.get(name).integration else None
+            instance = self.get(name)
+            # Events over HTTP may be all that is wanted. Only a client that named a connector misses it.
+            if not instance.integration and not instance.requested_integration:
+                return None
+            idle = "It has not been connected since hookgw started: connect it."
+            return self._connectors.missing(instance) or idle
         return reason
 
     def account(self, name: str) -> Account:
@@ -447,12 +452,8 @@ class InstanceService:
 
     def _with_connector(self, name: str) -> Instance:
         instance = self._registry.instance(name)
-        if not instance.integration:
-            raise Conflict(f"The instance {name!r} has no connector: its events come by HTTP alone.")
-        try:
-            self._connectors.check_integration(instance.integration)
-        except Invalid as error:
-            raise Conflict(*error.messages) from None
+        if missing := self._connectors.missing(instance):
+            raise Conflict(missing)
         return instance
 
     def _with_token(self, instance: Instance) -> Instance:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from hookgw.config.settings import Settings
 from hookgw.gateway.configured_registrations import ParsedWebhook, parse_global_webhooks
+from hookgw.models.errors import ConfigError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.operational_kinds import OPERATIONAL_KINDS
@@ -29,4 +32,19 @@ def start_plugins(hooks: Hooks, settings: Settings) -> tuple[Catalog, tuple[Pars
         webhooks = parse_global_webhooks(settings.global_webhooks, catalog, hooks.check_configured)
         # If a webhook's options switched a plugin off, its kinds are gone.
         if hooks.plugins() == before:
-            return catalog, webhooks
+            break
+    # An optional plugin that failed has taken its connector away: that does not stop the start.
+    if not any(plugin.error for plugin in hooks.plugins()):
+        _check_integrations(settings.instances.integrations, hooks.connectors())
+    return catalog, webhooks
+
+
+def _check_integrations(integrations: Mapping[str, str], connectors: Collection[str]) -> None:
+    known = ", ".join(sorted(connectors)) or "none"
+    problems = [
+        f"instances.integrations.{name}: there is no connector {connector!r}. Known connectors: {known}."
+        for name, connector in integrations.items()
+        if connector not in connectors
+    ]
+    if problems:
+        raise ConfigError(*problems)

@@ -136,7 +136,10 @@ def parse_creation(
             f"token: fewer than {WEAK} characters can be guessed; omit it to have hookgw create one."
         )
     if requested and not integration:
-        warnings.append(f"integration: no connector is named {requested}; events arrive over HTTP only.")
+        warnings.append(
+            f"integration: no connector is set up for {requested}: events come only over HTTP. Name one in "
+            "instances.integrations."
+        )
     return Creation(
         name=name,
         token=token,

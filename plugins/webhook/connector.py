@@ -15,6 +15,7 @@ from hookgw import (
     Message,
     NotSupported,
     Session,
+    Unavailable,
 )
 from hookgw.models.events import Catalog
 
@@ -42,16 +43,17 @@ class Webhook:
     async def check_options(self, options: dict[str, Any], *, public_url: str | None) -> None:  # noqa: ARG002
         """Check the pointers, the proof, and the kind if all events have the same."""
         await trio.lowlevel.checkpoint()
-        _check_kind(read_options(options), self.catalog)
+        _checked(options, self.catalog)
 
     async def run(self, session: Session) -> None:
         """Be open: there is nothing to connect to."""
         try:
-            _check_kind(read_options(session.options), session.catalog)
+            _checked(session.options, session.catalog)
         except Invalid as error:  # the options are older than this version, or the kind is gone
             await session.set_state(ConnectionState.CLOSE, 400, message=str(error))
-            return
-        await session.set_state(ConnectionState.OPEN)
+        else:
+            await session.set_state(ConnectionState.OPEN)
+        # Also while it is closed: a return would be a logout, and the next start must try again.
         await trio.sleep_forever()
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
@@ -65,16 +67,23 @@ class Webhook:
         Raises:
             ProofRefused: the sender has not proved itself.
             Invalid: the body makes no event.
+            Unavailable: the options are wrong, which somebody will correct.
         """
         if request.method == "GET":
             # Some systems look whether the URL answers, before they are willing to store it.
             return IngestResponse(body=_GREETING)
-        options = read_options(session.options)
+        try:
+            options = _checked(session.options, session.catalog)
+        except Invalid:
+            # Not its text, which is for the owner; and not its 400, after which nobody repeats the request.
+            raise Unavailable("The options of the instance are wrong. Retry later.") from None
         check_proof(request, options, time.time())
         await session.emit_all([event_of(request, options, session.catalog)])
         return IngestResponse()
 
 
-def _check_kind(options: Options, catalog: Catalog | None) -> None:
-    if options.kind and catalog is not None:
-        catalog.resolve(options.kind, "kind")
+def _checked(options: dict[str, Any], catalog: Catalog | None) -> Options:
+    found = read_options(options)
+    if found.kind and catalog is not None:
+        catalog.resolve(found.kind, "kind")
+    return found

@@ -105,3 +105,19 @@ async def test_a_route_of_the_dashboard_is_refused(invoke: Invoke, tmp_path: Pat
     result = await invoke("check-config")
     assert result.exit_code == 1
     assert "the route /dashboard is below /dashboard, which is the dashboard's" in result.output
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [("", 1), ("plugins: {optional: [mine]}", 0), ("plugins: {disabled: [mine]}", 1)],
+)
+async def test_an_integration_needs_a_connector(invoke: Invoke, tmp_path: Path, more: str, code: int) -> None:
+    if more:  # whose connector may be what is missing
+        write_plugin(tmp_path, "def hookgw_connectors(): return [5]")
+    mapping = "instances: {integrations: {WHATSAPP-BAILEYS: mine}}"
+    (tmp_path / "config.yaml").write_text(f"{mapping}\n{more}\n")
+    result = await invoke("check-config")
+    assert result.exit_code == code
+    if code:
+        said = "instances.integrations.WHATSAPP-BAILEYS: there is no connector 'mine'. Known connectors: "
+        assert said in result.stderr

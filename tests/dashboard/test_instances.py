@@ -53,6 +53,12 @@ async def test_what_is_wrong_is_said_beside_the_form(
     assert f'value="{fields["name"]}"' in refused.text
 
 
+async def test_an_instance_without_its_connector_says_what_to_do(browser: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("shop", requested_integration="WHATSAPP-BAILEYS")
+    for path in ("/instances", "/instances/shop"):
+        assert "No connector is set up for WHATSAPP-BAILEYS" in (await browser.get(path)).text
+
+
 async def test_the_options_of_a_connector_can_be_asked_for(browser: Browser) -> None:
     fields = (await browser.get("/new-instance/options?integration=simulator")).text
     assert 'name="option.rate"' in fields

@@ -106,9 +106,11 @@ def test_without_a_connector_further_fields_are_warned_of() -> None:
 def test_the_integrations_of_known_clients_have_no_connector(integration: str) -> None:
     made = creation(integration=integration)
     assert made.integration == ""
-    assert made.warnings == [
-        f"integration: no connector is named {integration}; events arrive over HTTP only."
-    ]
+    [warning] = made.warnings
+    assert warning == (
+        f"integration: no connector is set up for {integration}: events come only over HTTP. Name one in "
+        "instances.integrations."
+    )
 
 
 def test_an_odd_name_of_an_unknown_field_is_only_shown_otherwise() -> None:

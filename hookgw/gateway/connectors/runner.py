@@ -128,6 +128,26 @@ class Connectors:
             known = ", ".join(self.names()) or "none is installed"
             raise Invalid(f"integration: there is no connector {name!r}. Known connectors: {known}.")
 
+    def missing(self, instance: Instance) -> str | None:
+        """Return why an instance cannot be connected: a sentence that says what to do.
+
+        Returns:
+            ``None`` if its connector is there.
+        """
+        if instance.integration in self._connectors:
+            return None
+        if instance.integration:
+            return (
+                f"The connector {instance.integration!r} is not there: its plugin is disabled or not "
+                f"installed. Known connectors: {', '.join(self.names()) or 'none'}."
+            )
+        if instance.requested_integration:
+            return (
+                f"No connector is set up for {instance.requested_integration}: events come only over HTTP. "
+                "Name one in instances.integrations, and create the instance again."
+            )
+        return f"The instance {instance.name!r} has no connector: its events come only over HTTP."
+
     def start(self, instance: Instance) -> ConnectorSession:
         """Start an instance's connector, unless it runs; the caller has checked that there is one.
 
@@ -205,13 +225,15 @@ class Connectors:
         Raises:
             Conflict: the instance has no connector, or is not connected.
         """
+        if missing := self.missing(instance):
+            raise Conflict(missing)
         session = self._sessions.get(instance.name)
-        if not instance.integration:
-            raise Conflict(
-                f"The instance {instance.name!r} has no connector: its events come only over HTTP."
-            )
         if session is None or session.state is not ConnectionState.OPEN:
-            raise Conflict(f"The instance {instance.name!r} is not connected; call /instance/connect first.")
+            said = session.close_message if session else ""
+            raise Conflict(
+                f"The instance {instance.name!r} is not connected"
+                + (f": {said}" if said else "; call /instance/connect first.")
+            )
         return session
 
     def qr_code(self, name: str) -> QRCode | None:
@@ -223,12 +245,14 @@ class Connectors:
         """Wait a moment for a connector's QR code.
 
         Returns:
-            The code to scan; ``None`` if the connection is open, needs no code, or has ended.
+            The code to scan; ``None`` if the connection is open, needs no code, or has ended, or if the
+            connector has said why it is closed.
         """
         with trio.move_on_after(_CODE_TIMEOUT):
             while (
                 session.qr_code is None
                 and session.state is not ConnectionState.OPEN
+                and not session.close_message
                 and not session.ended.is_set()
             ):
                 await session.changed.wait()

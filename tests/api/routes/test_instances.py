@@ -135,7 +135,7 @@ async def test_a_connected_instance(client: httpx.AsyncClient) -> None:
 async def test_a_closed_connection_has_a_reason(client: httpx.AsyncClient) -> None:
     await client.post("/instance/create", json={"instanceName": "loja1", "integration": "simulator"})
     state = (await client.get("/instance/connectionState/loja1")).json()["instance"]
-    assert state["reason"] == "It has not been connected since hookgw started."
+    assert state["reason"] == "It has not been connected since hookgw started: connect it."
     (listed,) = (await client.get("/instance/fetchInstances")).json()
     assert listed["disconnectionReason"] == state["reason"]
     await client.get("/instance/connect/loja1")
@@ -204,6 +204,10 @@ async def test_the_list_has_every_field_of_evolution_api(client: httpx.AsyncClie
         "disconnectionReasonCode": None,
         "disconnectionObject": None,
         "disconnectionAt": None,
+        "disconnectionReason": (
+            "No connector is set up for WHATSAPP-BUSINESS: events come only over HTTP. Name one in "
+            "instances.integrations, and create the instance again."
+        ),
         "createdAt": shown["createdAt"],
         "updatedAt": shown["updatedAt"],
         "Setting": {
@@ -258,6 +262,25 @@ async def test_a_webhook_without_a_url_is_none(client: httpx.AsyncClient) -> Non
     answer = (await client.post("/instance/create", json=body)).json()
     assert answer["warnings"] == ["webhook.url is empty: no registration was set."]
     assert (await client.get("/webhook/find/loja1")).json() is None
+
+
+async def test_an_instance_without_its_connector_says_what_to_do(client: httpx.AsyncClient) -> None:
+    body = {"instanceName": "loja1", "integration": "WHATSAPP-BAILEYS", "qrcode": True}
+    created = (await client.post("/instance/create", json=body)).json()
+    said = "o connector is set up for WHATSAPP-BAILEYS: events come only over HTTP. Name one in "
+    assert said in "\n".join(created["warnings"])
+    state = (await client.get("/instance/connectionState/loja1")).json()["instance"]
+    (listed,) = (await client.get("/instance/fetchInstances")).json()
+    assert said in state["reason"]
+    assert listed["disconnectionReason"] == state["reason"]
+    message = {"number": "5511988887777", "text": "hi"}
+    for answer in (
+        await client.get("/instance/connect/loja1"),
+        await client.post("/instance/restart/loja1"),
+        await client.patch("/instance/options/loja1", json={"a": 1}),
+        await client.post("/message/sendText/loja1", json=message),
+    ):
+        assert (answer.status_code, answer.json()["response"]["message"]) == (409, [state["reason"]])
 
 
 class TestWithAConnectorForBaileys:

@@ -198,6 +198,26 @@ async def test_connecting_waits_ten_seconds_for_a_code(autojump_clock: MockClock
         assert trio.current_time() - began == 10
 
 
+async def test_connecting_does_not_wait_for_a_connector_that_says_why_it_is_closed(
+    autojump_clock: MockClock,
+) -> None:
+    async def script(session: Session) -> None:
+        await session.set_state(ConnectionState.CONNECTING)
+        await session.set_state(ConnectionState.CLOSE, 400, message="Set the option token, not to planted-1.")
+        await trio.sleep_forever()
+
+    options = {"token": "planted-1"}
+    instance = Instance(name="shop", id="0b0c", integration="fake", options=options)
+    async with running(FakeConnector(script=script)) as world:
+        began = trio.current_time()
+        session = world.connectors.start(instance)
+        assert await world.connectors.wait_for_code(session) is None
+        assert trio.current_time() == began
+        assert world.states.close_reason("shop") == "Set the option token, not to ********."
+        with pytest.raises(Conflict, match="The instance 'shop' is not connected: Set the option token"):
+            world.connectors.connected(instance)
+
+
 async def test_connecting_does_not_wait_for_a_connector_that_is_done(autojump_clock: MockClock) -> None:
     async def script(session: Session) -> None:
         await session.set_state(ConnectionState.CLOSE, 401)

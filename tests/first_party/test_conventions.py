@@ -1,0 +1,148 @@
+"""What all first-party connectors have in common: options, pages, and what they say without an option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw import ConnectionState, Invalid
+from hookgw.config.settings import PluginsSettings
+from hookgw.gateway.connectors.calls import calls_of
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog
+from hookgw.models.payload_schemas import check_schema
+from hookgw.plugins.contained_connector import ContainedConnector
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import load_plugins
+from hookgw.testing import FakeSession, GatewayKit
+from tests.support import networks_table
+
+ROOT = Path(__file__).parents[2]
+CONNECTORS = networks_table.all_connectors()
+NETWORKS = sorted(CONNECTORS)
+ALL = [*NETWORKS, "simulator"]
+PAGES = [name for name in NETWORKS if name != "evolution"]  # whose page is being written
+# A name of an option that holds a secret, in any network.
+SECRET = re.compile(r"token|secret|password|api_?key|hmac|^value$")
+SENTENCE = re.compile(r"[A-Z`a-z].*[.?]$", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def hooks(tmp_path_factory: pytest.TempPathFactory) -> Hooks:
+    hooks = Hooks(load_plugins(PluginsSettings(), base=tmp_path_factory.mktemp("plugins")))
+    hooks.configure({})
+    return hooks
+
+
+@pytest.fixture
+def connector(hooks: Hooks, request: pytest.FixtureRequest) -> ContainedConnector:
+    return hooks.connectors()[request.param]
+
+
+def page_of(name: str) -> str:
+    path = "plugins/README.md" if name == "simulator" else f"docs/networks/{name}.md"
+    return (ROOT / path).read_text("utf-8")
+
+
+def properties(connector: ContainedConnector) -> Iterator[tuple[str, dict[str, Any]]]:
+    assert connector.options_schema is not None
+    yield from connector.options_schema["properties"].items()
+
+
+@pytest.mark.parametrize("connector", ALL, indirect=True)
+def test_options_are_described_and_secrets_are_masked(connector: ContainedConnector) -> None:
+    schema = connector.options_schema
+    assert schema is not None
+    assert check_schema(schema) is None
+    # Unknown options get a warning, or are refused; they are never taken in silence.
+    assert schema.get("additionalProperties", False) is False
+    for name, described in properties(connector):
+        assert SENTENCE.fullmatch(described["description"]), name
+        assert "type" in described, name
+        assert described.get("writeOnly", False) is bool(SECRET.search(name)), name
+        assert "default" not in described or "writeOnly" not in described, name
+
+
+@pytest.mark.parametrize("connector", [*PAGES, "simulator"], indirect=True)
+def test_the_page_has_every_option(connector: ContainedConnector) -> None:
+    page = page_of(connector.name)
+    for name, described in properties(connector):
+        row = re.search(rf"^\| `{name}` \|(.*)$", page, re.MULTILINE)
+        assert row is not None, f"{connector.name}: {name} has no row in a table of its page"
+        if isinstance(described.get("default"), str) and connector.name != "simulator":
+            assert f"`{described['default']}`" in row[1], name
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_page_can_be_found(name: str) -> None:
+    assert f"(docs/networks/{name}.md)" in (ROOT / "README.md").read_text("utf-8")
+    assert f"| [{name}]({name})" in (ROOT / "plugins" / "README.md").read_text("utf-8")
+    overview, _, _ = networks_table.PAGE.read_text("utf-8").partition("## What each one has")
+    assert re.search(rf"^\| .* \| \[{name}\]\({name}\.md\)", overview, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_leads_to_the_first_message_and_says_what_is_missing(name: str) -> None:
+    page = page_of(name)
+    assert "## From nothing to the first delivered message" in page
+    assert f'"integration": "{name}"' in page
+    assert "/instance/create" in page
+    assert "/instance/connect/" in page
+    assert re.search(r"not supported", page, re.IGNORECASE)
+
+
+def test_the_overview_has_what_the_connectors_have() -> None:
+    assert networks_table.PAGE.read_text("utf-8") == networks_table.page(CONNECTORS), (
+        "Run python -m tests.support.networks_table"
+    )
+
+
+@pytest.mark.parametrize("connector", ALL, indirect=True)
+def test_calls_without_a_network_are_answered_by_all(connector: ContainedConnector) -> None:
+    assert {"findChats", "findContacts", "restart"} <= set(calls_of(connector))
+
+
+async def test_an_instance_without_options_is_made_or_refused_with_sentences(
+    hookgw_gateway: GatewayKit, hookgw_clock: MockClock
+) -> None:
+    refused = {}
+    for name in ALL:
+        try:
+            await hookgw_gateway.gateway.instances.create(f"with-{name}", integration=name)
+        except Invalid as error:
+            refused[name] = error.messages
+    assert refused.keys() == set(NETWORKS)
+    for name, sentences in refused.items():
+        options = dict(properties(CONNECTORS[name]))
+        for sentence in sentences:
+            assert SENTENCE.fullmatch(sentence), (name, sentence)
+        assert any(option in sentence for option in options for sentence in sentences), (name, sentences)
+    assert hookgw_gateway.plugin_failures == []
+
+
+@pytest.mark.parametrize("connector", NETWORKS, indirect=True)
+async def test_an_instance_that_lacks_its_options_says_so(
+    connector: ContainedConnector, autojump_clock: MockClock
+) -> None:
+    """It was made by an earlier version, or the configuration had what is missing."""
+    async with httpx.AsyncClient(transport=httpx.MockTransport(never)) as http:
+        catalog = Catalog(BUILT_IN_KINDS)
+        session = FakeSession(options=connector.option_rules.with_defaults({}), http=http, catalog=catalog)
+        with trio.move_on_after(1000):
+            await connector.run(session)
+    assert ConnectionState.OPEN not in {state for state, _, _ in session.states}
+    state, _, more = session.states[-1]
+    assert state is ConnectionState.CLOSE
+    assert SENTENCE.fullmatch(more["message"])
+    assert any(option in more["message"] for option, _ in properties(connector))
+
+
+def never(request: httpx.Request) -> httpx.Response:
+    raise AssertionError(f"{request.url} was asked without the options that it takes")
