@@ -343,10 +343,12 @@ class DiskSpace(msgspec.Struct, frozen=True):
     Attributes:
         free: of the file system, for this process.
         reusable: inside the data file, in pages that are not used any more.
+        used: by the data file, with these pages.
     """
 
     free: int
     reusable: int
+    used: int = 0
 
 
 class StoreStatistics(msgspec.Struct, frozen=True, kw_only=True):

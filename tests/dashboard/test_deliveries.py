@@ -12,7 +12,7 @@ from hookgw.gateway.gateway import Gateway
 from hookgw.models.events import Event
 from hookgw.parsing import parse_registration
 from hookgw.testing import Receiver, answer, open_receiver
-from tests.dashboard.conftest import Browser
+from tests.dashboard.conftest import Browser, set_webhook
 
 LIST = "/deliveries"
 
@@ -121,6 +121,23 @@ async def test_a_delivery_shows_what_happened(browser: Browser, loja1: str) -> N
         assert secret not in page
     assert (await browser.get(f"{LIST}/loja1/dlv_99")).status_code == 404
     assert (await browser.get(f"{LIST}/loja1/evt_0")).status_code == 200
+
+
+async def test_a_delivery_that_was_not_tried_says_what_it_waits_for(
+    browser: Browser, gateway: Gateway
+) -> None:
+    await gateway.instances.create("loja2")
+    await set_webhook(gateway, "loja2")
+    for name in ("first", "second"):
+        await emit(gateway, "MESSAGES_UPSERT", name, "loja2")
+    with trio.fail_after(20):
+        webhook = gateway.registrations.get("loja2").id
+        while gateway.auto_disable.failing_since(webhook) is None:  # noqa: ASYNC110 (an attempt)
+            await trio.sleep(0.05)
+    page = (await browser.get("/deliveries/loja2/second")).text
+    assert "It waits for those before it, which go first. No connection to port 9" in page
+    await gateway.registrations.pause("loja2")
+    assert "It waits: the webhook is paused." in (await browser.get("/deliveries/loja2/second")).text
 
 
 async def test_a_delivery_is_replayed(browser: Browser, receiver: Receiver, loja1: str) -> None:

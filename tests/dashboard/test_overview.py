@@ -14,6 +14,7 @@ import trio
 from hookgw.config.settings import OperationsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.recent_log import recent_log
+from hookgw.models.errors import StorageUnavailable
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
 
@@ -73,6 +74,24 @@ async def test_a_lost_connection_is_named(browser: Browser, gateway: Gateway) ->
     await gateway.instances.connect("loja2")
     await gateway.instances.logout("loja2")
     assert "<b>loja2</b>" not in (await browser.get("/")).text
+
+
+async def test_a_lane_is_resumed(browser: Browser, visitor: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("loja1")
+    await gateway.instances.create("mine", token="key-of-mine")
+    await set_webhook(gateway)
+    await gateway.registrations.pause("loja1")
+    await emit(gateway)
+    page = (await browser.get("/lanes")).text
+    assert ">Resume</button>" in page
+    done = await browser.submit("/lanes", "/lanes/resume", {"webhook": "loja1/default"})
+    assert done.headers["location"] == "/dashboard/lanes?done=resumed"
+    assert not gateway.registrations.get("loja1").is_paused
+    assert (await browser.submit("/lanes", "/lanes/resume", {"webhook": "loja1/none"})).status_code == 404
+    assert (await browser.submit("/lanes", "/lanes/resume", {"webhook": "a b"})).status_code == 400
+    await browser.submit("/", "/logout")
+    await visitor.log_in("key-of-mine")
+    assert (await visitor.submit("/lanes", "/lanes/resume", {"webhook": "loja1/x"})).status_code == 403
 
 
 async def test_many_problems_are_shown_on_demand(
@@ -163,8 +182,34 @@ class TestSystem:
         assert "the-global-key" not in page
         assert "simulator" in page
         assert "instance.create" in page
-        assert "dashboard" in page.partition("instance.create")[0].rpartition("<tr>")[2]
+        assert "dashboard" in page.partition("instance.create")[2].partition("</tr>")[0]
         assert "a line with &lt;b&gt;markup" in page
+        assert "Data file" in page
+
+    async def test_the_audit_goes_on_with_older_entries(
+        self, browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("hookgw.dashboard.pages.system.MOST_ENTRIES", 1)
+        for name in ("loja1", "loja2"):
+            await gateway.instances.create(name)
+        page = (await browser.get("/system")).text
+        assert ("loja2" in page, "loja1" in page) == (True, False)
+        older = re.search(r'href="/dashboard(/system\?cursor=[^"#]+)', page)
+        assert older is not None
+        page = (await browser.get(older[1])).text
+        assert ("loja2" in page, "loja1" in page) == (False, True)
+        assert ">Newest</a>" in page
+
+    async def test_a_disk_that_does_not_answer(
+        self, browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def fail() -> None:
+            raise StorageUnavailable("The disk is gone.")
+
+        monkeypatch.setattr(gateway.store, "disk_space", fail)
+        page = await browser.get("/system")
+        assert page.status_code == 200
+        assert "Data file" not in page.text
 
 
 def test_the_newest_lines_are_kept() -> None:

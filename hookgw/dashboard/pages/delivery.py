@@ -9,14 +9,15 @@ from urllib.parse import quote
 import msgspec
 from quart import Response
 
+from hookgw.dashboard.pages.deliveries import why_of
 from hookgw.dashboard.site import Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.delivery.envelope import encode_envelope
-from hookgw.models.deliveries import Attempt, DeliveryState
+from hookgw.models.deliveries import DeliveryState, LaneState
 from hookgw.models.errors import HookgwError
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.models.registrations import Registration
-from hookgw.store import DeliveryReport
+from hookgw.store import DeliveryReport, DeliverySummary
 
 
 class SentHeader(NamedTuple):
@@ -92,8 +93,21 @@ class DeliveryPage:
             delivery=report.summary,
             attempts=newest,
             is_pending=report.summary.state is DeliveryState.PENDING,
-            why=_why(report, newest),
+            why=why_of(report.summary) or self._turn(report.summary),
         )
+
+    def _turn(self, delivery: DeliverySummary) -> str | None:
+        """Return why a delivery was not tried yet, in sentences."""
+        if delivery.state is not DeliveryState.PENDING or delivery.attempts:
+            return None
+        lanes = self._gateway.dispatcher.lanes(delivery.registration)
+        lane = next((one for one in lanes if one.lane == delivery.lane), None)
+        if lane is None or lane.head == delivery.seq:
+            return "No attempt was made yet."
+        if lane.state is LaneState.PAUSED:
+            return "It waits: the webhook is paused."
+        # In order: what is before it has its turn first.
+        return " ".join(["It waits for those before it, which go first.", *filter(None, [lane.last_error])])
 
     async def resend(self, instance: str, name: str) -> Response:
         """Send the delivery again."""
@@ -105,16 +119,6 @@ class DeliveryPage:
         except HookgwError as error:
             return await self._page(instance, name, error)
         return self._site.redirect(f"/deliveries/{quote(instance)}/{quote(name)}", done="resent")
-
-
-def _why(report: DeliveryReport, newest: list[Attempt]) -> str | None:
-    """Return why a delivery is not delivered, in a sentence."""
-    summary = report.summary
-    if summary.state is DeliveryState.DELIVERED:
-        return None
-    if summary.reason is not None:
-        return summary.reason
-    return newest[0].error if newest else "No attempt was made yet."
 
 
 def _headers(registration: Registration | None) -> list[SentHeader]:

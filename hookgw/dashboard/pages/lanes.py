@@ -9,6 +9,7 @@ from urllib.parse import quote
 import trio
 from quart import Response
 
+from hookgw.api.auth import check_access
 from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.models.api_keys import Principal
@@ -57,6 +58,7 @@ class LanesPage:
         site.nav.append(NavEntry("Lanes", "/lanes"))
         site.add("/lanes", self.show)
         site.add("/live/lanes", self.live)
+        site.add("/lanes/resume", self.resume, "POST")
 
     async def show(self) -> Response:
         """Show the lanes."""
@@ -70,6 +72,14 @@ class LanesPage:
             return await self._table(principal)
 
         return self._streams.open(visitor().signed_in, ("lanes", principal.instance), render)
+
+    async def resume(self) -> Response:
+        """End the pause of a registration, and try what waits now."""
+        form = await self._site.form()
+        instance, _, label = form.get("webhook").partition("/")
+        check_access(visitor().principal, instance, label)
+        await self._gateway.registrations.resume(instance, label)
+        return self._site.redirect("/lanes", done="resumed")
 
     async def _table(self, principal: Principal) -> str:
         registrations = self._gateway.registrations

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
-from quart import Response
+from quart import Response, request
 
 from hookgw._version import __version__
 from hookgw.dashboard.site import NavEntry, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.recent_log import recent_log
 from hookgw.models.audit import AuditEntry
-from hookgw.models.errors import Forbidden, HookgwError
+from hookgw.models.errors import Forbidden, HookgwError, StorageUnavailable
 from hookgw.models.masking import MASK, with_masked_user
 from hookgw.store import AuditQuery
 
-MOST_ENTRIES = 50
+MOST_ENTRIES = 20
 """Entries of the audit on the page."""
 _SECRET_SETTINGS = frozenset(
     {"global_key", "master_key", "old_master_keys", "key_password", "secret", "headers", "options", "proxy"}
@@ -64,7 +65,11 @@ class SystemPage:
         self, *, error: HookgwError | None = None, backup: str | None = None, is_running: bool = False
     ) -> Response:
         gateway = self._gateway
-        page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES))
+        cursor = request.args.get("cursor") or None
+        page = await gateway.audit.list(AuditQuery(limit=MOST_ENTRIES, cursor=cursor))
+        disk = None
+        with suppress(StorageUnavailable):  # a disk that fails is to be seen here, too
+            disk = await gateway.store.disk_space()
         plugins = gateway.hooks.plugins()
         failing = {task.plugin: task.reason for task in gateway.restarts.failing()}
         return await self._site.render(
@@ -76,10 +81,14 @@ class SystemPage:
             has_folder=bool(gateway.settings.storage.backup_folder),
             running_version=__version__,
             started=self._started,
+            uptime=gateway.clock.wall() - self._started,
             settings=list(_flat(gateway.settings)),
-            disk=gateway.disk.found,
+            disk=disk,
+            storage=gateway.settings.storage,
             backlog=gateway.backlog.size,
             entries=[(entry, _who(entry), _what(entry)) for entry in page.entries],
+            older=page.cursor,
+            is_first=cursor is None,
             plugins=[(plugin, failing.get(plugin.name)) for plugin in plugins],
             log=await self._log(),
         )
@@ -121,5 +130,4 @@ def _who(entry: AuditEntry) -> str:
 
 
 def _what(entry: AuditEntry) -> str:
-    parts = [change.field for change in entry.changes]
-    return ", ".join(parts)
+    return ", ".join(change.field for change in entry.changes)

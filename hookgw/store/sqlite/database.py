@@ -166,7 +166,8 @@ def measure_disk_space(connection: sqlite3.Connection, path: Path) -> DiskSpace:
         raise StorageUnavailable(f"The disk of {path} cannot be examined: {error.strerror}.") from error
     pages = connection.execute("PRAGMA freelist_count").fetchone()[0]
     size = connection.execute("PRAGMA page_size").fetchone()[0]
-    return DiskSpace(free=system.f_bavail * system.f_frsize, reusable=pages * size)
+    count = connection.execute("PRAGMA page_count").fetchone()[0]
+    return DiskSpace(free=system.f_bavail * system.f_frsize, reusable=pages * size, used=count * size)
 
 
 @contextmanager
