@@ -12,7 +12,7 @@ from hookgw.models.errors import Invalid
 
 PREFIX = "option."
 """The names of the fields begin with this."""
-Kind = Literal["text", "password", "number", "checkbox", "select", "json"]
+Kind = Literal["text", "password", "number", "checkbox", "select", "lines", "json"]
 
 
 class OptionField(NamedTuple):
@@ -20,7 +20,7 @@ class OptionField(NamedTuple):
 
     Attributes:
         name: of the option.
-        kind: how it is entered.
+        kind: how it is entered. ``lines`` is a list of texts, one on each line.
         help: what it means.
         value: what is in the field: the stored value, or what was entered.
         default: what an empty field means; empty if that is not known.
@@ -54,12 +54,13 @@ def option_fields(
     """
     required = (schema or {}).get("required", ())
     fields = []
-    for name, described in (schema or {}).get("properties", {}).items():
+    properties = (schema or {}).get("properties", {})
+    # What must be entered comes first.
+    for name in sorted(properties, key=lambda name: name not in required):
+        described = properties[name]
         kind = _kind(described)
         value = stored.get(name)
-        text = (
-            "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        )
+        text = _text(kind, value)
         if entered is not None:
             text = entered.text(PREFIX + name)
             if kind == "checkbox":
@@ -73,7 +74,7 @@ def option_fields(
                 kind,
                 described.get("description", ""),
                 text,
-                "" if default is None else str(default),
+                _text(kind, default),
                 [str(choice) for choice in described.get("enum", ())],
                 name in required,
             )
@@ -92,7 +93,18 @@ def _kind(described: Mapping[str, Any]) -> Kind:
         return "checkbox"
     if set(types) <= {"integer", "number", "null"}:
         return "number"
+    if types == ["array"] and described.get("items", {}).get("type") == "string":
+        return "lines"
     return "text" if "string" in types else "json"
+
+
+def _text(kind: Kind, value: Any) -> str:
+    """Return what the field of a value shows."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if kind == "lines" and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "\n".join(value)
+    return msgspec.json.encode(value).decode()
 
 
 def read_options(form: Form, schema: Mapping[str, Any] | None, *, for_change: bool) -> dict[str, Any]:
@@ -132,6 +144,8 @@ def read_options(form: Form, schema: Mapping[str, Any] | None, *, for_change: bo
 def _value(kind: Kind, described: Mapping[str, Any], text: str) -> Any:
     if kind in ("number", "json"):
         return msgspec.json.decode(text)
+    if kind == "lines":
+        return [line.strip() for line in text.splitlines() if line.strip()]
     if kind == "select":
         return next((one for one in described["enum"] if str(one) == text), text)
     return text

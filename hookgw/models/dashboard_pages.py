@@ -9,7 +9,7 @@ import msgspec
 
 
 class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page that a plugin adds to the dashboard, for global keys.
+    """A page that a plugin adds to the dashboard: for global keys, or one for each instance.
 
     Attributes:
         title: its heading, and its link in the navigation.
@@ -17,8 +17,15 @@ class DashboardPage(msgspec.Struct, frozen=True, kw_only=True):
         render: ``async render(gateway, query)`` returns what is below the heading, each time the page is
             opened. ``gateway`` is the :class:`~hookgw.PluginGateway`, and ``query`` has the parameters of the
             page's URL. A plain ``str`` is shown as it is; ``markupsafe.Markup`` is HTML.
+        of_instance: whether each instance has such a page, for its own keys and global ones. Its link is on
+            the page of the instance, and ``query["instance"]`` is the instance's name, whatever the URL says.
+        submit: ``async submit(gateway, form)`` makes the page a form: it gets the fields that were entered in
+            what ``render`` returned, with ``form["instance"]`` as for ``render``. It returns a sentence that
+            the page shows, or ``None``. It may raise :class:`~hookgw.Invalid`; the page shows its sentences.
     """
 
     title: str
     path: str
     render: Callable[[Any, Mapping[str, str]], Awaitable[str]]
+    of_instance: bool = False
+    submit: Callable[[Any, Mapping[str, str]], Awaitable[str | None]] | None = None

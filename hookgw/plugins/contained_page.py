@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from hookgw.models.dashboard_pages import DashboardPage
+from hookgw.models.errors import Invalid, NotFound
 from hookgw.plugins.boundary import Boundary, WrongResult
 from hookgw.plugins.hook_implementation import HookImplementation
 
@@ -25,17 +26,23 @@ class ContainedPage:
 
     Attributes:
         plugin: the plugin's name.
-        title, path: see :class:`~hookgw.models.dashboard_pages.DashboardPage`.
+        title, path, of_instance: see :class:`~hookgw.models.dashboard_pages.DashboardPage`.
+        is_form: whether it takes forms.
     """
 
     def __init__(self, page: DashboardPage, plugin: str, boundary: Boundary) -> None:
         self.plugin = plugin
         self.title = page.title
         self.path = page.path
+        self.of_instance = page.of_instance
+        self.is_form = page.submit is not None
         self._boundary = boundary
         self._call = HookImplementation(
             plugin=plugin, hook=f"hookgw_dashboard_pages.{page.path}", call=page.render
         )
+        self._submit: HookImplementation | None = None
+        if page.submit is not None:
+            self._submit = HookImplementation(plugin=plugin, hook=self._call.hook, call=page.submit)
 
     async def render(
         self,
@@ -57,6 +64,38 @@ class ContainedPage:
             self._call, gateway, dict(query), timeout=timeout, check=_check_content
         )
         return content
+
+    async def submit(
+        self,
+        gateway: PluginGateway,
+        form: Mapping[str, str],
+        timeout: float,  # noqa: ASYNC109 -- the plugin's limit, named in its failure
+    ) -> str | None:
+        """Give the plugin what was entered.
+
+        Args:
+            gateway: for the plugin.
+            form: the fields.
+            timeout: seconds that this may take.
+
+        Returns:
+            What the plugin says of it, or ``None``.
+
+        Raises:
+            NotFound: the page takes no form.
+            Invalid: the plugin refuses it.
+            PluginFailed: it raised anything else, took too long, or returned no text.
+        """
+        if self._submit is None:
+            raise NotFound("This page takes no form.")
+        said: str | None = await self._boundary.run(
+            self._submit, gateway, dict(form), timeout=timeout, check=_check_notice, passes=(Invalid,)
+        )
+        return said
+
+
+def _check_notice(answer: object) -> str | None:
+    return None if answer is None else str.__str__(_check_content(answer))
 
 
 def _check_content(answer: object) -> str:

@@ -137,17 +137,28 @@ def check_page(page: object) -> DashboardPage:
     path = str.__str__(path)
     if not isinstance(title, str) or not title.strip() or len(title) > MAX_NAME:
         raise WrongResult(f"the title of the page {path} must be a text of 1 to {MAX_NAME} characters")
-    if not callable(page.render):
-        raise WrongResult(f"render of the page {path} must be a function: async def render(gateway, query)")
-    try:
-        inspect.signature(page.render).bind(None, {})
-    except TypeError:
-        raise WrongResult(
-            f"render of the page {path} has other arguments: write async def render(gateway, query)"
-        ) from None
+    _check_page_function("render", page.render, path, "query")
+    if page.submit is not None:
+        _check_page_function("submit", page.submit, path, "form")
+    if not isinstance(page.of_instance, bool):
+        raise WrongResult(f"of_instance of the page {path} must be True or False")
     return DashboardPage(
-        title=_json_copy(title, f"the title of the page {path}"), path=path, render=page.render
+        title=_json_copy(title, f"the title of the page {path}"),
+        path=path,
+        render=page.render,
+        of_instance=page.of_instance,
+        submit=page.submit,
     )
+
+
+def _check_page_function(name: str, function: object, path: str, argument: str) -> None:
+    wanted = f"async def {name}(gateway, {argument})"
+    if not callable(function):
+        raise WrongResult(f"{name} of the page {path} must be a function: {wanted}")
+    try:
+        inspect.signature(function).bind(None, {})
+    except TypeError:
+        raise WrongResult(f"{name} of the page {path} has other arguments: write {wanted}") from None
 
 
 def check_option_name(name: object) -> str:

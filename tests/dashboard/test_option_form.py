@@ -79,3 +79,13 @@ def test_what_cannot_be_read_is_refused() -> None:
     with pytest.raises(Invalid) as refused:
         read_options(Form([("option.rate", "x"), ("option.rooms", "[")]), SCHEMA, for_change=False)
     assert list(refused.value.messages) == ["rate must be a number, not 'x'.", "rooms must be JSON, not '['."]
+
+
+def test_a_list_of_texts_has_one_on_each_line() -> None:
+    chats = {"type": "array", "items": {"type": "string"}, "default": ["a", "b"]}
+    schema = {"properties": {"chats": chats, "key": {"type": "string"}}, "required": ["key"]}
+    required, field = option_fields(schema, {"chats": ["1@g.us", "2@g.us"]})
+    assert required.name == "key"  # what must be entered comes first
+    assert (field.kind, field.value, field.default) == ("lines", "1@g.us\n2@g.us", "a\nb")
+    form = Form([("option.chats", "1@g.us\r\n\r\n 3@g.us ")])
+    assert read_options(form, schema, for_change=False) == {"chats": ["1@g.us", "3@g.us"]}

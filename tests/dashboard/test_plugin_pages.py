@@ -63,6 +63,19 @@ async def sly(gateway: PluginGateway, query: Mapping[str, str]) -> str:
     return Sly("plain")
 
 
+async def rename(gateway: PluginGateway, form: Mapping[str, str]) -> str | None:
+    name = form["name"]
+    if name == "refused":
+        raise hookgw.Invalid("This <name> is taken.")
+    if name == "fails":
+        raise ValueError("secret of another tenant")
+    return f"<{name}> it is, {form.get('instance')}." if name else None
+
+
+async def of_instance(gateway: PluginGateway, query: Mapping[str, str]) -> str:
+    return Markup('<input name="name" aria-label="Name"> of {}').format(query["instance"])
+
+
 FAILING = {"fail": fail, "refuse": refuse, "hang": hang, "number": number, "surrogate": surrogate}
 PAGES = {"text": text, "markup": markup, "sly": sly, **FAILING}
 
@@ -71,7 +84,10 @@ class Plugin:
     @hookgw.hookimpl
     def hookgw_dashboard_pages(self) -> list[DashboardPage]:
         return [
-            DashboardPage(title=f"The <{name}>", path=name, render=render) for name, render in PAGES.items()
+            *(DashboardPage(title=f"The <{n}>", path=n, render=render) for n, render in PAGES.items()),
+            DashboardPage(title="Form", path="form", render=text, submit=rename),
+            DashboardPage(title="Own", path="own", render=of_instance, submit=rename, of_instance=True),
+            DashboardPage(title="Seen", path="seen", render=of_instance, of_instance=True),
         ]
 
 
@@ -142,6 +158,48 @@ async def test_pages_need_a_global_key(visitor: Browser, gateway: Gateway) -> No
     for path in ("mine/text", "none/none"):
         assert (await visitor.get(f"/plugins/{path}")).status_code == 403
     assert "/plugins/mine" not in (await visitor.get("/")).text
+
+
+async def test_a_form_reaches_its_plugin(browser: Browser) -> None:
+    page = "/plugins/mine/form"
+    done = await browser.submit(page, page, {"name": "Ana"})
+    assert done.status_code == 200
+    assert '<p class="notice" role="status">&lt;Ana&gt; it is, None.</p>' in done.text
+    assert 'role="status">' not in (await browser.submit(page, page, {"name": ""})).text
+    refused = await browser.submit(page, page, {"name": "refused"})
+    assert refused.status_code == 400
+    assert "This &lt;name&gt; is taken." in refused.text.partition('role="alert"')[2]
+    failed = await browser.submit(page, page, {"name": "fails"})
+    assert failed.status_code == 500
+    assert "secret" not in failed.text
+
+
+async def test_a_form_needs_its_token_and_a_page_that_takes_it(browser: Browser) -> None:
+    for page in ("/plugins/mine/form", "/plugins/mine/text"):
+        forged = await browser.http.post(f"/dashboard{page}", data={"form_token": "0" * 64, "name": "x"})
+        assert forged.status_code == 403
+    assert (await browser.submit("/", "/plugins/mine/text", {"name": "x"})).status_code == 404
+
+
+async def test_an_instance_has_pages_of_its_own(browser: Browser, visitor: Browser, gateway: Gateway) -> None:
+    for name in ("mine", "other"):
+        await gateway.instances.create(name, token=f"key-of-{name}")
+    page = "/instances/mine/plugins/mine/own"
+    assert f'href="/dashboard{page}">Own</a>' in (await browser.get("/instances/mine")).text
+    assert ">Own</a>" not in (await browser.get("/")).text
+    assert (await browser.get("/plugins/mine/own")).status_code == 404
+    assert (await browser.get("/instances/mine/plugins/mine/form")).status_code == 404
+    assert (await browser.get("/instances/none/plugins/mine/own")).status_code == 404
+    await browser.submit("/", "/logout")
+    await visitor.log_in("key-of-mine")
+    shown = (await visitor.get(f"{page}?instance=other")).text
+    assert '<input name="name" aria-label="Name"> of mine' in shown
+    assert "<h1>Own of mine</h1>" in shown
+    sent = await visitor.submit(page, page, {"name": "Ana", "instance": "other"})
+    assert "&lt;Ana&gt; it is, mine." in sent.text
+    assert '<form class="plugin"' not in (await visitor.get("/instances/mine/plugins/mine/seen")).text
+    assert (await visitor.get("/instances/other/plugins/mine/own")).status_code == 403
+    assert (await visitor.submit(page, "/instances/other/plugins/mine/own")).status_code == 403
 
 
 async def test_a_plugin_that_is_switched_off_later_has_no_page(browser: Browser) -> None:

@@ -407,12 +407,18 @@ async def test_routes(tmp_path: Path, registration: Registration) -> None:
 
 
 async def test_dashboard_pages(tmp_path: Path, registration: Registration) -> None:
-    (page,) = hooks_with(example("hookgw_dashboard_pages"), tmp_path).dashboard_pages()
+    page, note = hooks_with(example("hookgw_dashboard_pages"), tmp_path).dashboard_pages()
     registration = msgspec.structs.replace(registration, url="https://crm.example/?a=<b>")
     content = await page.render(gateway_with(registration), {"least": "2"}, 10)
     assert content.startswith('<section class="card"><h2>Backlogs</h2>')
     assert "<li><b>https://crm.example/?a=&lt;b&gt;</b> 3</li>" in content
     assert content.count("<li>") == 2
+    gateway = gateway_with(registration)
+    assert await note.submit(gateway, {"instance": "shop", "note": "<b>"}, 10) == "Kept."
+    assert 'value="&lt;b&gt;"' in await note.render(gateway, {"instance": "shop"}, 10)
+    assert 'value=""' in await note.render(gateway, {"instance": "other"}, 10)
+    with pytest.raises(hookgw.Invalid, match="at most 100 characters"):
+        await note.submit(gateway, {"instance": "shop", "note": "x" * 101}, 10)
 
 
 def test_commands(tmp_path: Path) -> None:

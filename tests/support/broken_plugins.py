@@ -214,6 +214,18 @@ PAGES = {
         "DashboardPage(title='X', path='a', render=lambda: '')",
         "render of the page a has other arguments: write async def render(gateway, query)",
     ),
+    "a page with a submit that is no function": (
+        "DashboardPage(title='X', path='a', render=render, submit='s')",
+        "submit of the page a must be a function: async def submit(gateway, form)",
+    ),
+    "a page with a submit with other arguments": (
+        "DashboardPage(title='X', path='a', render=render, submit=lambda: '')",
+        "submit of the page a has other arguments: write async def submit(gateway, form)",
+    ),
+    "a page of perhaps an instance": (
+        "DashboardPage(title='X', path='a', render=render, of_instance='yes')",
+        "of_instance of the page a must be True or False",
+    ),
     "two pages with one path": (
         "*[DashboardPage(title='X', path='a', render=render)] * 2",
         "two of its pages have the path a",

@@ -88,15 +88,14 @@ class InstancePage:
             now=await self._now(instance, without_global=not visitor().principal.is_global),
             is_open=gateway.instances.connection_state(instance) is ConnectionState.OPEN,
             has_calls=bool(found.integration),
-            lacks=[call for call in CALLS if call not in calls] if found.integration else [],
             may_send="sendText" in calls,
             options=await self._site.fragment("option_fields.html", fields=options) if options else "",
             has_webhooks=bool(gateway.registrations.of_instance(instance)),
             webhook=self._webhooks.values(instance, form if at == "webhook" else None),
             keys=self._keys.rows(instance),
             kinds=kinds,
+            plugin_pages=[page for page in gateway.hooks.dashboard_pages() if page.of_instance],
             usual_kind=_USUAL_KIND,
-            ingest_url=gateway.instances.ingest_url(found),
             form=form,
             at=at,
             alert=error.messages if error else None,
@@ -121,6 +120,7 @@ class InstancePage:
             picture = segno.make(code.code, micro=False).svg_data_uri(
                 scale=6, border=4, dark="#000", light="#fff"
             )
+        calls = instances.capabilities(instance)
         deliveries, size = self._gateway.backlog.of_instance(instance)
         newest, unread = [], None
         try:
@@ -133,6 +133,8 @@ class InstancePage:
             instance=instance,
             path=f"/instances/{quote(instance)}",
             account=instances.account(instance),
+            ingest_url=instances.ingest_url(found),
+            lacks=[call for call in CALLS if call not in calls] if found.integration else [],
             webhooks=self._webhooks.rows(instance),
             rows=[row_of(self._gateway, one) for one in newest],
             unread=unread,
