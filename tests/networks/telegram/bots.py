@@ -30,6 +30,14 @@ _METHODS = {
     "sendsticker": "sticker",
 }
 
+_FIELDS: dict[str, dict[str, Any]] = {
+    # What each of these always has (https://core.telegram.org/bots/api#available-types).
+    "video": {"width": 640, "height": 360, "duration": 3},
+    "audio": {"duration": 3},
+    "voice": {"duration": 3},
+    "sticker": {"type": "regular", "width": 512, "height": 512, "is_animated": False, "is_video": False},
+}
+
 
 class Failure(Exception):
     """An answer with ``ok: false``."""
@@ -322,10 +330,13 @@ class Bot:
 
     def _send_file(self, field: str, given: dict[str, Any]) -> Any:
         content = given.get(field)
-        fields: dict[str, Any] = {}
+        fields: dict[str, Any] = dict(_FIELDS.get(field, {}))
         if isinstance(content, tuple):
             name, content, mimetype = content
-            fields = {"file_name": name, "mime_type": mimetype}
+            if field not in ("sticker", "voice"):
+                fields["file_name"] = name
+            if field != "sticker":
+                fields["mime_type"] = mimetype
         elif isinstance(content, str) and content.startswith("http"):
             if content not in self.urls:
                 raise Failure(400, "Bad Request: failed to get HTTP URL content")
