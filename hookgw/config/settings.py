@@ -68,7 +68,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     max_body: Size = Size(2**20)
     """The largest request body."""
     max_batch_body: Size = Size(16 * 2**20)
-    """The largest body of a batch of events."""
+    """The largest body of a batch of events, or of a request of a network."""
     max_batch_events: int = 10_000
     """The largest number of events in a batch."""
     max_upload: Size = Size(16 * 2**20)

@@ -39,6 +39,7 @@ _KNOWN_MESSAGES = 20_000
 _KNOWN_CHATS = 20_000
 _MOST_UNREAD = 1_000
 _MOST_TOLD = 100
+_TELL_AGAIN = 3600.0
 
 
 class Connection:
@@ -62,7 +63,7 @@ class Connection:
         self._file_limit = trio.CapacityLimiter(_FILES_AT_ONCE)
         self._received: Recent[str, bool] = Recent(_KNOWN_MESSAGES)
         self._newest: Recent[str, str] = Recent(_KNOWN_CHATS)
-        self._told: set[str] = set()
+        self._told: Recent[str, float] = Recent(_MOST_TOLD)
         self._send_unread, self._unread = trio.open_memory_channel[str](_MOST_UNREAD)
         self._known = Knowledge(
             media_url=session.media_url, is_received=lambda id_: self._received.get(id_) is not None
@@ -144,13 +145,13 @@ class Connection:
                 try:
                     self._send_unread.send_nowait(one.message_id)
                 except trio.WouldBlock:
-                    self._tell("too many messages to mark as read", waiting=_MOST_UNREAD)
+                    self.tell("too many messages to mark as read", waiting=_MOST_UNREAD)
 
     def _is_mine(self, change: Change) -> bool:
         if change.phone_number_id in ("", self._options.phone_number_id):
             return True
         # An app has one URL for all numbers of all its accounts.
-        self._tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
+        self.tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
         return False
 
     def _translate(self, change: Change) -> list[Received]:
@@ -245,9 +246,10 @@ class Connection:
             )
         await self.session.set_state(ConnectionState.CLOSE, reason, message=message)
 
-    def _tell(self, what: str, **more: str | int) -> None:
-        """Log something once in a run."""
-        told = f"{what} {more}"
-        if told not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add(told)
+    def tell(self, what: str, **more: str | int) -> None:
+        """Log something that may happen with each request, once in an hour."""
+        told, now = f"{what} {more}", trio.current_time()
+        last = self._told.get(told)
+        if last is None or now - last > _TELL_AGAIN:
+            self._told.put(told, now)
             logger.warning(what, instance=self.session.instance, **more)

@@ -20,6 +20,7 @@ from hookgw import (
     MessageKey,
     NetworkRefused,
     NotSupported,
+    ProofRefused,
     ReactionMessage,
     Session,
     Unavailable,
@@ -96,10 +97,15 @@ class WhatsAppCloud:
             raise Unavailable(str(error)) from None
         if request.method == "GET":
             return webhooks.answer_challenge(request, options.verify_token)
-        webhooks.check_proof(request, options.app_secret)
         connection = self._connections.get(session.instance)
         if connection is None:
             raise Unavailable("The instance is not connected.")
+        try:
+            webhooks.check_proof(request, options.app_secret)
+        except ProofRefused as refusal:
+            # Meta gives up after seven days. A wrong secret must be found before.
+            connection.tell("request of meta refused", reason=str(refusal))
+            raise
         await connection.receive(webhooks.read_changes(request.body))
         return IngestResponse()
 

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import httpx
 import pytest
+import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -512,7 +513,7 @@ def test_it_sends_everything() -> None:
         (10, 403, 403, None),
         (200, 403, 403, None),
         (100, 400, 400, None),
-        (132001, 404, 409, None),
+        (132001, 404, 422, None),
         (131016, 500, 502, None),
         (2, 200, 502, None),
         (5555, 429, 429, 60.0),
@@ -677,15 +678,27 @@ async def test_repeats_in_other_company_are_one_event(
     assert [data["status"] for data in session.data_of("MESSAGES_UPDATE")] == ["READ", "DELIVERY_ACK"]
 
 
-async def test_other_numbers_are_other_instances(
-    autojump_clock: MockClock, session: FakeSession, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_other_numbers_are_other_instances(autojump_clock: MockClock, session: FakeSession) -> None:
     mine, other = value(messages=[text_message("mine")]), value(messages=[text_message("x")], number="777")
     account = notification({"event": "VERIFIED_ACCOUNT"}, field="account_update")
-    async with connected(session) as cloud:
-        for body in (notification(other, mine), notification(other), account):
-            assert await cloud.ingest(session, posted(body)) == IngestResponse()
+    with structlog.testing.capture_logs() as logs:
+        async with connected(session) as cloud:
+            for body in (notification(other, mine), notification(other), account):
+                assert await cloud.ingest(session, posted(body)) == IngestResponse()
     assert texts(session) == ["mine"]
+    assert [(log["event"], log["phone_number_id"]) for log in logs] == [
+        ("request for another phone number", "777")
+    ]
+
+
+async def test_a_wrong_secret_is_found(autojump_clock: MockClock, session: FakeSession) -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with connected(session) as cloud:
+            for _ in range(5):
+                with pytest.raises(ProofRefused):
+                    await cloud.ingest(session, posted(notification(value()), "another secret"))
+                await trio.sleep(1000)
+    assert [log["event"] for log in logs] == ["request of meta refused"] * 2
 
 
 async def test_unreadable_parts_do_not_hold_up_the_others(

@@ -47,7 +47,9 @@ class IngestEndpoint:
 
     def __init__(self, gateway: Gateway) -> None:
         self._ingest = gateway.ingest
-        self._limit = gateway.settings.server.max_body
+        server = gateway.settings.server
+        # One request of a network may report as much as a batch.
+        self._limit = max(server.max_body, server.max_batch_body)
         self._max_values = gateway.settings.events.max_values
 
     async def answer(
