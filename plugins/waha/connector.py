@@ -26,6 +26,7 @@ from hookgw import (
     InstanceSettings,
     Invalid,
     LocationMessage,
+    MediaKind,
     MediaMessage,
     MediaSink,
     Message,
@@ -54,6 +55,14 @@ LARGEST_FILE = 36 * 2**20
 """Bytes of a file to send: WAHA takes requests of 50 MB, and base64 makes a file a third longer."""
 FILE_TIME = 4.0
 """Seconds for a file that goes into its event, and seconds to wait for the file before it."""
+_TYPES = {
+    MediaKind.IMAGE: "image/jpeg",
+    MediaKind.VIDEO: "video/mp4",
+    MediaKind.AUDIO: "audio/mpeg",
+    MediaKind.DOCUMENT: "application/octet-stream",
+    MediaKind.STICKER: "image/webp",
+}
+"""Of files whose type nobody says."""
 _LONGEST_SHOWN_TYPING = 60.0
 _MOST_REDIRECTS = 5
 _MIMETYPE = re.compile(r"[\w.+-]{1,127}/[\w.+-]{1,127}(; ?[\w.+=-]{1,127})?", re.ASCII)
@@ -439,7 +448,9 @@ async def _file_of(
             raise Invalid(f"media: the URL was not read within {FILE_TIMEOUT:g} s.") from None
     if len(file) > LARGEST_FILE:
         raise _too_large()
-    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if said in ("application/octet-stream", "binary/octet-stream"):
+        said = ""  # which says nothing
+    mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or _TYPES[message.kind]
     if not _MIMETYPE.fullmatch(mimetype):
         raise Invalid("mimetype must be a media type such as image/png.")
     return (

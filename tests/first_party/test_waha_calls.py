@@ -183,6 +183,17 @@ async def test_files(
     assert file["fileLength"] == "7"
 
 
+async def test_a_file_without_a_type(it: Setup) -> None:
+    async with it.connected():
+        voice = MediaMessage(number=ANA, kind=MediaKind.AUDIO, content=b"x", is_voice=True)
+        _, body, _ = await sent(it, voice)
+        assert (body["file"]["mimetype"], body["file"]["filename"], body["convert"]) == (
+            "audio/mpeg",
+            "audio.mp3",
+            True,
+        )
+
+
 async def test_stickers_and_templates_are_not_supported(it: Setup) -> None:
     async with it.connected():
         sticker = MediaMessage(number=ANA, kind=MediaKind.STICKER, content=b"x", mimetype="image/webp")

@@ -228,9 +228,20 @@ async def test_a_server_that_asks_for_a_wait_is_left_alone(autojump_clock: MockC
         assert len(it.waha.calls) == asked
 
 
-async def test_a_server_that_cannot_be_reached_is_tried_again(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("too slow"),
+        httpx.RemoteProtocolError("the answer was cut off"),
+    ],
+    ids=str,
+)
+async def test_a_server_that_cannot_be_reached_is_tried_again(
+    autojump_clock: MockClock, error: httpx.HTTPError
+) -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused", request=request)
+        raise error
 
     connector = Waha()
     async with (
@@ -241,7 +252,9 @@ async def test_a_server_that_cannot_be_reached_is_tried_again(autojump_clock: Mo
         nursery.start_soon(connector.run, session)
         await session.wait_until(ConnectionState.CLOSE)
         assert session.states[-1][1] == 408
-        assert session.states[-1][2]["message"] == "The WAHA server cannot be reached: refused"
+        assert session.states[-1][2]["message"] == f"The WAHA server cannot be reached: {error}"
+        await trio.sleep(600)
+        assert 10 < len(session.states) < 20
         nursery.cancel_scope.cancel()
 
 
