@@ -8,6 +8,9 @@ from hookgw.models.events import EVENT_ID, Catalog, Event
 from hookgw.models.json_decoding import decode_json
 from hookgw.models.payload_schemas import SchemaBook
 from plugins.gateway_kinds import KINDS
+from plugins.waha import events as waha_events
+from plugins.waha.connector import read_envelope
+from plugins.waha.recent import Recent
 from plugins.webhook.body import event_of
 from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate
@@ -58,3 +61,27 @@ def whatsapp_cloud(data: bytes) -> None:
                 id="e", kind=event.kind, instance="shop", data_json=Event.encode(event.data), time=0.0
             )
             assert SCHEMAS.problem(stored) is None
+
+
+def waha(data: bytes) -> None:
+    """A report of WAHA becomes a valid event, or none, or the body is refused with a sentence."""
+    try:
+        envelope = read_envelope(data)
+    except Invalid as error:
+        check_sentences(*error.messages)
+        return
+    account = waha_events.Account(jid="", media_url=_link, report="r", sent=Recent(9), done=Recent(9))
+    event = waha_events.translate(envelope, account)
+    if event is None:
+        return
+    assert event.event_id is not None
+    assert EVENT_ID.fullmatch(event.event_id)
+    stored = Event(id="e", kind=event.kind, instance="a", data_json=Event.encode(event.data), time=0.0)
+    assert SCHEMAS.problem(stored) is None
+    if isinstance(event.data, dict):
+        reference = waha_events.file_of(event.data, waha_events.mapping(envelope.get("payload")))
+        assert not reference or ".." not in (waha_events.path_of(reference) or [".."])
+
+
+def _link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
+    return f"{reference}{mimetype}{file_name}"
