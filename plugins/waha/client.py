@@ -32,14 +32,13 @@ class Refused(NetworkRefused):
         is_unauthorized: whether it does not accept the API key.
     """
 
-    def __init__(self, http_status: int, answer: Any, retry_after: float | None) -> None:
+    def __init__(self, http_status: int, words: str, retry_after: float | None) -> None:
         shown = http_status
         if http_status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             # The callers of hookgw would take these for a wrong key of their own.
             shown = HTTPStatus.CONFLICT
         elif not 400 <= http_status < 500:
             shown = HTTPStatus.BAD_GATEWAY
-        words = _words(answer)
         super().__init__(_reason(http_status, words), status=shown, retry_after=retry_after)
         self.http_status = http_status
         self.words = words
@@ -57,12 +56,17 @@ class Client:
         http: makes the requests; the caller closes it.
         base_url: of the server.
         api_key: for the header ``X-Api-Key``; empty for none.
+
+    Attributes:
+        secrets: texts that are masked in the server's words.
     """
 
     def __init__(self, http: httpx.AsyncClient, base_url: str, api_key: str) -> None:
         self._http = http
         self._root = base_url.rstrip("/") + "/api/"
         self._headers = {"x-api-key": api_key} if api_key else {}
+        # hookgw masks those of the instance's options; these may be of the configuration, or made up.
+        self.secrets = {api_key} if api_key else set()
 
     async def call(
         self,
@@ -104,7 +108,7 @@ class Client:
             raise _unreachable(error) from error
         answer, is_json = _decode(response.content)
         if not response.is_success:
-            raise Refused(response.status_code, answer, _retry_after(response))
+            raise self._refused(response, answer)
         if not is_json:
             raise Unreachable(
                 "The WAHA server did not answer with JSON. Is base_url the URL of a WAHA server?"
@@ -126,10 +130,16 @@ class Client:
                             refusal += chunk
                             if len(refusal) > _LARGEST_ERROR:
                                 break
-                    raise Refused(response.status_code, _decode(bytes(refusal))[0], _retry_after(response))
+                    raise self._refused(response, _decode(bytes(refusal))[0])
                 yield response
         except httpx.HTTPError as error:
             raise _unreachable(error) from error
+
+    def _refused(self, response: httpx.Response, answer: Any) -> Refused:
+        words = _words(answer)
+        for secret in self.secrets:
+            words = words.replace(secret, "********")
+        return Refused(response.status_code, words, _retry_after(response))
 
     def _url(self, path: tuple[str, ...]) -> str:
         return self._root + "/".join(quote(part, safe="") for part in path)

@@ -119,6 +119,7 @@ class Connection:
         if not self.options.hmac_key and not self.state.hmac_key:
             self.state.hmac_key = secrets.token_urlsafe(32)
             await self._save()
+        self.client.secrets.add(self.hmac_key.decode())
         failures = 0
         while True:
             self._wake = trio.Event()

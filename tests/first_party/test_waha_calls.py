@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -369,6 +370,18 @@ async def test_refusals_reach_the_caller(
         it.waha.sessions["default"].status = "FAILED"
         with pytest.raises(NetworkRefused, match=r"not as expected.*the session is FAILED"):
             await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+
+
+async def test_waha_does_not_repeat_the_keys_to_anybody(it: Setup) -> None:
+    it.connector.set_defaults({"api_key": "waha-key"})
+    del it.session.options["api_key"]
+    async with it.connected():
+        key = it.webhooks()[0]["hmac"]["key"]
+        said = json.dumps({"message": f"no waha-key {key}"}).encode()
+        it.waha.faults.append(Fault("sendText", 400, said))
+        with pytest.raises(NetworkRefused) as caught:
+            await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+        assert str(caught.value) == "WAHA: no ******** ********"
 
 
 async def test_an_answer_that_says_nothing(it: Setup) -> None:
