@@ -18,6 +18,7 @@ from hookgw.api.plugin_routes import PluginRoutes
 from hookgw.api.routes.accounts import AccountRoutes
 from hookgw.api.routes.audit import AuditRoutes
 from hookgw.api.routes.chats import ChatRoutes
+from hookgw.api.routes.connectors import ConnectorRoutes
 from hookgw.api.routes.deliveries import DeliveryRoutes
 from hookgw.api.routes.emit import EmitEndpoint
 from hookgw.api.routes.events import EventRoutes
@@ -194,6 +195,7 @@ def _app_with_routes(gateway: Gateway, pages: Sequence[Blueprint]) -> Applicatio
         WebhookRoutes(gateway),
         InstanceRoutes(gateway),
         AccountRoutes(gateway),
+        ConnectorRoutes(gateway),
         KeyRoutes(gateway),
         MessageRoutes(gateway),
         ChatRoutes(gateway),

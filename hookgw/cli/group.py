@@ -26,6 +26,7 @@ COMMANDS = {
     "message": "hookgw.cli.message:message",
     "webhook": "hookgw.cli.webhook:webhook",
     "instance": "hookgw.cli.instance:instance",
+    "connectors": "hookgw.cli.connectors:connectors",
     "key": "hookgw.cli.key:key",
     "delivery": "hookgw.cli.delivery:delivery",
     "event": "hookgw.cli.event:event",

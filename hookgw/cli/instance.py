@@ -12,7 +12,7 @@ from hookgw.cli.client import Client, server_options
 from hookgw.cli.failure import Failed
 from hookgw.cli.fields import read_secret
 from hookgw.cli.job import follow_aloud
-from hookgw.cli.names import instance_argument
+from hookgw.cli.names import complete_connectors, instance_argument
 from hookgw.cli.output import (
     Column,
     json_option,
@@ -67,7 +67,9 @@ def instance() -> None:
 @click.argument("name", metavar="INSTANCE")
 @click.option(
     "--integration",
-    help="Connector to use, for example simulator.  [default: none; events arrive by HTTP]",
+    shell_complete=complete_connectors,
+    help="Connector to use, for example simulator; `hookgw connectors` lists them, with their options.  "
+    "[default: none; events arrive by HTTP]",
 )
 @click.option(
     "--token",

@@ -34,6 +34,11 @@ def complete_labels(ctx: click.Context, _param: click.Parameter, incomplete: str
     return _matching(incomplete, [one.get("label") for one in found])
 
 
+def complete_connectors(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of connectors that begin so."""
+    return _matching(incomplete, [one.get("name") for one in _ask(ctx, "connector", "list")])
+
+
 def complete_kinds(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Return the event kinds that begin so; lower case is completed too."""
     return _matching(incomplete.upper(), [one.get("name") for one in _ask(ctx, "event", "kinds")])

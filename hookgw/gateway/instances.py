@@ -27,6 +27,7 @@ from hookgw.models.errors import Conflict, Forbidden, Invalid, NotSupported, Sto
 from hookgw.models.instances import Instance, InstanceSettings, check_name
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
+from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
 
 logger = structlog.get_logger("hookgw.instances")
@@ -92,6 +93,10 @@ class InstanceService:
     def connectors(self) -> list[str]:
         """The names of all connectors."""
         return self._connectors.names()
+
+    def all_connectors(self) -> list[ContainedConnector]:
+        """Return all connectors, sorted by name."""
+        return self._connectors.all()
 
     def connection_state(self, name: str) -> ConnectionState:
         """Return the state of an instance's connection. Raise ``NotFound`` if there is no such instance."""

@@ -21,6 +21,7 @@ from hookgw.api.responses.events import Emitted, Erased, Event, Kind
 from hookgw.api.responses.instances import (
     Code,
     Connection,
+    Connector,
     Counts,
     CreatedInstance,
     IngestUrl,
@@ -58,6 +59,7 @@ __all__ = [
     "Code",
     "Condition",
     "Connection",
+    "Connector",
     "ConnectorOptions",
     "Contact",
     "Counts",

@@ -35,6 +35,27 @@ class Instance(Struct, frozen=True, kw_only=True, rename="camel"):
     options: dict[str, Any] | UnsetType = UNSET
 
 
+class Connector(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What an instance can be connected with: the `integration` of `create`.
+
+    Attributes:
+        name: its name.
+        plugin: the plugin that provides it.
+        calls: the calls that it answers, by the last part of their path, such as `sendText`.
+        takes_requests: whether its instances have an `ingestUrl`, which the network calls.
+        integrations: the integrations of Evolution API that mean it (`instances.integrations`).
+        options_schema: the JSON Schema of the options of its instances, fields of `create` beside
+            `instanceName`; `null` if it takes any.
+    """
+
+    name: str
+    plugin: str
+    calls: list[str]
+    takes_requests: bool
+    integrations: list[str]
+    options_schema: dict[str, Any] | None
+
+
 class Counts(Struct, frozen=True, kw_only=True, rename="pascal"):
     """What hookgw has stored of an account: it keeps events, and no such records, so all are 0.
 

@@ -122,6 +122,10 @@ class Connectors:
         """Return the names of all connectors."""
         return sorted(self._connectors)
 
+    def all(self) -> list[ContainedConnector]:
+        """Return all connectors, sorted by name."""
+        return [self._connectors[name] for name in self.names()]
+
     def check_integration(self, name: str) -> None:
         """Raise :class:`Invalid` unless the name is empty or a connector's."""
         if name and name not in self._connectors:
