@@ -1,4 +1,4 @@
-"""The checks that every change must pass. Plain ``nox`` runs what CI runs: ten minutes on two cores.
+"""The checks that every change must pass. Plain ``nox`` runs what CI runs: eight minutes on two cores.
 
 ``nox -l`` lists the sessions. Arguments after ``--`` go to pytest: ``nox -s tests-3.12 -- -k lane``.
 """
@@ -27,15 +27,20 @@ PYTHONS = nox.project.python_versions(PROJECT)
 # The one between them runs the server as a process, if it is installed.
 BETWEEN = [f"python{version}" for version in PYTHONS[1:-1]]
 nox.options.sessions = [
-    "lint",
-    "types",
+    "networks",
+    f"tests-{PYTHONS[-1]}",
+    "crash",
+    "browser",
     "minimums",
     "e2e",
-    "crash",
-    "networks",
-    "browser",
-    f"tests-{PYTHONS[-1]}",
+    "types",
+    "lint",
 ]
+# Plain nox runs two sessions at a time: several wait more than they compute. Those that wait the most are
+# first in the list, and the short ones last. A session that is named is alone, and shows its output at once.
+if len(sys.argv) == 1 and hasattr(nox.options, "parallel"):  # since nox 2026
+    nox.options.parallel = 2
+    nox.options.allow_parallel = True
 NOT_ASKED = [
     "ASYNC9",  # optional: a checkpoint on every path of every function
     "ASYNC114",  # would have every startable function listed by name
@@ -94,20 +99,25 @@ PROCESS_PYTHON = next(filter(shutil.which, BETWEEN), None)
 
 def install(session: nox.Session, group: str, *options: str) -> None:
     """Install hookgw (editable) and a dependency group."""
-    session.install("--quiet", "-e", ".", *nox.project.dependency_groups(PROJECT, group), *options)
+    # Python compiles what is imported, which is less than half of it.
+    groups = nox.project.dependency_groups(PROJECT, group)
+    session.install("--quiet", "--no-compile", "-e", ".", *groups, *options)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check the form of the code (ruff), its layers (import-linter) and its use of Trio (flake8-async)."""
-    session.install("--quiet", *nox.project.dependency_groups(PROJECT, "lint"))
+    session.install("--quiet", "--no-compile", *nox.project.dependency_groups(PROJECT, "lint"))
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("lint-imports", "--no-cache", silent=True)
-    sources = sorted(map(str, [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]))
+    sources = [*Path("hookgw").rglob("*.py"), *Path("plugins").rglob("*.py")]
+    # All rules of flake8-async, which is slow, are about async functions and Trio.
+    about = re.compile(r"\basync\b|trio")
+    concerned = [str(path) for path in sorted(sources) if about.search(path.read_text("utf-8"))]
     options = ["flake8-async", f"--disable={','.join(NOT_ASKED)}"]
     with ThreadPoolExecutor() as pool:  # it uses one core, and takes as long as everything else here together
-        halves = [pool.submit(session.run, *options, *sources[start::2], silent=True) for start in (0, 1)]
+        halves = [pool.submit(session.run, *options, *concerned[start::2], silent=True) for start in (0, 1)]
     for half in halves:
         half.result()
 
@@ -141,13 +151,14 @@ def run_tests(session: nox.Session, *command: str, env: dict[str, str] | None = 
 def minimums(session: nox.Session) -> None:
     """Run tests on the lowest Python, with the lowest versions that pyproject.toml allows.
 
-    They are the tests of what touches a dependency; ``nox -s minimums -- tests`` runs all.
+    They are the tests of what touches a dependency, each with two of its cases at most: a dependency that
+    lacks something fails either of them. ``nox -s minimums -- tests`` runs all.
     """
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     install(session, "test", "-c", str(constraints))
-    ignored = () if session.posargs else [f"--ignore={folder}" for folder in OWN_LOGIC]
-    run_tests(session, "pytest", "-q", *ignored, env=FEW_EXAMPLES)
+    fewer = () if session.posargs else ("--few-cases", *(f"--ignore={folder}" for folder in OWN_LOGIC))
+    run_tests(session, "pytest", "-q", *fewer, env=FEW_EXAMPLES)
 
 
 @nox.session(python=PROCESS_PYTHON)
@@ -183,9 +194,10 @@ def crash(session: nox.Session) -> None:
 
 @nox.session(python=PROCESS_PYTHON)
 def networks(session: nox.Session) -> None:
-    """Carry accounts of a real Synapse, kill it and the server, and account for every message."""
+    """Carry accounts of a real Synapse and of other networks' fakes; kill them; account for every message."""
     install(session, "networks")
-    session.run("pytest", "tests/networks", *session.posargs)
+    # By file: each worker starts the servers of its networks once.
+    session.run("pytest", "tests/networks", *(session.posargs or ("-n", "auto", "--dist", "loadfile")))
 
 
 @nox.session

@@ -24,6 +24,21 @@ settings.register_profile("hookgw", deadline=None, suppress_health_check=[Health
 settings.load_profile("hookgw")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--few-cases", action="store_true", help="of each test, run the first and the last case")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--few-cases"):
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = {item for found in cases.values() for item in (found[0], found[-1])}
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_name_servers() -> Iterator[None]:
     """Every name but that of this machine is unknown."""
