@@ -35,6 +35,8 @@ FILE_TIME = 4.0
 """Seconds after a request in which its files are fetched, for registrations with base64. Meta expects quick
 answers, and hookgw allows 10 s."""
 _FILES_AT_ONCE = 4
+_MOST_FILES = 8 * 2**20
+"""Bytes of files in the events of a request, beyond which the others get none."""
 _KNOWN_MESSAGES = 20_000
 _KNOWN_CHATS = 20_000
 _MOST_UNREAD = 1_000
@@ -104,6 +106,7 @@ class Connection:
             try:
                 await self.mark_read(id_)
             except NetworkRefused as error:
+                self.doubt(error)
                 logger.warning(
                     "not marked as read", instance=self.session.instance, message=id_, reason=str(error)
                 )
@@ -131,9 +134,7 @@ class Connection:
         with self._turns.join() as turn:
             if self.session.wants_base64():
                 with trio.move_on_after(FILE_TIME):
-                    for one in received:
-                        if one.media_id:
-                            await self._put_file(one)
+                    await self._put_files(received)
             await turn.wait()
             await self._emit(received)
         for one in received:
@@ -170,16 +171,20 @@ class Connection:
                 logger.warning("part of a request not readable", instance=self.session.instance, items=lost)
         return found
 
-    async def _put_file(self, received: Received) -> None:
-        """Put a file into its event, beside the link. Without the file, the event is still complete."""
-        try:
-            limit = self.session.base64_limit
-            async with self._file_limit, self.client.download(received.media_id, limit=limit) as file:
-                content = await read_body(file.chunks, limit)
-        except (Invalid, NetworkRefused, NotFound) as error:
-            logger.warning("file not in event", instance=self.session.instance, reason=str(error))
-            return
-        received.event.data["message"]["base64"] = base64.b64encode(content).decode()
+    async def _put_files(self, received: Sequence[Received]) -> None:
+        """Put files into their events, beside the links. Without its file, an event is still complete."""
+        size, limit = 0, self.session.base64_limit
+        for one in received:
+            if not one.media_id or size >= _MOST_FILES:
+                continue
+            try:
+                async with self._file_limit, self.client.download(one.media_id, limit=limit) as file:
+                    content = await read_body(file.chunks, limit)
+            except (Invalid, NetworkRefused, NotFound) as error:
+                logger.warning("file not in event", instance=self.session.instance, reason=str(error))
+                continue
+            one.event.data["message"]["base64"] = base64.b64encode(content).decode()
+            size += len(content)
 
     async def _emit(self, received: Sequence[Received]) -> None:
         try:

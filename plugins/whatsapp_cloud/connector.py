@@ -171,9 +171,6 @@ class WhatsAppCloud:
                 )
             await connection.mark_read(newest, is_typing=True)
 
-    async def restart(self, session: Session) -> None:
-        """Nothing is to be prepared."""
-
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file at Meta to a sink."""
         with self._connected(session) as connection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ PLUGIN = "whatsapp_cloud"
 NEEDED = ("phone_number_id", "access_token", "app_secret", "verify_token")
 """Without these, nothing works."""
 
+_ID = re.compile("[0-9]{1,32}")
 # Only of an instance: an account has one number, and the configuration serves all instances.
 _OF_AN_INSTANCE = "phone_number_id"
 
@@ -27,6 +29,10 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "pattern": "^[0-9]{1,32}$",
             "minimum": 1,
             "description": "The id of the phone number at Meta (not the number itself).",
+        },
+        "number": {
+            "type": ["string", "integer", "null"],
+            "description": "The same, as clients of Evolution API call it.",
         },
         "access_token": {
             "type": "string",
@@ -120,13 +126,15 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     """
     # An option that was emptied is no option.
     given = {name: value for name, value in options.items() if value not in (None, "")}
-    number = given.get(_OF_AN_INSTANCE)
-    if isinstance(number, int) and not isinstance(number, bool):
+    number = given.get(_OF_AN_INSTANCE) or given.get("number")
+    if isinstance(number, str | int) and not isinstance(number, bool):
         given[_OF_AN_INSTANCE] = str(number)
     try:
         found = msgspec.convert({**defaults, **given}, Options)
     except msgspec.ValidationError as error:
         raise Invalid(f"The options of the instance are not valid: {error}.") from None
+    if found.phone_number_id and not _ID.fullmatch(found.phone_number_id):
+        raise Invalid("phone_number_id is the id of the number at Meta, which consists of digits.")
     lacking = [name for name in NEEDED if not getattr(found, name)]
     if lacking:
         raise Invalid(missing(lacking))

@@ -281,9 +281,6 @@ async def test_tokens_that_expire_in_between(
         assert "PATCH /instance/options/shop" in state["reason"]
         await Sender(url, http).deliver(notification(value(messages=[text_message("still here")])))
         await gateway.wait_for_event("MESSAGES_UPSERT", message={"conversation": "still here"})
-        await gateway.kill()
-        await gateway.start()
-        await gateway.wait_for_state("shop", "close")
         await gateway.call("PATCH", "instance/options/shop", {"access_token": "the next token"})
         await gateway.wait_for_state("shop", "open")
         await gateway.call("POST", "message/sendText/shop", body, status=201)
