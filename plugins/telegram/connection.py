@@ -70,6 +70,8 @@ class Connection:
     Attributes:
         client: makes the requests.
         receiving: held while an update of a webhook becomes events, so that they are stored in order.
+        changing_webhook: held while the webhook is set or deleted.
+        is_leaving: whether the webhook was deleted for good.
     """
 
     def __init__(self, session: Session, options: Options, state: State, nursery: trio.Nursery) -> None:
@@ -79,6 +81,8 @@ class Connection:
         self.state = state if state.bot == options.bot else State(bot=options.bot)
         self.client = Client(session.http, options.base_url, options.bot_token)
         self.receiving = trio.Lock()
+        self.changing_webhook = trio.Lock()
+        self.is_leaving = False
         self._nursery = nursery
         self._sent: Recent[tuple[str, str], bool] = Recent(_KNOWN_SENT)
         self._file_time = 0.0

@@ -44,6 +44,7 @@ from .webhook import WebhookKeeper, receive
 ACTION_TIME = 4.0
 """Seconds after which a chat action is repeated: apps show one for 5 s."""
 _ACTIONS = {"composing": "typing", "recording": "record_voice"}
+_MOST_REDIRECTS = 5
 # What the server says if it could not fetch a file from its URL, or takes no such file that way.
 _URL_FAILED = ("http url", "web page content", "upload file by url", "wrong file identifier", "wrong type")
 
@@ -120,7 +121,9 @@ class Telegram:
         """Delete the webhook that :meth:`run` has set."""
         connection = self._connections.get(session.instance)
         if connection is not None and connection.options.mode == "webhook":
-            await connection.client.call("deleteWebhook")
+            async with connection.changing_webhook:
+                connection.is_leaving = True  # whatever the run is about to find out
+                await connection.client.call("deleteWebhook")
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
         """Send a message to a chat. Telegram cannot detect a repetition, so ``key`` is of no use there."""
@@ -257,7 +260,9 @@ class Telegram:
                 # Telegram cannot fetch it: hookgw may, and Telegram takes larger files that are uploaded.
         content, said = message.content, ""
         if content is None:
-            content, said = await _fetch(connection.session.http, message.url or "")
+            content, said = await _fetch(
+                connection.session.http, message.url or "", connection.options.base_url
+            )
         file = outgoing.file_to_upload(message, content, said)
         return await _call(connection, method, parameters, upload=(field, file))
 
@@ -332,22 +337,31 @@ def _own_message(connection: Connection, sent: Any) -> dict[str, Any]:
     return {**data, "status": "SERVER_ACK"}
 
 
-async def _fetch(http: httpx.AsyncClient, url: str) -> tuple[bytes, str]:
+async def _fetch(http: httpx.AsyncClient, url: str, base_url: str) -> tuple[bytes, str]:
     """Return the content of a file to send, and its type as its server says."""
-    received = bytearray()
+    received, own = bytearray(), httpx.URL(base_url)
     try:
-        async with http.stream("GET", url, timeout=FILE_TIMEOUT, follow_redirects=True) as response:
-            if not response.is_success:
-                raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
-            said = text(response.headers.get("content-type")).partition(";")[0].strip()
-            async with aclosing(chunks_of(response)) as chunks:
-                async for chunk in chunks:
-                    received += chunk
-                    if len(received) > outgoing.LARGEST_FILE:
-                        raise Invalid(
-                            f"media: the file has more than {outgoing.LARGEST_FILE:,} bytes, the most that "
-                            "Telegram takes from a bot."
-                        )
+        target = httpx.URL(url)
+        for _ in range(_MOST_REDIRECTS):
+            # The client reaches the operator's Bot API server at a private address. No URL of a tenant does.
+            if (target.host, target.port) == (own.host, own.port):
+                raise Invalid("media: hookgw fetches nothing from the Bot API server.")
+            async with http.stream("GET", target, timeout=FILE_TIMEOUT, follow_redirects=False) as response:
+                if response.has_redirect_location:
+                    target = target.join(response.headers["location"])
+                    continue
+                if not response.is_success:
+                    raise Invalid(f"media: the server of the URL answered with {response.status_code}.")
+                said = text(response.headers.get("content-type")).partition(";")[0].strip()
+                async with aclosing(chunks_of(response)) as chunks:
+                    async for chunk in chunks:
+                        received += chunk
+                        if len(received) > outgoing.LARGEST_FILE:
+                            raise Invalid(
+                                f"media: the file has more than {outgoing.LARGEST_FILE:,} bytes, the most "
+                                "that Telegram takes from a bot."
+                            )
+                return bytes(received), said
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Invalid(f"media: the URL cannot be read: {error}") from error
-    return bytes(received), said
+    raise Invalid(f"media: the URL leads through more than {_MOST_REDIRECTS} redirects.")

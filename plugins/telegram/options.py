@@ -20,7 +20,6 @@ OPTIONS_SCHEMA: dict[str, Any] = {
     "properties": {
         "bot_token": {
             "type": "string",
-            "pattern": "^[0-9]{1,20}:[A-Za-z0-9_-]{1,200}$",
             "writeOnly": True,
             "description": "The bot's token from @BotFather, such as 123456:ABC-DEF1234ghIkl-zyx57W2v1u1.",
         },

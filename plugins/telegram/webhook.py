@@ -102,14 +102,16 @@ class WebhookKeeper:
             await trio.sleep(CHECK)
 
     async def _set(self) -> None:
-        await self._client.call(
-            "setWebhook",
-            url=self._session.ingest_url,
-            secret_token=await self._connection.webhook_secret(),
-            # One after the other: with more, later updates overtake earlier ones.
-            max_connections=1,
-            allowed_updates=ALLOWED_UPDATES,
-        )
+        async with self._connection.changing_webhook:
+            if not self._connection.is_leaving:  # the gateway is about to end this run
+                await self._client.call(
+                    "setWebhook",
+                    url=self._session.ingest_url,
+                    secret_token=await self._connection.webhook_secret(),
+                    # One after the other: with more, later updates overtake earlier ones.
+                    max_connections=1,
+                    allowed_updates=ALLOWED_UPDATES,
+                )
 
     async def _check(self) -> bool:
         """Set the webhook again if it is not as it was set. Return whether that happens repeatedly."""

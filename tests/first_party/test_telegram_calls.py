@@ -147,16 +147,20 @@ async def shop() -> AsyncIterator[Callable[..., Any]]:
 
 async def test_what_telegram_cannot_fetch_is_uploaded(shop: Callable[..., World]) -> None:
     headers = {"content-type": "image/png; x=y"}
-    world = shop(files={"/cat": httpx.Response(200, content=b"a cat", headers=headers)})
-    await send(world, MediaMessage(number="42", kind=MediaKind.IMAGE, url="https://shop.example/cat"))
+    moved = httpx.Response(302, headers={"location": "/cat"})
+    world = shop(files={"/cat": httpx.Response(200, content=b"a cat", headers=headers), "/old.png": moved})
+    await send(world, MediaMessage(number="42", kind=MediaKind.IMAGE, url="https://shop.example/old.png"))
     by_url, uploaded = world.bot.calls_of("sendPhoto")
-    assert by_url["photo"] == "https://shop.example/cat"
-    assert uploaded["photo"] == ("cat.png", b"a cat", "image/png")
+    assert by_url["photo"] == "https://shop.example/old.png"
+    assert uploaded["photo"] == ("old.png", b"a cat", "image/png")
 
 
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
+        (httpx.Response(302, headers={"location": "/a"}), "more than 5 redirects"),
+        (httpx.Response(302, headers={"location": "https://api.telegram.org/x"}), "nothing from the Bot API"),
+        (httpx.Response(302, headers={"location": "http://a:port/"}), "cannot be read"),
         (httpx.Response(404), "answered with 404"),
         (httpx.Response(200, content=b""), "media is empty"),
         (httpx.Response(200, content=b"x", headers={"content-type": "x\n"}), "must be a media type"),

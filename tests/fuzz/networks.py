@@ -8,6 +8,9 @@ from hookgw.models.events import EVENT_ID, Catalog, Event
 from hookgw.models.json_decoding import decode_json
 from hookgw.models.payload_schemas import SchemaBook
 from plugins.gateway_kinds import KINDS
+from plugins.telegram import client as telegram_client
+from plugins.telegram import events as telegram_events
+from plugins.telegram.fields import mapping as telegram_mapping
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
 from plugins.waha.recent import Recent
@@ -61,6 +64,19 @@ def whatsapp_cloud(data: bytes) -> None:
                 id="e", kind=event.kind, instance="shop", data_json=Event.encode(event.data), time=0.0
             )
             assert SCHEMAS.problem(stored) is None
+
+
+def telegram(data: bytes) -> None:
+    """An update of Telegram becomes valid events, or none, or the body is no JSON."""
+    try:
+        update = telegram_mapping(telegram_client.decode(data))
+    except ValueError:
+        return
+    bot = telegram_events.Bot(id="7", media_url=_link, has_sent=lambda chat, id_: chat == id_, now=1.0)
+    for event in telegram_events.translate(update, bot):
+        assert EVENT_ID.fullmatch(event.event_id or "")
+        stored = Event(id="e", kind=event.kind, instance="shop", data_json=Event.encode(event.data), time=0.0)
+        assert SCHEMAS.problem(stored) is None
 
 
 def waha(data: bytes) -> None:

@@ -102,6 +102,14 @@ _WAHA = (
         "presences",
     ),
 )
+_TELEGRAM = (
+    *("update_id", "message", "edited_message", "channel_post", "business_message", "message_reaction"),
+    *("deleted_business_messages", "callback_query", "my_chat_member", "chat_member", "message_id", "chat"),
+    *("id", "type", "private", "supergroup", "from", "sender_chat", "date", "text", "caption", "photo"),
+    *("file_id", "file_size", "width", "sticker", "venue", "location", "latitude", "poll", "options"),
+    *("reply_to_message", "forward_origin", "entities", "text_mention", "user", "new_reaction", "emoji"),
+    *("new_chat_members", "migrate_to_chat_id", "new_chat_member", "status", "kicked", "inline_keyboard"),
+)
 _HTTP = (
     *("HTTP/1.1 200 OK\r\n", "HTTP/1.0 ", "HTTP/1.1 100 \r\n\r\n", "101", "204", "304", "599", "\r\n"),
     *("content-length: ", "transfer-encoding: chunked\r\n", "connection: close\r\n", "upgrade: h2c\r\n"),
@@ -158,6 +166,7 @@ TARGETS = {
         Target(bodies.events, _JSON + _EVENT),
         Target(networks.webhook, _JSON + _WEBHOOK),
         Target(networks.whatsapp_cloud, _JSON + _META, longest=1024),
+        Target(networks.telegram, _JSON + _TELEGRAM, longest=1024),
         Target(networks.waha, _JSON + _WAHA, longest=1024),
         Target(texts.configuration, _CONFIG),
         Target(addresses.address, longest=16),

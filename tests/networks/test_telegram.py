@@ -82,7 +82,7 @@ async def test_nothing_is_lost_or_repeated_through_kills(world: World, mode: str
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
-        nursery.start_soon(world.restart_at_random, 3)
+        nursery.start_soon(world.restart_at_random, 2)
     expected = [str(number) for number in range(MESSAGES)]
     while any(len(world.texts(chat)) < MESSAGES for chat in CHATS):  # noqa: ASYNC110 (another process has them)
         await trio.sleep(0.05)
@@ -267,8 +267,11 @@ async def test_the_fake_understands_what_the_library_sends(library: tuple[BotApi
     assert "Retry in 3" in await run(flooded)
 
 
-async def test_webhooks_and_conflicts_of_the_library(library: tuple[BotApi, Any]) -> None:
+async def test_webhooks_and_conflicts_of_the_library(
+    library: tuple[BotApi, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, run = library
+    monkeypatch.setattr("tests.networks.telegram.bots.CONFLICT_PAUSE", 0.1)
 
     async def conflict(bot: Any, telegram: Any) -> None:
         assert await bot.set_webhook("https://x.example/hook", secret_token="s", max_connections=1)
