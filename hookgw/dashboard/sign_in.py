@@ -28,7 +28,7 @@ class SignIn:
         site.add("/login", self.login, is_open=True)
         site.add("/login", self.log_in, "POST", is_open=True)
         site.add("/enter/<token>", self.enter, is_open=True)
-        site.add("/logout", self.log_out, "POST")
+        site.add("/logout", self.log_out, "POST", page="/")
 
     async def login(self) -> Response:
         """Show the login form."""

@@ -130,7 +130,9 @@ class Site:
     def _remember_templates(self, state: BlueprintSetupState) -> None:
         self._templates = state.app.jinja_env
 
-    def add(self, path: str, view: View, *methods: str, is_open: bool = False) -> None:
+    def add(
+        self, path: str, view: View, *methods: str, is_open: bool = False, page: str | None = None
+    ) -> None:
         """Register a view.
 
         For a view that is not open, the session is checked first; without one, the browser is sent to the
@@ -143,6 +145,8 @@ class Site:
                 :mod:`hookgw.models.errors`, which become a page.
             methods: ``GET`` by default.
             is_open: whether it needs no session.
+            page: of a form: its page, with the names of the path's variables in braces. What a form shows has
+                the address of the form, and a browser that opens that again, or reloads it, goes to the page.
         """
 
         @wraps(view)
@@ -162,6 +166,14 @@ class Site:
 
         name = f"{view.__module__.rpartition('.')[2]}.{view.__name__}".replace(".", "_")
         self.blueprint.add_url_rule(path, name, checked, methods=list(methods) or ["GET"])
+        if page is not None:
+
+            async def opened(**values: str) -> Response:
+                response = self.redirect(page.format_map({key: quote(one) for key, one in values.items()}))
+                response.headers.update(_SECURITY)
+                return response
+
+            self.blueprint.add_url_rule(path, f"{name}_page", opened, methods=["GET"])
 
     async def _enter(self, values: Mapping[str, Any]) -> None:
         """Find the session of the current request, and count the request as one with its key."""

@@ -165,7 +165,10 @@ class TestAWebhook:
 
     async def test_a_test_shows_its_attempt(self, browser: Browser, page: str) -> None:
         tried = await browser.submit(page, f"{page}/test")
-        assert "The test: unreachable" in tried.text
+        assert 'The test: <span class="state unreachable">' in tried.text
+        # A reload goes back to the page, and sends nothing again.
+        opened = await browser.get(f"{page}/test")
+        assert (opened.status_code, opened.headers["location"]) == (303, f"/dashboard{page}")
         assert "Connection refused" in tried.text
 
     async def test_the_secret_is_shown_and_rotated(

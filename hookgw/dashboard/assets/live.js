@@ -52,6 +52,11 @@ function show(region, html) {
   morph(region, template.content);
 }
 
+// Not a reload: that would send a form again, if the page shows what one brought.
+function reopen() {
+  location.replace(location.pathname + location.search);
+}
+
 function follow(region) {
   const source = new EventSource(region.dataset.live);
   const status = region.previousElementSibling;
@@ -74,11 +79,11 @@ function follow(region) {
       waiting = null;
     }));
   }
-  source.addEventListener("ended", () => { source.close(); location.reload(); });
+  source.addEventListener("ended", () => { source.close(); reopen(); });
   source.onerror = () => {
     timer ??= setTimeout(() => { status.hidden = false; }, PATIENCE);
     // The browser does not try again after a refusal: too many streams, for example. Then the page reloads.
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), RELOAD);
+    if (source.readyState === EventSource.CLOSED) setTimeout(reopen, RELOAD);
   };
   // A page in the browser's cache must not hold one of the few streams of its session.
   addEventListener("pagehide", () => source.close());

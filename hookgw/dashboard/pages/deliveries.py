@@ -80,8 +80,8 @@ class DeliveriesPage:
         site.nav.append(NavEntry("Deliveries", "/deliveries"))
         site.add("/deliveries", self.list)
         site.add("/live/deliveries", self.live)
-        site.add("/deliveries/resend", self.resend, "POST")
-        site.add("/deliveries/replay", self.replay, "POST")
+        site.add("/deliveries/resend", self.resend, "POST", page="/deliveries")
+        site.add("/deliveries/replay", self.replay, "POST", page="/deliveries")
 
     async def list(self) -> Response:
         """Show the deliveries that match the filters, the newest first."""

@@ -41,7 +41,12 @@ class DeliveryPage:
         self._streams = streams
         site.add("/deliveries/<instance>/<name>", self.show)
         site.add("/live/delivery/<instance>/<name>", self.live)
-        site.add("/deliveries/<instance>/<name>/resend", self.resend, "POST")
+        site.add(
+            "/deliveries/<instance>/<name>/resend",
+            self.resend,
+            "POST",
+            page="/deliveries/{instance}/{name}",
+        )
 
     async def show(self, instance: str, name: str) -> Response:
         """Show the delivery."""

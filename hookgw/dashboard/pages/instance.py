@@ -52,7 +52,7 @@ class InstancePage:
             ("send", self.send),
             ("delete", self.delete),
         ):
-            site.add(f"{path}/{name}", view, "POST")
+            site.add(f"{path}/{name}", view, "POST", page="/instances/{instance}")
 
     async def show(self, instance: str) -> Response:
         """Show the instance."""

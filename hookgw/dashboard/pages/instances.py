@@ -13,6 +13,7 @@ from hookgw.dashboard.streams import Streams
 from hookgw.models.api_keys import Principal
 from hookgw.models.connectors import ConnectionState
 from hookgw.models.errors import Forbidden, HookgwError
+from hookgw.models.instances import check_name
 
 PAGE = 50
 """Instances on a page."""
@@ -55,7 +56,7 @@ class InstancesPage:
         site.add("/instances", self.list)
         # Not below /instances/: every name there may be an instance's.
         site.add("/live/instances", self.live)
-        site.add("/new-instance", self.create, "POST")
+        site.add("/new-instance", self.create, "POST", page="/instances")
         site.add("/new-instance/options", self.options)
 
     async def list(self) -> Response:
@@ -147,7 +148,7 @@ class InstancesPage:
         try:
             schema = instances.connector_options_schema(integration) if integration else None
             created = await instances.create(
-                form.get("name"),
+                check_name(form.get("name"), "The name"),
                 integration=integration,
                 options=read_options(form, schema, for_change=False),
             )

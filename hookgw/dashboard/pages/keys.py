@@ -51,9 +51,9 @@ class KeyForms:
         self._site = site
         self._gateway = site.gateway
         self._show = show
-        path = "/instances/<instance>/keys"
-        site.add(f"{path}/create", self.create_key, "POST")
-        site.add(f"{path}/<key_name>/revoke", self.revoke_key, "POST")
+        path, page = "/instances/<instance>/keys", "/instances/{instance}"
+        site.add(f"{path}/create", self.create_key, "POST", page=page)
+        site.add(f"{path}/<key_name>/revoke", self.revoke_key, "POST", page=page)
 
     def rows(self, instance: str) -> list[Row]:
         """Return the keys of an instance, the oldest first."""

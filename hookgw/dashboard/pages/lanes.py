@@ -58,7 +58,7 @@ class LanesPage:
         site.nav.append(NavEntry("Lanes", "/lanes"))
         site.add("/lanes", self.show)
         site.add("/live/lanes", self.live)
-        site.add("/lanes/resume", self.resume, "POST")
+        site.add("/lanes/resume", self.resume, "POST", page="/lanes")
 
     async def show(self) -> Response:
         """Show the lanes."""

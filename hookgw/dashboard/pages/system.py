@@ -40,7 +40,7 @@ class SystemPage:
         site.nav.append(NavEntry("System", "/system", is_global=True))
         site.add("/system", self.show)
         site.add("/live/log", self.live)
-        site.add("/system/backup", self.back_up, "POST")
+        site.add("/system/backup", self.back_up, "POST", page="/system")
 
     def _check(self) -> None:
         if not visitor().principal.is_global:

@@ -86,7 +86,7 @@ class WebhookForms:
         self._streams = streams
         self._show = show
         path = "/instances/<instance>/webhooks"
-        site.add(path, self.set_webhook, "POST")
+        site.add(path, self.set_webhook, "POST", page="/instances/{instance}")
         path += "/<label>"
         site.add(path, self.show_webhook)
         site.add("/live/webhook/<instance>/<label>", self.live)
@@ -101,7 +101,8 @@ class WebhookForms:
             ("secret", self.secret),
             ("delete", self.delete_webhook),
         ):
-            site.add(f"{path}/{name}", view, "POST")
+            page = "/instances/{instance}/webhooks/{label}"
+            site.add(f"{path}/{name}", view, "POST", page=page)
 
     def rows(self, instance: str) -> list[Row]:
         """Return the registrations of an instance, sorted by label."""
