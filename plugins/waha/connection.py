@@ -363,7 +363,10 @@ class Connection:
         """Return WAHA's id of the chat of a phone number; empty if nobody on WhatsApp has it."""
         query = {"phone": chat.partition("@")[0], "session": self.options.session}
         answer = mapping(await self.client.call("GET", "contacts", "check-exists", query=query))
-        return (text(answer.get("chatId")) or chat) if answer.get("numberExists") is True else ""
+        if answer.get("numberExists") is not True:
+            return ""
+        # Of newer accounts, "chatId" may be the hidden id.
+        return text(answer.get("pn")) or text(answer.get("chatId")) or chat
 
     def chosen_id(self, id_: str) -> dict[str, str]:
         """Return the field that gives a message its id, on engines that let the caller choose it."""

@@ -204,7 +204,14 @@ class Waha:
             path, more = outgoing.request_of(message)
             # WhatsApp shows a message once, however often it is sent with the same id.
             more |= connection.chosen_id(outgoing.new_message_id(f"{session.instance} {key}"))
-        answer = await connection.client.call("POST", path, body={**body, **more}, seconds=seconds)
+        try:
+            answer = await connection.client.call("POST", path, body={**body, **more}, seconds=seconds)
+        except Refused as error:
+            if path == "sendSticker" and error.http_status == 404 and "sendSticker" in error.words:
+                raise NotSupported(
+                    "This WAHA server has no call for stickers, which came with 2026.8.2."
+                ) from error
+            raise
         sent_to, id_ = outgoing.sent_key(answer)
         sent_to, id_ = sent_to or jid_of(chat), id_ or outgoing.new_message_id(f"{session.instance} {key}")
         connection.sent.put(id_, sent_to)

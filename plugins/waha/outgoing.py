@@ -13,7 +13,6 @@ from hookgw import (
     LocationMessage,
     MediaKind,
     MediaMessage,
-    NotSupported,
     ReactionMessage,
     TextMessage,
 )
@@ -28,6 +27,7 @@ _PATHS = {
     MediaKind.VIDEO: "sendVideo",
     MediaKind.AUDIO: "sendFile",
     MediaKind.DOCUMENT: "sendFile",
+    MediaKind.STICKER: "sendSticker",
 }
 CONVERTED = ("sendVoice", "sendVideo")
 """The calls that can bring a file into the form that WhatsApp wants."""
@@ -50,7 +50,6 @@ def request_of(
 
     Raises:
         Invalid: a number in it is none.
-        NotSupported: WAHA has no such message.
     """
     if isinstance(message, TextMessage):
         body: dict[str, Any] = {"text": message.text, "linkPreview": message.link_preview}
@@ -64,12 +63,10 @@ def request_of(
         return "sendContactVcard", {
             "contacts": [{"vcard": _card_of(contact)} for contact in message.contacts]
         }
-    path = "sendVoice" if message.is_voice else _PATHS.get(message.kind)
-    if path is None:
-        raise NotSupported("WAHA has no call for stickers.")
+    path = "sendVoice" if message.is_voice else _PATHS[message.kind]
     content = {"mimetype": mimetype, "filename": file_name, "data": base64.b64encode(file).decode()}
     body = {"file": content}
-    if message.caption and path != "sendVoice":
+    if message.caption and path not in ("sendVoice", "sendSticker"):
         body["caption"] = message.caption
     if path in CONVERTED:
         # What is in WhatsApp's form already is left as it is: WAHA needs seconds for the others.

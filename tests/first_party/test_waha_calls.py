@@ -166,6 +166,7 @@ async def test_places_and_cards(it: Setup) -> None:
         (MediaKind.AUDIO, "audio/ogg; codecs=opus", {"is_voice": True}, "sendVoice", False),
         (MediaKind.AUDIO, "audio/mpeg", {}, "sendFile", None),
         (MediaKind.DOCUMENT, "application/pdf", {"file_name": "a.pdf"}, "sendFile", None),
+        (MediaKind.STICKER, "image/webp", {}, "sendSticker", None),
     ],
 )
 async def test_files(
@@ -195,8 +196,10 @@ async def test_a_file_without_a_type(it: Setup) -> None:
         )
 
 
-async def test_stickers_and_templates_are_not_supported(it: Setup) -> None:
+async def test_templates_are_not_supported_and_stickers_not_by_every_server(it: Setup) -> None:
     async with it.connected():
+        cannot = json.dumps({"message": "Cannot POST /api/sendSticker", "statusCode": 404}).encode()
+        it.waha.faults.append(Fault("sendSticker", 404, cannot))
         sticker = MediaMessage(number=ANA, kind=MediaKind.STICKER, content=b"x", mimetype="image/webp")
         for message in (sticker, TemplateMessage(number=ANA, name="x", language="en")):
             with pytest.raises(NotSupported):

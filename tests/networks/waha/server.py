@@ -2,7 +2,7 @@
 
 It has the parts of WAHA's API that hookgw uses, and sends webhooks. Each rule names its page below
 https://waha.devlike.pro/docs/how-to/, or its schema in https://waha.devlike.pro/swagger/openapi.json
-(version 2026.7.1).
+(version 2026.7.1). ``test_waha_client.py`` proves it with a client that was made from the schemas of 2026.9.
 It misbehaves on demand: see :class:`Fault`, and the attributes ``repeat``, ``delay`` and ``sign_wrongly``.
 """
 
@@ -152,9 +152,12 @@ class FakeWaha:
             "from": chat,
             "fromMe": False,
             "source": "app",
+            "to": self.me,
+            "participant": None,
             "body": body,
             "hasMedia": False,
             "media": None,
+            "mediaUrl": None,
             "ack": 0,
             "ackName": "PENDING",
             "vCards": [],
@@ -167,15 +170,33 @@ class FakeWaha:
 
     def write_on_phone(self, name: str, chat: str, body: str) -> dict[str, Any]:
         """Write a message with the account's phone: in ``message.any`` alone."""
-        id_ = f"true_{chat}_3A{secrets.token_hex(9).upper()}"
-        payload = {"id": id_, "timestamp": int(time.time()), "from": chat, "fromMe": True, "source": "app"}
-        payload |= {"body": body, "hasMedia": False, "ack": 1, "ackName": "SERVER"}
+        id_ = f"3A{secrets.token_hex(9).upper()}"
+        payload = self.own(chat, id_, source="app", body=body, ack=1, ackName="SERVER")
         self.report(name, "message.any", payload)
         return payload
 
+    def own(self, chat: str, id_: str = "", **more: Any) -> dict[str, Any]:
+        """Return a message of the account (openapi.json, WAMessage)."""
+        return {
+            "id": f"true_{chat}_{id_ or f'3EB0{secrets.token_hex(9).upper()}'}",
+            "timestamp": int(time.time()),
+            "from": chat,
+            "fromMe": True,
+            "source": "api",
+            "to": chat,
+            "participant": None,
+            "body": None,
+            "hasMedia": False,
+            "mediaUrl": None,
+            "ack": 0,
+            "ackName": "PENDING",
+            **more,
+        }
+
     def acknowledge(self, name: str, message_id: str, ack: int, **more: Any) -> None:
         """Report how far a message has come (events#messageack)."""
-        payload = {"id": message_id, "from": message_id.split("_")[1], "participant": None, "fromMe": True}
+        chat = message_id.split("_")[1]
+        payload = {"id": message_id, "from": chat, "to": self.me, "participant": None, "fromMe": True}
         self.report(name, "message.ack", {**payload, "ack": ack, "ackName": ACKS[ack], **more})
 
     def report(self, name: str, event: str, payload: Any, **more: Any) -> None:
@@ -263,7 +284,9 @@ class FakeWaha:
         session.status = status
         if status == "SCAN_QR_CODE":
             session.code = f"2@{secrets.token_hex(8)}"
-        self.report(session.name, "session.status", {"name": session.name, "status": status, "data": None})
+        statuses = [{"status": status, "timestamp": int(time.time() * 1000)}]
+        payload = {"name": session.name, "status": status, "statuses": statuses, "data": None}
+        self.report(session.name, "session.status", payload)
         self._announce()
 
     def _start(self, session: Session) -> None:
@@ -306,13 +329,14 @@ class FakeWaha:
             if self.hidden_keys:
                 hidden = [{**webhook, "hmac": {"key": "***"}} for webhook in config.get("webhooks") or []]
                 config = {**config, "webhooks": hidden}
-            engine = {"engine": self._engine}
             return {
                 "name": session.name,
                 "status": session.status,
                 "config": config,
                 "me": me,
-                "engine": engine,
+                "engine": {"engine": self._engine},
+                "presence": {},
+                "timestamps": {"activity": int(time.time() * 1000)},
             }
 
         def refusal(config: dict[str, Any]) -> Any:
@@ -418,15 +442,8 @@ class FakeWaha:
             if refused := not_working(name):
                 return refused
             id_ = given.get("id") if self._engine in _CHOOSING_ENGINES else None
-            full_id = f"true_{chat}_{id_ or f'3EB0{secrets.token_hex(9).upper()}'}"
-            message = {
-                "id": full_id,
-                "timestamp": int(time.time()),
-                "from": chat,
-                "fromMe": True,
-                "source": "api",
-            }
-            message |= {"to": chat, "hasMedia": False, "ack": 0, "ackName": "PENDING", **content}
+            message = self.own(chat, id_ or "", **content)
+            full_id = message["id"]
             # WhatsApp shows a message once, however often its id is sent.
             self.messages.setdefault(full_id, {**message, "request": given})
             self.report(name, "message.any", message)
@@ -442,7 +459,8 @@ class FakeWaha:
         @app.post("/api/sendLocation")
         async def send_location() -> Any:  # send-messages#send-location
             given = await request.get_json()
-            return await send({"location": {k: given[k] for k in ("latitude", "longitude")}})
+            place = {"latitude": str(given["latitude"]), "longitude": str(given["longitude"]), "live": False}
+            return await send({"location": place})
 
         @app.post("/api/sendContactVcard")
         async def send_contacts() -> Any:  # send-messages#send-contact-vcard
@@ -454,7 +472,8 @@ class FakeWaha:
             media = {"url": None, "mimetype": given["file"]["mimetype"], "filename": None}
             return await send({"hasMedia": True, "media": media, "body": given.get("caption")})
 
-        for call in ("sendImage", "sendFile", "sendVoice", "sendVideo"):
+        # sendSticker since 2026.8.2: https://github.com/devlikeapro/waha/releases/tag/2026.8.2
+        for call in ("sendImage", "sendFile", "sendVoice", "sendVideo", "sendSticker"):
             app.add_url_rule(f"/api/{call}", call, send_file, methods=["POST"])
 
         async def done() -> Any:
@@ -471,13 +490,11 @@ class FakeWaha:
             if refused := not_working(name):
                 return refused
             chat = target.split("_")[1]
-            payload = {"id": f"true_{chat}_3EB0{secrets.token_hex(9).upper()}", "from": chat, "fromMe": True}
-            payload |= {"timestamp": time.time(), "source": "api"}
-            self.report(
-                name,
-                "message.reaction",
-                {**payload, "reaction": {"text": given["reaction"], "messageId": target}},
-            )
+            reaction = {"text": given["reaction"], "messageId": target}
+            payload = self.own(chat, timestamp=time.time(), reaction=reaction)
+            for missing in ("body", "hasMedia", "mediaUrl", "ack", "ackName"):
+                del payload[missing]
+            self.report(name, "message.reaction", payload)
             return payload
 
         @app.put("/api/<name>/chats/<chat>/messages/<message>")
@@ -485,8 +502,7 @@ class FakeWaha:
             if refused := not_working(name):
                 return refused
             text = (await request.get_json())["text"]
-            payload = {"id": f"true_{chat}_3EB0{secrets.token_hex(9).upper()}", "from": chat, "fromMe": True}
-            payload |= {"timestamp": int(time.time()), "body": text, "editedMessageId": message.split("_")[2]}
+            payload = self.own(chat, body=text, editedMessageId=message.split("_")[2])
             self.report(name, "message.edited", payload)
             return payload
 
@@ -494,8 +510,8 @@ class FakeWaha:
         async def delete(name: str, chat: str, message: str) -> Any:  # send-messages#delete-message
             if refused := not_working(name):
                 return refused
-            after = {"id": f"true_{chat}_3EB0{secrets.token_hex(9).upper()}", "from": chat, "fromMe": True}
-            payload = {"revokedMessageId": message.split("_")[2], "after": after, "before": None}
+            revoked = message.split("_")[2]
+            payload = {"revokedMessageId": revoked, "after": self.own(chat), "before": None}
             self.report(name, "message.revoked", payload)
             return Response(b"", 200)
 
@@ -511,7 +527,7 @@ class FakeWaha:
         async def exists() -> Any:  # contacts#check-phone-number-exists
             phone = request.args["phone"]
             chat = self.on_whatsapp.get(phone, f"{phone}@c.us")
-            return {"numberExists": True, "chatId": chat} if chat else {"numberExists": False}
+            return {"numberExists": True, "chatId": chat, "pn": None} if chat else {"numberExists": False}
 
         @app.get("/api/<name>/groups/<group>")
         async def group(name: str, group: str) -> Any:  # groups
