@@ -87,6 +87,12 @@ def translate(change: Change, known: Knowledge) -> Iterator[Received]:
     elif change.field == "calls":
         for call in items(value.get("calls")):
             yield from _call(call, sender)
+    elif change.field == "group_participants_update":
+        for group in items(value.get("groups")):
+            yield from _members(group, sender)
+    elif change.field == "smb_app_state_sync":
+        for entry in items(value.get("state_sync")):
+            yield from _contact_of_phone(entry, sender)
 
 
 def jid_of(wa_id: Any, user_id: Any = None) -> str:
@@ -365,6 +371,33 @@ def _call(call: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
         "isGroup": False,
     }
     event = NewEvent(kind="CALL", data=[data], event_id=event_id_of("CALL", id_, happened), sender=sender)
+    yield Received(event=event, chat=chat)
+
+
+def _members(group: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+    chat = group_jid(group.get("group_id"))
+    for action, name in (("add", "added_participants"), ("remove", "removed_participants")):
+        people = [jid_of(one.get("wa_id"), one.get("user_id")) for one in items(group.get(name))]
+        people = [person for person in people if person]
+        if not chat or not people:
+            continue
+        data = {"id": chat, "participants": people, "action": action}
+        when = str(number(group.get("timestamp")) or 0)
+        event_id = event_id_of("GROUP_PARTICIPANTS_UPDATE", chat, action, when, *people)
+        event = NewEvent(kind="GROUP_PARTICIPANTS_UPDATE", data=data, event_id=event_id, sender=sender)
+        yield Received(event=event, chat=chat)
+
+
+def _contact_of_phone(entry: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+    """Return the event of a contact that somebody added or changed in the WhatsApp Business app."""
+    contact = mapping(entry.get("contact"))
+    chat, name = jid_of(contact.get("phone_number")), text(contact.get("full_name"))
+    if entry.get("type") != "contact" or entry.get("action") != "add" or not chat:
+        return
+    when = str(number(mapping(entry.get("metadata")).get("timestamp")) or 0)
+    data = [{"remoteJid": chat, "pushName": name or text(contact.get("first_name"))}]
+    event_id = event_id_of("CONTACTS_UPSERT", chat, when)
+    event = NewEvent(kind="CONTACTS_UPSERT", data=data, event_id=event_id, sender=sender)
     yield Received(event=event, chat=chat)
 
 

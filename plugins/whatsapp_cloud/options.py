@@ -30,10 +30,6 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "minimum": 1,
             "description": "The id of the phone number at Meta (not the number itself).",
         },
-        "number": {
-            "type": ["string", "integer", "null"],
-            "description": "The same, as clients of Evolution API call it.",
-        },
         "access_token": {
             "type": "string",
             "writeOnly": True,
@@ -60,6 +56,10 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "pattern": "^https?://[^/?#@]+/?$",
             "default": "https://graph.facebook.com",
             "description": "The URL of the Graph API.",
+        },
+        "number": {
+            "type": ["string", "integer"],
+            "description": "The same as phone_number_id, as clients of Evolution API call it.",
         },
     },
 }

@@ -395,6 +395,30 @@ def test_calls() -> None:
     assert (found[2].data[0]["chatId"], found[2].data[0]["from"]) == (CHAT, ME)
 
 
+def test_members_of_groups() -> None:
+    group = {"group_id": GROUP_ID, "timestamp": "1749416383", "type": "group_participants_add"}
+    joined = {**group, "added_participants": [{"wa_id": "49111111"}, {"user_id": USER_ID}, {"wa_id": None}]}
+    left = {**group, "type": "group_participants_remove", "removed_participants": [{"wa_id": "49111111"}]}
+    asked = {**group, "type": "group_join_request_created", "wa_id": "49222222"}
+    field = "group_participants_update"
+    first, second = translated(notification(value(groups=[joined, left, asked]), field=field))
+    people = ["49111111@s.whatsapp.net", LID]
+    assert first.data == {"id": f"{GROUP_ID}@g.us", "participants": people, "action": "add"}
+    assert (second.data["participants"], second.data["action"]) == (people[:1], "remove")
+
+
+def test_contacts_of_the_phone() -> None:
+    ana = {"full_name": "Ana Lima", "first_name": "Ana", "phone_number": "5511988887777"}
+    entry = {"type": "contact", "contact": ana, "action": "add", "metadata": {"timestamp": "1739321024"}}
+    gone, other = {**entry, "action": "remove"}, {**entry, "type": "label"}
+    field = "smb_app_state_sync"
+    [new] = translated(
+        notification(value(state_sync=[entry, gone, other, {**entry, "contact": 3}]), field=field)
+    )
+    assert new.kind == "CONTACTS_UPSERT"
+    assert new.data == [{"remoteJid": "5511988887777@s.whatsapp.net", "pushName": "Ana Lima"}]
+
+
 def test_other_fields_raise_nothing() -> None:
     for field in ("account_update", "message_template_status_update", "history", "flows", ""):
         assert translated(notification({"event": "x", "messages": [text_message("no")]}, field=field)) == []
@@ -517,7 +541,10 @@ def test_whatever_a_message_contains_is_an_event_or_nothing(
 )
 def test_whatever_else_meta_says_is_no_exception(status_: Any, call: Any, other: Any) -> None:
     around = {"statuses": [status_, other], "messages": [other], "calls": [call, other], "metadata": other}
-    for field in ("messages", "calls", "smb_message_echoes"):
+    around.update(groups=[other, {"group_id": "G", "added_participants": other}], state_sync=[other])
+    for field in (
+        *("messages", "calls", "smb_message_echoes", "group_participants_update", "smb_app_state_sync"),
+    ):
         body = notification({**around, "message_echoes": [other]}, other, field=field)
         for change in webhooks.read_changes(json.dumps(body).encode("utf-8", "replace")):
             for one in events.translate(change, KNOWN):
