@@ -75,24 +75,9 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 
 def translate(change: Change, known: Knowledge) -> Iterator[Received]:
     """Return the events of a change, in order; none for a field that hookgw has no kind for."""
-    value, sender = change.value, change.account or None
-    if change.field == "messages":
-        for message in items(value.get("messages")):
-            yield from _message(message, value, sender, known, is_echo=False)
-        for status in items(value.get("statuses")):
-            yield from _status(status, sender)
-    elif change.field == "smb_message_echoes":
-        for message in items(value.get("message_echoes")):
-            yield from _message(message, value, sender, known, is_echo=True)
-    elif change.field == "calls":
-        for call in items(value.get("calls")):
-            yield from _call(call, sender)
-    elif change.field == "group_participants_update":
-        for group in items(value.get("groups")):
-            yield from _members(group, sender)
-    elif change.field == "smb_app_state_sync":
-        for entry in items(value.get("state_sync")):
-            yield from _contact_of_phone(entry, sender)
+    for name, read in _READERS.get(change.field, {}).items():
+        for item in items(change.value.get(name)):
+            yield from read(item, change, known)
 
 
 def jid_of(wa_id: Any, user_id: Any = None) -> str:
@@ -110,11 +95,10 @@ def group_jid(group_id: Any) -> str:
     return f"{group_id}@g.us" if _GROUP_ID.fullmatch(text(group_id)) else ""
 
 
-def _message(
-    message: dict[str, Any], value: dict[str, Any], sender: str | None, known: Knowledge, *, is_echo: bool
-) -> Iterator[Received]:
-    id_ = text(message.get("id"))
-    contact = _contact(message, value, is_echo=is_echo)
+def _message(message: dict[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:
+    id_, sender = text(message.get("id")), change.account
+    is_echo = change.field == _ECHOES
+    contact = _contact(message, change.value, is_echo=is_echo)
     who = ("to", "to_user_id") if is_echo else ("from", "from_user_id")
     # Of messages that were sent from the phone, the chat is the recipient.
     wa_id = message.get(who[0]) or contact.get("wa_id")
@@ -129,8 +113,8 @@ def _message(
         key["participant"] = sender if is_echo else person
     kind, event_id = "MESSAGES_UPSERT", event_id_of("MESSAGES_UPSERT", id_)
     time = message.get("timestamp")
-    change = mapping(message.get(text(message.get("type"))))
-    original = text(change.get("original_message_id"))
+    changed = mapping(message.get(text(message.get("type"))))
+    original = text(changed.get("original_message_id"))
     if message.get("type") == "revoke" and original:
         by = sender if is_echo else person
         gone = {
@@ -146,7 +130,7 @@ def _message(
         return
     if message.get("type") == "edit" and original:
         kind, event_id, key["id"] = "MESSAGES_EDITED", event_id_of("MESSAGES_EDITED", id_), original
-        message = mapping(change.get("message"))
+        message = mapping(changed.get("message"))
     name, content = _content(message, key["remoteJid"], known)
     data: dict[str, Any] = {"key": key}
     if not is_echo and (shown := text(mapping(contact.get("profile")).get("name"))):
@@ -316,7 +300,7 @@ def _context(message: Mapping[str, Any]) -> dict[str, Any]:
     return context
 
 
-def _status(status: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+def _status(status: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
     id_, word = text(status.get("id")), _STATUSES.get(text(status.get("status")))
     is_group = status.get("recipient_type") == "group"
     person = jid_of(status.get("recipient_id"), status.get("recipient_user_id"))
@@ -341,7 +325,7 @@ def _status(status: Mapping[str, Any], sender: str | None) -> Iterator[Received]
         data["idempotencyKey"] = key
     # In a group, each member has each status.
     event_id = event_id_of("MESSAGES_UPDATE", id_, word, *filter(None, [member]))
-    event = NewEvent(kind="MESSAGES_UPDATE", data=data, event_id=event_id, sender=sender)
+    event = NewEvent(kind="MESSAGES_UPDATE", data=data, event_id=event_id, sender=change.account)
     yield Received(event=event, chat=chat)
 
 
@@ -354,7 +338,7 @@ def _error(error: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **_texts({**shown, "hint": hint_of(code), "href": error.get("href")})}
 
 
-def _call(call: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+def _call(call: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
     id_, happened = text(call.get("id")), text(call.get("event"))
     by_business = call.get("direction") == "BUSINESS_INITIATED"
     who = ("to", "to_user_id") if by_business else ("from", "from_user_id")
@@ -364,17 +348,19 @@ def _call(call: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
     data = {
         "id": id_,
         "chatId": chat,
-        "from": sender if by_business else chat,
+        "from": change.account if by_business else chat,
         "date": datetime.fromtimestamp(_seconds(call.get("timestamp")), UTC).isoformat(),
         "status": status,
         "isVideo": False,
         "isGroup": False,
     }
-    event = NewEvent(kind="CALL", data=[data], event_id=event_id_of("CALL", id_, happened), sender=sender)
+    event = NewEvent(
+        kind="CALL", data=[data], event_id=event_id_of("CALL", id_, happened), sender=change.account
+    )
     yield Received(event=event, chat=chat)
 
 
-def _members(group: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+def _members(group: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
     chat = group_jid(group.get("group_id"))
     for action, name in (("add", "added_participants"), ("remove", "removed_participants")):
         people = [jid_of(one.get("wa_id"), one.get("user_id")) for one in items(group.get(name))]
@@ -384,11 +370,12 @@ def _members(group: Mapping[str, Any], sender: str | None) -> Iterator[Received]
         data = {"id": chat, "participants": people, "action": action}
         when = str(number(group.get("timestamp")) or 0)
         event_id = event_id_of("GROUP_PARTICIPANTS_UPDATE", chat, action, when, *people)
+        sender = change.account
         event = NewEvent(kind="GROUP_PARTICIPANTS_UPDATE", data=data, event_id=event_id, sender=sender)
         yield Received(event=event, chat=chat)
 
 
-def _contact_of_phone(entry: Mapping[str, Any], sender: str | None) -> Iterator[Received]:
+def _contact_of_phone(entry: Mapping[str, Any], change: Change, known: Knowledge) -> Iterator[Received]:  # noqa: ARG001
     """Return the event of a contact that somebody added or changed in the WhatsApp Business app."""
     contact = mapping(entry.get("contact"))
     chat, name = jid_of(contact.get("phone_number")), text(contact.get("full_name"))
@@ -397,7 +384,7 @@ def _contact_of_phone(entry: Mapping[str, Any], sender: str | None) -> Iterator[
     when = str(number(mapping(entry.get("metadata")).get("timestamp")) or 0)
     data = [{"remoteJid": chat, "pushName": name or text(contact.get("first_name"))}]
     event_id = event_id_of("CONTACTS_UPSERT", chat, when)
-    event = NewEvent(kind="CONTACTS_UPSERT", data=data, event_id=event_id, sender=sender)
+    event = NewEvent(kind="CONTACTS_UPSERT", data=data, event_id=event_id, sender=change.account)
     yield Received(event=event, chat=chat)
 
 
@@ -418,3 +405,14 @@ def _line(value: Any) -> str:
 
 def _seconds(value: Any) -> int:
     return min(number(value) or 0, _LATEST)
+
+
+_ECHOES = "smb_message_echoes"
+# By the field of a change: the lists in it, in their order, and what reads an item of each.
+_READERS: dict[str, dict[str, Callable[[dict[str, Any], Change, Knowledge], Iterator[Received]]]] = {
+    "messages": {"messages": _message, "statuses": _status},
+    _ECHOES: {"message_echoes": _message},
+    "calls": {"calls": _call},
+    "group_participants_update": {"groups": _members},
+    "smb_app_state_sync": {"state_sync": _contact_of_phone},
+}

@@ -32,13 +32,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         field: what kind of change it is, such as ``messages``.
         phone_number_id: whose number it concerns; empty if it concerns the account as a whole.
-        account: that number's JID; empty if it is unknown.
+        account: that number's JID; ``None`` if it is unknown.
         value: the change.
     """
 
     field: str
     phone_number_id: str
-    account: str
+    account: str | None
     value: dict[str, Any]
 
 
@@ -91,7 +91,7 @@ def _changes(notification: dict[str, Any]) -> Iterator[Change]:
             yield Change(
                 field=text(change.get("field")),
                 phone_number_id=text(metadata.get("phone_number_id")),
-                account=f"{digits}@s.whatsapp.net" if digits else "",
+                account=f"{digits}@s.whatsapp.net" if digits else None,
                 value=value,
             )
 
