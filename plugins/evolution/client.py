@@ -19,6 +19,7 @@ REQUEST_TIMEOUT = 25.0
 """Seconds for a request; hookgw waits 30 s for a call of a connector."""
 _LONGEST_REASON = 300
 _LARGEST_ERROR = 64 * 1024
+_DEEPEST = 6
 _MASK = "********"
 _KEY_REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
@@ -172,13 +173,13 @@ def _sentences(answer: Any, depth: int = 0) -> Iterator[str]:
     """Yield what an error says: ``{"response": {"message": [["…"]]}}``, in any of its forms."""
     if isinstance(answer, str) and answer:
         yield answer
-    elif isinstance(answer, list) and depth < 4:
+    elif isinstance(answer, list) and depth < _DEEPEST:
         for item in answer[:10]:
             yield from _sentences(item, depth + 1)
     elif isinstance(answer, dict):
         if answer.get("exists") is False and isinstance(answer.get("number"), str):
             yield f"{answer['number']} is not on WhatsApp."
-        elif depth < 4:
+        elif depth < _DEEPEST:
             for name in ("response", "message"):
                 if name in answer:
                     yield from _sentences(answer[name], depth + 1)

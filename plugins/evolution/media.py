@@ -90,6 +90,12 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
                     waiting += await anext(chunks)
                 except StopAsyncIteration:
                     raise NetworkRefused("Evolution API has cut the file off.") from None
+            # A few bytes follow, with which the connection is free for other requests.
+            left = _LONGEST_HEAD
+            async for chunk in chunks:
+                left -= len(chunk)
+                if left < 0:
+                    break
     except Refused as error:
         if error.remote_status == _BAD_REQUEST:
             raise NotFound(f"Evolution API does not have the file: {error}") from error

@@ -1,62 +1,36 @@
-"""The connector in front of an Evolution API, against the stand-in of tests/networks/evolution."""
+"""The connector in front of an Evolution API: the webhook that it keeps, the state, faults, options."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
 import trio
 from structlog.testing import capture_logs
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
-from hookgw import ConnectionState, HookgwError, IngestRequest, Invalid, TextMessage
-from hookgw.models.event_kinds import BUILT_IN_KINDS
-from hookgw.models.events import Catalog
+from hookgw import ConnectionState, Invalid, TextMessage
 from hookgw.models.instances import InstanceSettings
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import CHECK_INTERVAL
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.webhook import EVENTS, PROOF
-from plugins.gateway_kinds import KINDS
+from tests.first_party.evolution import (
+    CATALOG,
+    FORMER,
+    OPTIONS,
+    Take,
+    Transport,
+    connected,
+    post,
+    served,
+    transport_of,
+)
 from tests.networks.evolution import KEY, WUID, Evolution
-
-OPTIONS = {"base_url": "http://evolution.example", "api_key": KEY}
-FORMER = {
-    "enabled": True,
-    "url": "https://crm.example/hook",
-    "headers": {"authorization": "Bearer crm"},
-    "byEvents": True,
-    "base64": False,
-    "events": ["MESSAGES_UPSERT"],
-}
-Take = Callable[..., Any]
-"""Posts a body with the right proof, and returns the status of the answer."""
-CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
-
-
-class Transport(httpx.ASGITransport):
-    """Carries requests to a server.
-
-    Attributes:
-        errors: raised for the next requests whose ``"POST message/sendText"`` begins so.
-    """
-
-    def __init__(self, evolution: Evolution) -> None:
-        super().__init__(cast("Any", evolution.app))
-        self.errors: dict[str, list[httpx.HTTPError]] = {}
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        call = f"{request.method} {request.url.path[1:]}"
-        for beginning, errors in self.errors.items():
-            if call.startswith(beginning) and errors:
-                await trio.lowlevel.checkpoint()
-                raise errors.pop(0)
-        return await super().handle_async_request(request)
 
 
 @pytest.fixture
@@ -65,55 +39,15 @@ def connector() -> Connector:
 
 
 @pytest.fixture
-async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
-    """The server, whose events come to the connector."""
-    evolution = Evolution()
-    evolution.add("shop")
-
-    async def deliver(url: str, headers: dict[str, str], body: bytes) -> int:
-        return await post(connector, session, body, headers, path=url.removeprefix(session.ingest_url or ""))
-
-    evolution.deliver = deliver
-    session._http = httpx.AsyncClient(transport=Transport(evolution))
-    async with session._http, evolution.posting():
-        yield evolution
-
-
-@pytest.fixture
 def session() -> FakeSession:
     return FakeSession(options=OPTIONS, catalog=CATALOG)
 
 
-def transport_of(session: FakeSession) -> Transport:
-    transport = session.http._transport
-    assert isinstance(transport, Transport)
-    return transport
-
-
-async def post(
-    connector: Connector, session: FakeSession, body: bytes, headers: dict[str, str], path: str = ""
-) -> int:
-    """Post a webhook, and return the status of the answer, as the gateway would."""
-    lower = {name.lower(): value for name, value in headers.items()}
-    request = IngestRequest(method="POST", query={}, headers=lower, body=body, path=path.lstrip("/"))
-    try:
-        return (await connector.ingest(session, request)).status
-    except HookgwError as error:
-        return int(error.status)
-
-
-@asynccontextmanager
-async def connected(
-    connector: Connector, session: FakeSession, state: ConnectionState = ConnectionState.OPEN
-) -> AsyncIterator[None]:
-    """Run the connector for the length of the block, and kill it at the end."""
-    session.state = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(connector.run, session)
-        await session.wait_until(state)
-        await wait_all_tasks_blocked()
-        yield
-        nursery.cancel_scope.cancel()
+@pytest.fixture
+async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
+    """The server, whose events come to the connector."""
+    async with served(connector, session) as evolution:
+        yield evolution
 
 
 async def test_it_sets_the_webhook_and_takes_the_events(
@@ -337,7 +271,7 @@ async def test_a_server_that_has_moved_keeps_what_was_there_before(
     assert as_set(evolution.accounts["shop"].webhook) == FORMER
 
 
-# Events
+# The state
 
 
 @pytest.fixture
@@ -352,197 +286,6 @@ async def taking(
             return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
 
         yield take
-
-
-async def test_the_same_body_is_one_event(
-    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
-) -> None:
-    first = evolution.envelope("shop", "presence.update", {"id": "a", "presences": {}})
-    for _ in range(3):
-        assert await taking(first) == 200
-    # The same happening again, at another time, is another event.
-    assert await taking(evolution.envelope("shop", "presence.update", first["data"])) == 200
-    assert await taking({**first, "data": {"id": "b"}}) == 200
-    assert await taking({**first, "event": "chats.update"}) == 200
-    assert len(session.data_of("PRESENCE_UPDATE")) == 3
-    assert len(session.data_of("CHATS_UPDATE")) == 1
-    # Where it goes to changes with the webhook.
-    assert await taking({**first, "destination": "other", "server_url": "other", "apikey": None}) == 200
-    assert len(session.data_of("PRESENCE_UPDATE")) == 3
-
-
-async def test_data_arrives_byte_for_byte(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
-    data = b'{"b": 1.0, "a": 1e3, "n": 123456789012345678901, "u": "\\u00e9"}'
-    assert await taking(b'{"event":"call","data":' + data + b',"extra":[{}]}') == 200
-    assert session.events[-1].data_json == data
-
-
-@pytest.mark.parametrize("event", ["group.update", "GROUP_UPDATE", "groups.update", "GROUPS_UPDATE"])
-async def test_spellings(session: FakeSession, taking: Take, autojump_clock: MockClock, event: str) -> None:
-    assert await taking({"event": event, "data": [{"id": "1@g.us"}]}) == 200
-    assert session.data_of("GROUPS_UPDATE") == [[{"id": "1@g.us"}]]
-
-
-async def test_every_event_of_evolution_has_a_kind(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
-    for name in EVENTS:
-        assert await taking({"event": name, "data": None}) == 200
-        assert session.events[-1].data is None
-    assert len({event.kind for event in session.events}) == len(EVENTS)
-
-
-async def test_the_kind_may_be_in_the_path(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
-    body = {"event": "messages.upsert", "data": {"key": {"id": "1"}}}
-    assert await taking(body, "messages-upsert") == 200
-    assert await taking({"data": {"key": {"id": "2"}}}, "group-participants-update") == 200
-    assert len(session.data_of("MESSAGES_UPSERT")) == 1
-    assert len(session.data_of("GROUP_PARTICIPANTS_UPDATE")) == 1
-
-
-async def test_version_1(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
-    body = {
-        "event": "messages.upsert",
-        "instance": "shop",
-        "data": {
-            "key": {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3A0"},
-            "pushName": "Ana",
-            "message": {"conversation": "oi"},
-            "messageType": "conversation",
-            "messageTimestamp": 1717775575,
-            "owner": "shop",
-            "source": "ios",
-        },
-        "destination": "https://hookgw.example",
-        "date_time": "2024-06-07T12:52:55.000Z",
-        "sender": WUID,
-        "server_url": "https://evolution.example",
-        "apikey": "B6D711FCDE4D4FD5936544120E713976",
-    }
-    assert await taking(body) == 200
-    assert (session.events[-1].data, session.events[-1].sender) == (body["data"], WUID)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        [],
-        None,
-        7,
-        "text",
-        [None],
-        {"event": None, "data": None},
-        {"event": 7, "data": {}},
-        {"event": "no.such.event", "data": {}},
-        {"event": "x" * 10_000, "data": {}},
-        {"event": {"a": 1}, "data": []},
-        {"data": {}},
-    ],
-)
-async def test_what_is_no_event_is_acknowledged_and_logged(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, body: Any
-) -> None:
-    before = len(session.events)
-    with capture_logs() as logs:
-        assert await taking(body) == 200
-    assert len(session.events) == before
-    assert [line["log_level"] for line in logs] in (["warning"], ["warning", "warning"])
-
-
-async def test_an_unknown_event_is_logged_once(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
-    with capture_logs() as logs:
-        for number in range(5):
-            await taking({"event": "no.such.event", "data": number})
-    assert len(logs) == 1
-    assert "no.such.event" in logs[0]["reason"]
-
-
-@pytest.mark.parametrize(
-    ("data", "wanted"),
-    [
-        (b"null", None),
-        (b"[]", []),
-        (b'["a", null, 1]', ["a", None, 1]),
-        (b'"text"', "text"),
-        (b'{"name": "\\ud83d cut"}', {"name": "� cut"}),
-        (b'{"a": 1, "a": 2}', {"a": 2}),
-        (b'{"a": 1e999, "b": -Infinity, "c": NaN}', {"a": None, "b": None, "c": None}),
-        (b'{"a": "\xff"}', {"a": "�"}),
-    ],
-)
-async def test_lying_data_is_repaired(
-    session: FakeSession, taking: Take, autojump_clock: MockClock, data: bytes, wanted: Any
-) -> None:
-    body = b'{"event": "chats.update", "sender": 7, "date_time": null, "data": ' + data + b"}"
-    for _ in range(2):
-        assert await taking(body) == 200
-    assert session.data_of("CHATS_UPDATE") == [wanted]
-
-
-async def test_data_that_nobody_can_read_is_left_out(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
-    for deep in (1_000, 100_000):
-        body = b'{"event": "chats.update", "data": ' + b"[" * deep + b"]" * deep + b"}"
-        with capture_logs() as logs:
-            assert await taking(body) == 200
-        assert len(logs) == 1
-    assert session.data_of("CHATS_UPDATE") == []
-
-
-async def test_a_list_of_events(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
-    assert await taking([{"event": "call", "data": 1}, {"event": "chats.delete", "data": [2]}]) == 200
-    assert [event.kind for event in session.events[-2:]] == ["CALL", "CHATS_DELETE"]
-
-
-async def test_a_cut_body_may_come_again(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
-    whole = b'{"event": "call", "data": {"a": "b"}}'
-    for length in range(len(whole)):
-        assert await taking(whole[:length]) == 408  # one after which Evolution API repeats it
-    assert await taking(whole) == 200
-    assert session.data_of("CALL") == [{"a": "b"}]
-
-
-@pytest.mark.parametrize("given", [None, "", "wrong", "é", "\udcff"])
-async def test_without_the_proof_nothing_is_taken(
-    connector: Connector,
-    session: FakeSession,
-    evolution: Evolution,
-    autojump_clock: MockClock,
-    given: str | None,
-) -> None:
-    body = json.dumps(evolution.envelope("shop", "call", {})).encode()
-    headers = {} if given is None else {PROOF: given}
-    async with connected(connector, session):
-        assert await post(connector, session, body, headers) == 401
-        assert await post(connector, session, b"not JSON", headers) == 401
-        request = IngestRequest(method="GET", query={}, headers={PROOF: session.stored["secret"]}, body=b"")
-        with pytest.raises(Exception, match="POST"):
-            await connector.ingest(session, request)
-    assert session.data_of("CALL") == []
-    # Not yet: it may be sent again.
-    assert await post(connector, session, body, headers) == 503
-
-
-async def test_files_in_events_are_for_registrations_that_want_them(
-    session: FakeSession, taking: Take, autojump_clock: MockClock
-) -> None:
-    data = {"key": {"id": "1"}, "message": {"imageMessage": {}, "base64": "aGVsbG8="}}
-    assert await taking({"event": "messages.upsert", "data": data}) == 200
-    # As data, not as bytes: only so does the gateway find the file, and leaves it out for others.
-    assert (session.events[-1].data, session.events[-1].data_json) == (data, None)
-
-
-# The state
 
 
 def states(session: FakeSession) -> list[str]:

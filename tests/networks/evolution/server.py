@@ -165,7 +165,7 @@ class Evolution:
         posted = Posted(url, self.envelope(name, event, data))
         self.posted.append(posted)
         assert self._nursery is not None, "events are posted within posting()"
-        self._nursery.start_soon(self._repeat, posted, dict(webhook["headers"] or {}))
+        self._nursery.start_soon(self.repeat, posted, dict(webhook["headers"] or {}))
         return posted
 
     def receive(
@@ -213,8 +213,11 @@ class Evolution:
         code = f"2@{name}-{self.accounts[name].codes}"
         return {"pairingCode": None, "code": code, "base64": f"data:image/png;base64,{_b64(code.encode())}"}
 
-    async def _repeat(self, posted: Posted, headers: dict[str, str]) -> None:
-        # webhook.controller.ts, retryWebhookRequest: the same object each time, in memory alone
+    async def repeat(self, posted: Posted, headers: dict[str, str]) -> None:
+        """Post an event until it is answered (webhook.controller.ts, retryWebhookRequest).
+
+        The same object each time, in memory alone.
+        """
         body = json.dumps(posted.body).encode()
         for attempt in range(self.attempts):
             try:

@@ -1,0 +1,99 @@
+"""The connector in front of an Evolution API, with the stand-in of tests/networks/evolution."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import httpx
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from hookgw import ConnectionState, HookgwError, IngestRequest
+from hookgw.models.event_kinds import BUILT_IN_KINDS
+from hookgw.models.events import Catalog
+from hookgw.testing import FakeSession
+from plugins.evolution.connector import Evolution as Connector
+from plugins.gateway_kinds import KINDS
+from tests.networks.evolution import KEY, Evolution
+
+OPTIONS = {"base_url": "http://evolution.example", "api_key": KEY}
+FORMER = {
+    "enabled": True,
+    "url": "https://crm.example/hook",
+    "headers": {"authorization": "Bearer crm"},
+    "byEvents": True,
+    "base64": False,
+    "events": ["MESSAGES_UPSERT"],
+}
+Take = Callable[..., Any]
+"""Posts a body with the right proof, and returns the status of the answer."""
+CATALOG = Catalog([*BUILT_IN_KINDS, *KINDS])
+
+
+class Transport(httpx.ASGITransport):
+    """Carries requests to a server.
+
+    Attributes:
+        errors: raised for the next requests whose ``"POST message/sendText"`` begins so.
+    """
+
+    def __init__(self, evolution: Evolution) -> None:
+        super().__init__(cast("Any", evolution.app))
+        self.errors: dict[str, list[httpx.HTTPError]] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        call = f"{request.method} {request.url.path[1:]}"
+        for beginning, errors in self.errors.items():
+            if call.startswith(beginning) and errors:
+                await trio.lowlevel.checkpoint()
+                raise errors.pop(0)
+        return await super().handle_async_request(request)
+
+
+@asynccontextmanager
+async def served(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
+    """Give a session a server with the instance ``shop``, whose events come to the connector."""
+    evolution = Evolution()
+    evolution.add("shop")
+
+    async def deliver(url: str, headers: dict[str, str], body: bytes) -> int:
+        return await post(connector, session, body, headers, path=url.removeprefix(session.ingest_url or ""))
+
+    evolution.deliver = deliver
+    session._http = httpx.AsyncClient(transport=Transport(evolution))
+    async with session._http, evolution.posting():
+        yield evolution
+
+
+def transport_of(session: FakeSession) -> Transport:
+    transport = session.http._transport
+    assert isinstance(transport, Transport)
+    return transport
+
+
+async def post(
+    connector: Connector, session: FakeSession, body: bytes, headers: dict[str, str], path: str = ""
+) -> int:
+    """Post a webhook, and return the status of the answer, as the gateway would."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    request = IngestRequest(method="POST", query={}, headers=lower, body=body, path=path.lstrip("/"))
+    try:
+        return (await connector.ingest(session, request)).status
+    except HookgwError as error:
+        return int(error.status)
+
+
+@asynccontextmanager
+async def connected(
+    connector: Connector, session: FakeSession, state: ConnectionState = ConnectionState.OPEN
+) -> AsyncIterator[None]:
+    """Run the connector for the length of the block, and kill it at the end."""
+    session.state = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connector.run, session)
+        await session.wait_until(state)
+        await wait_all_tasks_blocked()
+        yield
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,480 @@
+"""What hookgw forwards to Evolution API: messages, calls, files, and what it does with refusals."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from quart import Response
+from trio.testing import MockClock
+
+from hookgw import (
+    ConnectionState,
+    Contact,
+    ContactMessage,
+    Invalid,
+    LocationMessage,
+    MediaKind,
+    MediaMessage,
+    Message,
+    MessageKey,
+    NetworkRefused,
+    NotFound,
+    ReactionMessage,
+    TemplateMessage,
+    TextMessage,
+)
+from hookgw.models.registrations import RegistrationChange
+from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
+from plugins.evolution.connector import Evolution as Connector
+from tests.first_party.evolution import CATALOG, FORMER, OPTIONS, connected, served, transport_of
+from tests.networks.evolution import KEY, WUID, Evolution, serving
+
+CHAT = "5511988887777@s.whatsapp.net"
+MESSAGE = MessageKey(remote_jid=CHAT, id="3EB0A", from_me=True)
+HI = TextMessage(number="5511988887777", text="hi")
+
+
+@pytest.fixture
+def connector() -> Connector:
+    return Connector()
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    return FakeSession(options=OPTIONS, catalog=CATALOG)
+
+
+@pytest.fixture
+async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
+    """The server; the connector is connected to it."""
+    async with served(connector, session) as evolution, connected(connector, session):
+        yield evolution
+
+
+@pytest.mark.parametrize(
+    ("message", "call", "body"),
+    [
+        (HI, "sendText", {"number": "5511988887777", "text": "hi"}),
+        (
+            TextMessage(
+                number="1@g.us",
+                text="hi",
+                mentions=("+55", "@55", "66"),
+                link_preview=False,
+                reply_to=MESSAGE,
+            ),
+            "sendText",
+            {
+                "number": "1@g.us",
+                "text": "hi",
+                "mentioned": ["55", "66"],
+                "linkPreview": False,
+                "quoted": {"key": {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"}},
+            },
+        ),
+        (
+            MediaMessage(
+                number="55",
+                kind=MediaKind.IMAGE,
+                url="https://a.example/b.png",
+                mimetype="image/png",
+                caption="c",
+                file_name="b.png",
+            ),
+            "sendMedia",
+            {
+                "number": "55",
+                "mediatype": "image",
+                "media": "https://a.example/b.png",
+                "mimetype": "image/png",
+                "caption": "c",
+                "fileName": "b.png",
+            },
+        ),
+        (
+            MediaMessage(number="55", kind=MediaKind.DOCUMENT, content=b"menu"),
+            "sendMedia",
+            {"number": "55", "mediatype": "document", "media": "bWVudQ==", "fileName": "file"},
+        ),
+        (
+            MediaMessage(number="55", kind=MediaKind.AUDIO, content=b"song"),
+            "sendMedia",
+            {"number": "55", "mediatype": "audio", "media": "c29uZw=="},
+        ),
+        (
+            MediaMessage(number="55", kind=MediaKind.AUDIO, content=b"word", is_voice=True),
+            "sendWhatsAppAudio",
+            {"number": "55", "audio": "d29yZA=="},
+        ),
+        (
+            MediaMessage(number="55", kind=MediaKind.STICKER, url="https://a.example/s.webp"),
+            "sendSticker",
+            {"number": "55", "sticker": "https://a.example/s.webp"},
+        ),
+        (
+            LocationMessage(number="55", latitude=-23.5, longitude=-46.6),
+            "sendLocation",
+            {"number": "55", "latitude": -23.5, "longitude": -46.6, "name": "", "address": ""},
+        ),
+        (
+            ContactMessage(
+                number="55",
+                contacts=(Contact(full_name="Ana", phone_number="+55 11 98888-7777", email="a@b"),),
+            ),
+            "sendContact",
+            {
+                "number": "55",
+                "contact": [
+                    {
+                        "fullName": "Ana",
+                        "wuid": "5511988887777",
+                        "phoneNumber": "+55 11 98888-7777",
+                        "email": "a@b",
+                    }
+                ],
+            },
+        ),
+        (
+            ReactionMessage(number=CHAT, key=MESSAGE, reaction="👍"),
+            "sendReaction",
+            {"key": {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"}, "reaction": "👍"},
+        ),
+    ],
+)
+async def test_every_message(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    message: Message,
+    call: str,
+    body: dict[str, Any],
+) -> None:
+    sent = await connector.send(session, message, key="k")
+    assert evolution.calls_of("POST message/") == [body]
+    assert evolution.calls[-1][1] == f"message/{call}/shop"
+    assert (sent["status"], sent["key"]["fromMe"]) == ("PENDING", True)
+    await evolution.settled()
+    # The server's own report; in the gateway it is the same event as that of the send.
+    [reported] = [event for event in session.events if event.kind == "SEND_MESSAGE"]
+    assert reported.data == sent
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        ContactMessage(number="55", contacts=(Contact(full_name="Ana", phone_number="123"),)),
+        MediaMessage(number="55", kind=MediaKind.IMAGE, content=b""),
+    ],
+)
+async def test_what_cannot_be_sent(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    message: Message,
+) -> None:
+    with pytest.raises(Invalid, match=r"contact|media"):
+        await connector.send(session, message, key="k")
+    assert evolution.calls_of("POST message/") == []
+
+
+REFUSED = {"status": 400, "error": "Bad Request", "response": {"message": [["number is wrong", ["again"]]]}}
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "sentence"),
+    [
+        ((400, REFUSED), 400, "number is wrong again"),
+        ((400, {"message": "plain"}), 400, "plain"),
+        ((400, "[" * 100_000), 400, "answered with 400"),
+        ((400, {"response": {"message": "é" * 10_000}}), 400, "ééé"),
+        ((400, {"response": {"message": f"the key {KEY} is known"}}), 400, r"the key \*{8} is known"),
+        ((401, {}), 409, "refuses the option api_key"),
+        ((404, {"response": {"message": 'The "shop" instance does not exist'}}), 409, "no instance 'shop'"),
+        ((404, {"response": {"message": ["Cannot POST /message"]}}), 502, "Cannot POST /message"),
+        ((413, ""), 413, "answered with 413"),
+        ((500, {"response": {"message": "Internal"}}), 502, "Internal"),
+        ((201, ""), 502, "did not answer with JSON"),
+        ((201, "[]"), 502, "did not say which message"),
+        ((201, {"key": {"id": 7}}), 502, "did not say which message"),
+    ],
+)
+async def test_the_caller_gets_the_reason(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    fault: Any,
+    status: int,
+    sentence: str,
+) -> None:
+    evolution.faults["POST message/sendText"] = [fault]
+    with pytest.raises(NetworkRefused, match=sentence) as caught:
+        await connector.send(session, HI, key="k")
+    assert caught.value.status == status
+    assert len(str(caught.value)) <= 300
+    assert session.state is ConnectionState.OPEN
+
+
+async def test_a_wait_is_passed_on(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    async def slow_down() -> Response:
+        return Response("{}", 429, {"retry-after": "30"})
+
+    evolution.faults["POST message/sendText"] = [slow_down]
+    with pytest.raises(NetworkRefused) as caught:
+        await connector.send(session, HI, key="k")
+    assert (caught.value.status, caught.value.retry_after) == (429, 30)
+
+
+async def test_a_number_that_is_not_on_whatsapp(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    evolution.accounts["shop"].numbers = set()
+    with pytest.raises(NetworkRefused, match=r"^5511988887777 is not on WhatsApp\.$") as caught:
+        await connector.send(session, HI, key="k")
+    assert caught.value.status == 400
+    template = TemplateMessage(number="55", name="n", language="pt_BR")
+    with pytest.raises(NetworkRefused, match="not available"):
+        await connector.send(session, template, key="k")
+
+
+async def test_no_answer(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    transport_of(session).errors["POST message/sendText"] = [httpx.ReadTimeout("slow")]
+    with pytest.raises(NetworkRefused, match="cannot be reached: slow") as caught:
+        await connector.send(session, HI, key="k")
+    assert caught.value.status == 502
+
+
+async def test_a_sent_message_of_another_version_satisfies_the_schema(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    answer = {"key": {"remoteJid": CHAT, "fromMe": True, "id": "A"}, "messageTimestamp": {"low": 1}}
+    evolution.faults["POST message/sendText"] = [(201, answer)]
+    sent = await connector.send(session, HI, key="k")
+    assert sent["status"] == "PENDING"
+    assert type(sent["messageTimestamp"]) is int
+
+
+async def test_other_calls(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    key = {"remoteJid": CHAT, "fromMe": True, "id": "3EB0A"}
+    edited = await connector.edit(session, MESSAGE, "new", number="55")
+    assert evolution.calls_of("POST chat/updateMessage/shop") == [{"number": CHAT, "key": key, "text": "new"}]
+    assert (edited["key"], edited["message"]) == (key, {"conversation": "new"})
+    deleted = await connector.delete(session, MESSAGE)
+    assert evolution.calls_of("DELETE chat/deleteMessageForEveryone/shop") == [key]
+    assert deleted == {**key, "status": "DELETED"}
+    theirs = MessageKey(remote_jid="1@g.us", id="B", participant=CHAT)
+    await connector.mark_read(session, [MESSAGE, theirs])
+    [body] = evolution.calls_of("POST chat/markMessageAsRead/shop")
+    assert body == {"readMessages": [key, {"remoteJid": "1@g.us", "fromMe": False, "id": "B"}]}
+    before = trio.current_time()
+    await connector.set_presence(session, "composing", number="55", delay=40)
+    assert trio.current_time() - before == 40
+    [body] = evolution.calls_of("POST chat/sendPresence/shop")
+    assert body == {"number": "55", "presence": "composing", "delay": 40_000}
+    await connector.set_presence(session, "available", number=None, delay=0)
+    assert evolution.calls_of("POST instance/setPresence/shop") == [{"presence": "available"}]
+
+
+async def test_numbers_come_in_the_order_of_the_question(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    evolution.accounts["shop"].numbers = {"55", "1@g.us"}
+    found = await connector.find_numbers(session, ["55", "66", "1@g.us", "55"])
+    assert [(one["number"], one["exists"]) for one in found] == [
+        ("55", True),
+        ("66", False),
+        ("1@g.us", True),
+        ("55", True),
+    ]
+    assert evolution.calls_of("POST chat/whatsappNumbers/shop") == [{"numbers": ["55", "66", "1@g.us"]}]
+    evolution.faults["POST chat/whatsappNumbers"] = [(200, '{"a": 1}'), (200, "[[], {}, null]")]
+    for _ in range(2):
+        [one] = await connector.find_numbers(session, ["55"])
+        assert one == {"number": "55", "exists": False, "jid": "55"}
+
+
+async def test_restart(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    await connector.restart(session)
+    assert len(evolution.calls_of("POST instance/restart/shop")) == 1
+    evolution.faults["POST instance/restart"] = [
+        (400, REFUSED),  # it is not connected: the next run asks for a code
+        (404, {"response": {"message": ["Cannot POST /instance/restart/shop"]}}),  # an older version
+        (500, {}),
+    ]
+    evolution.faults["PUT instance/restart"] = [(200, "{}")]
+    await connector.restart(session)
+    await connector.restart(session)
+    assert len(evolution.calls_of("PUT instance/restart/shop")) == 1
+    with pytest.raises(NetworkRefused):
+        await connector.restart(session)
+
+
+async def test_logout_tells_its_last_events(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    await connector.logout(session)
+    await evolution.settled()
+    assert session.state is ConnectionState.CLOSE
+    assert len(session.data_of("LOGOUT_INSTANCE")) == 1
+    await connector.logout(session)  # it is logged out already
+    evolution.faults["DELETE instance/logout"] = [(500, {})]
+    with pytest.raises(NetworkRefused):
+        await connector.logout(session)
+
+
+# Files
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 100_000])
+async def test_a_file_is_streamed(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock, size: int
+) -> None:
+    session.options["media_links"] = True
+    async with connected(connector, session):
+        posted = evolution.receive("shop", "", imageMessage={"mimetype": "image/png", "url": "https://mmg"})
+        assert posted is not None
+        await posted.is_done.wait()
+    data = session.data_of("MESSAGES_UPSERT")[-1]
+    assert data["message"]["imageMessage"] == posted.body["data"]["message"]["imageMessage"]
+    reference, mimetype, _ = session.media[data["message"]["mediaUrl"]]
+    assert mimetype == "image/png"
+    content = evolution.accounts["shop"].files[data["key"]["id"]] = bytes(
+        index % 251 for index in range(size)
+    )
+    async with connected(connector, session):
+        sink = FakeMediaSink()
+        await connector.open_media(session, reference, sink)
+        assert (sink.content, sink.mimetype) == (content, "image/png")
+        assert sink.file_name == f"{data['key']['id']}.png"
+        evolution.accounts["shop"].files.clear()
+        with pytest.raises(NotFound, match="Message not found"):
+            await connector.open_media(session, reference, FakeMediaSink())
+
+
+async def test_links_only_where_there_is_none(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    session.options["media_links"] = True
+    bucket = {"imageMessage": {"mimetype": 7}, "mediaUrl": "https://s3.example/a"}
+    async with connected(connector, session):
+        for message in ({"conversation": "hi"}, bucket, {"imageMessage": 7}):
+            evolution.receive("shop", "", **message)
+        for data in (None, [], {}, {"message": {"imageMessage": {}}}, {"key": {}, "message": None}):
+            evolution.emit("shop", "messages.upsert", data)
+        key = {"remoteJid": "x" * 2_000, "id": "1"}
+        evolution.emit("shop", "messages.upsert", {"key": key, "message": {"imageMessage": {}}})
+        await evolution.settled()
+    raised = session.data_of("MESSAGES_UPSERT")
+    assert sorted(map(str, raised)) == sorted(str(one.body["data"]) for one in evolution.posted)
+    assert session.media == {}
+
+
+@pytest.mark.filterwarnings(
+    # httpx's own, when a body is not read to its end.
+    "ignore:.*async_generator object:pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"mimetype": 7, "base64":"aGVsbG8"}',
+        '{"mimetype": "a/b", "base64":"aGVs',
+        '{"mimetype": "a/b", "base64":"!!!!"}',
+        '{"mimetype": "a/b"}',
+        "[]",
+        "x" * 300_000,
+    ],
+)
+async def test_a_lying_file(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    answer: str,
+) -> None:
+    evolution.faults["POST chat/getBase64"] = [(201, answer)]
+    with pytest.raises(NetworkRefused, match="Evolution API"):
+        await connector.open_media(session, '["a", false, "b"]', FakeMediaSink())
+
+
+@pytest.mark.parametrize("reference", ["", "7", "[]", "[1,2,3,4]", "{"])
+async def test_a_link_to_something_else(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    reference: str,
+) -> None:
+    with pytest.raises(NotFound, match="does not name a message"):
+        await connector.open_media(session, reference, FakeMediaSink())
+
+
+async def test_a_key_of_strange_values_is_a_refusal(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    with pytest.raises(NotFound):
+        await connector.open_media(session, "[1, 2, 3]", FakeMediaSink())
+    evolution.faults["POST chat/getBase64"] = [(500, "{}")]
+    with pytest.raises(NetworkRefused):
+        await connector.open_media(session, '["a", false, "b"]', FakeMediaSink())
+
+
+# In a gateway
+
+
+async def test_in_a_gateway(tmp_path: Path, hookgw_clock: MockClock) -> None:
+    """Strict payloads, one event for a send and for a deletion, and the webhook is given back."""
+    evolution = Evolution()
+    shop = evolution.add("remote shop")
+    received: list[int] = []
+    async with serving(evolution) as url, open_receiver() as receiver:
+        settings = {
+            "server": {"public_url": "https://hooks.example"},
+            "events": {"validate": "strict"},
+            "plugins": {"options": {"evolution": {"servers": [url]}}},
+        }
+        async with open_kit(tmp_path, settings=settings) as kit:
+            instances = kit.gateway.instances
+            options = {"base_url": url, "api_key": shop.token, "remote": "remote shop"}
+            change = RegistrationChange(url=receiver.url)
+            await instances.create("shop", integration="evolution", options=options, webhook=change)
+
+            async def deliver(_: str, headers: dict[str, str], body: bytes) -> int:
+                received.append(len(body))
+                return (await kit.ingest(body, headers=headers)).status
+
+            evolution.deliver = deliver
+            async with httpx.AsyncClient(headers={"apikey": KEY}, trust_env=False) as http:
+                await http.post(f"{url}/webhook/set/remote%20shop", json={"webhook": FORMER})
+            await instances.connect("shop")
+            sent = await kit.gateway.messages.send("shop", HI)
+            key = MessageKey(remote_jid=CHAT, id=sent["key"]["id"], from_me=True)
+            await kit.gateway.messages.delete("shop", key)
+            evolution.receive("remote shop", "hello")
+            await evolution.settled()
+            requests = await receiver.wait_for(5)
+            kinds = [request.json["event"] for request in requests]
+            assert kinds[:2] == ["CONNECTION_UPDATE"] * 2
+            assert sorted(kinds[2:]) == ["MESSAGES_DELETE", "MESSAGES_UPSERT", "SEND_MESSAGE"]
+            assert {request.json["sender"] for request in requests[2:]} == {WUID}
+            assert {request.json["instance"] for request in requests} == {"shop"}
+            await kit.settled()
+            assert len(receiver.requests) == 5
+            assert shop.webhook is not None
+            await instances.delete("shop")
+            assert shop.webhook["url"] == FORMER["url"]
+    assert len(received) == 3

@@ -1,0 +1,244 @@
+"""What Evolution API posts, as events: each once, and none refused for good."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from trio.testing import MockClock
+
+from hookgw import IngestRequest
+from hookgw.testing import FakeSession
+from plugins.evolution.connector import Evolution as Connector
+from plugins.evolution.webhook import EVENTS, PROOF
+from tests.first_party.evolution import (
+    CATALOG,
+    OPTIONS,
+    Take,
+    connected,
+    post,
+    served,
+)
+from tests.networks.evolution import WUID, Evolution
+
+
+@pytest.fixture
+def connector() -> Connector:
+    return Connector()
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    return FakeSession(options=OPTIONS, catalog=CATALOG)
+
+
+@pytest.fixture
+async def evolution(connector: Connector, session: FakeSession) -> AsyncIterator[Evolution]:
+    """The server, whose events come to the connector."""
+    async with served(connector, session) as evolution:
+        yield evolution
+
+
+@pytest.fixture
+async def taking(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> AsyncIterator[Take]:
+    """Run the connector; return a function that posts a body with the right proof."""
+    async with connected(connector, session):
+
+        async def take(body: Any, path: str = "") -> int:
+            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+            return await post(connector, session, raw, {PROOF: session.stored["secret"]}, path)
+
+        yield take
+
+
+async def test_the_same_body_is_one_event(
+    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+) -> None:
+    first = evolution.envelope("shop", "presence.update", {"id": "a", "presences": {}})
+    for _ in range(3):
+        assert await taking(first) == 200
+    # The same happening again, at another time, is another event.
+    assert await taking(evolution.envelope("shop", "presence.update", first["data"])) == 200
+    assert await taking({**first, "data": {"id": "b"}}) == 200
+    assert await taking({**first, "event": "chats.update"}) == 200
+    assert len(session.data_of("PRESENCE_UPDATE")) == 3
+    assert len(session.data_of("CHATS_UPDATE")) == 1
+    # Where it goes to changes with the webhook.
+    assert await taking({**first, "destination": "other", "server_url": "other", "apikey": None}) == 200
+    assert len(session.data_of("PRESENCE_UPDATE")) == 3
+
+
+async def test_data_arrives_byte_for_byte(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    data = b'{"b": 1.0, "a": 1e3, "n": 123456789012345678901, "u": "\\u00e9"}'
+    assert await taking(b'{"event":"call","data":' + data + b',"extra":[{}]}') == 200
+    assert session.events[-1].data_json == data
+
+
+@pytest.mark.parametrize("event", ["group.update", "GROUP_UPDATE", "groups.update", "GROUPS_UPDATE"])
+async def test_spellings(session: FakeSession, taking: Take, autojump_clock: MockClock, event: str) -> None:
+    assert await taking({"event": event, "data": [{"id": "1@g.us"}]}) == 200
+    assert session.data_of("GROUPS_UPDATE") == [[{"id": "1@g.us"}]]
+
+
+async def test_every_event_of_evolution_has_a_kind(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    for name in EVENTS:
+        assert await taking({"event": name, "data": None}) == 200
+        assert session.events[-1].data is None
+    assert len({event.kind for event in session.events}) == len(EVENTS)
+
+
+async def test_the_kind_may_be_in_the_path(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    body = {"event": "messages.upsert", "data": {"key": {"id": "1"}}}
+    assert await taking(body, "messages-upsert") == 200
+    assert await taking({"data": {"key": {"id": "2"}}}, "group-participants-update") == 200
+    assert len(session.data_of("MESSAGES_UPSERT")) == 1
+    assert len(session.data_of("GROUP_PARTICIPANTS_UPDATE")) == 1
+
+
+async def test_version_1(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
+    body = {
+        "event": "messages.upsert",
+        "instance": "shop",
+        "data": {
+            "key": {"remoteJid": "5511988887777@s.whatsapp.net", "fromMe": False, "id": "3A0"},
+            "pushName": "Ana",
+            "message": {"conversation": "oi"},
+            "messageType": "conversation",
+            "messageTimestamp": 1717775575,
+            "owner": "shop",
+            "source": "ios",
+        },
+        "destination": "https://hookgw.example",
+        "date_time": "2024-06-07T12:52:55.000Z",
+        "sender": WUID,
+        "server_url": "https://evolution.example",
+        "apikey": "B6D711FCDE4D4FD5936544120E713976",
+    }
+    assert await taking(body) == 200
+    assert (session.events[-1].data, session.events[-1].sender) == (body["data"], WUID)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        [],
+        None,
+        7,
+        "text",
+        [None],
+        {"event": None, "data": None},
+        {"event": 7, "data": {}},
+        {"event": "no.such.event", "data": {}},
+        {"event": "x" * 10_000, "data": {}},
+        {"event": {"a": 1}, "data": []},
+        {"data": {}},
+    ],
+)
+async def test_what_is_no_event_is_acknowledged_and_logged(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, body: Any
+) -> None:
+    before = len(session.events)
+    with capture_logs() as logs:
+        assert await taking(body) == 200
+    assert len(session.events) == before
+    assert [line["log_level"] for line in logs] in (["warning"], ["warning", "warning"])
+
+
+async def test_an_unknown_event_is_logged_once(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    with capture_logs() as logs:
+        for number in range(5):
+            await taking({"event": "no.such.event", "data": number})
+    assert len(logs) == 1
+    assert "no.such.event" in logs[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (b"null", None),
+        (b"[]", []),
+        (b'["a", null, 1]', ["a", None, 1]),
+        (b'"text"', "text"),
+        (b'{"name": "\\ud83d cut"}', {"name": "� cut"}),
+        (b'{"a": 1, "a": 2}', {"a": 2}),
+        (b'{"a": 1e999, "b": -Infinity, "c": NaN}', {"a": None, "b": None, "c": None}),
+        (b'{"a": "\xff"}', {"a": "�"}),
+    ],
+)
+async def test_lying_data_is_repaired(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, data: bytes, wanted: Any
+) -> None:
+    body = b'{"event": "chats.update", "sender": 7, "date_time": null, "data": ' + data + b"}"
+    for _ in range(2):
+        assert await taking(body) == 200
+    assert session.data_of("CHATS_UPDATE") == [wanted]
+
+
+async def test_data_that_nobody_can_read_is_left_out(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    for deep in (1_000, 100_000):
+        body = b'{"event": "chats.update", "data": ' + b"[" * deep + b"]" * deep + b"}"
+        with capture_logs() as logs:
+            assert await taking(body) == 200
+        assert len(logs) == 1
+    assert session.data_of("CHATS_UPDATE") == []
+
+
+async def test_a_list_of_events(session: FakeSession, taking: Take, autojump_clock: MockClock) -> None:
+    assert await taking([{"event": "call", "data": 1}, {"event": "chats.delete", "data": [2]}]) == 200
+    assert [event.kind for event in session.events[-2:]] == ["CALL", "CHATS_DELETE"]
+
+
+async def test_a_cut_body_may_come_again(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    whole = b'{"event": "call", "data": {"a": "b"}}'
+    for length in range(len(whole)):
+        assert await taking(whole[:length]) == 408  # one after which Evolution API repeats it
+    assert await taking(whole) == 200
+    assert session.data_of("CALL") == [{"a": "b"}]
+
+
+@pytest.mark.parametrize("given", [None, "", "wrong", "é", "\udcff"])
+async def test_without_the_proof_nothing_is_taken(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    given: str | None,
+) -> None:
+    body = json.dumps(evolution.envelope("shop", "call", {})).encode()
+    headers = {} if given is None else {PROOF: given}
+    async with connected(connector, session):
+        assert await post(connector, session, body, headers) == 401
+        assert await post(connector, session, b"not JSON", headers) == 401
+        request = IngestRequest(method="GET", query={}, headers={PROOF: session.stored["secret"]}, body=b"")
+        with pytest.raises(Exception, match="POST"):
+            await connector.ingest(session, request)
+    assert session.data_of("CALL") == []
+    # Not yet: it may be sent again.
+    assert await post(connector, session, body, headers) == 503
+
+
+async def test_files_in_events_are_for_registrations_that_want_them(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    data = {"key": {"id": "1"}, "message": {"imageMessage": {}, "base64": "aGVsbG8="}}
+    assert await taking({"event": "messages.upsert", "data": data}) == 200
+    # As data, not as bytes: only so does the gateway find the file, and leaves it out for others.
+    assert (session.events[-1].data, session.events[-1].data_json) == (data, None)
