@@ -12,7 +12,7 @@ import trio
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, QRCode, Session
 
 from .client import Client, Refused
-from .events import STATES, Report
+from .events import STATES, Report, plain
 from .options import Options
 from .state import State, Target, target_of
 from .webhook import former_webhook, is_ours, is_set, no_webhook, wanted_webhook
@@ -30,6 +30,9 @@ _RELEASED_FOR = 60.0
 """Seconds for which a webhook that was given back stays so: the instance is being deleted."""
 _LATE = timedelta(minutes=30)
 """How long Evolution API repeats a request at most. Its clock may jump, as it tells the local time."""
+
+_NOT_MORE = frozenset({"instance", "state", "statusReason", "reason", "self"})
+_NOT_CONNECTED = "The account is not connected in Evolution API: call /instance/connect, and scan the code."
 
 logger = structlog.get_logger("hookgw.evolution")
 
@@ -95,7 +98,7 @@ class Connection:
 
     async def take_connection_update(self, report: Report) -> bool:
         """Take the state from a CONNECTION_UPDATE of Evolution API. Return whether it has one."""
-        data = report.payload()
+        data = report.data
         word = data.get("state") if isinstance(data, dict) else None
         state = STATES.get(word) if isinstance(word, str) else None
         if state is None:
@@ -105,17 +108,18 @@ class Connection:
             return True
         self._reports += 1
         reason = data.get("statusReason")
-        more = {
-            name: value for name, value in data.items() if name not in ("instance", "state", "statusReason")
-        }
-        await self.report(
-            ConnectionState(state), reason if type(reason) is int and 0 <= reason < 1000 else 200, **more
-        )
+        # `set_state` has some of the names itself.
+        more = {name: value for name, value in plain(data).items() if name not in _NOT_MORE}
+        reason = reason if type(reason) is int and 0 <= reason < 1000 else 200
+        await self.report(ConnectionState(state), reason, **more)
+        if state == "close" and "message" not in more:
+            # The event had the data as it came; this raises none, and says why in a sentence.
+            await self.report(ConnectionState.CLOSE, reason, message=_NOT_CONNECTED)
         return True
 
     async def take_code(self, report: Report) -> bool:
         """Take the code from a QRCODE_UPDATED of Evolution API. Return whether it has one."""
-        data = report.payload()
+        data = report.data
         code = data.get("qrcode") if isinstance(data, dict) else None
         if not isinstance(code, dict) or not isinstance(code.get("code"), str):
             return False
@@ -249,25 +253,25 @@ class Connection:
         if state == "connecting":
             await self.report(ConnectionState.CONNECTING)
         elif state == "close":
-            await self.report(
-                ConnectionState.CLOSE, 401, message="The account is not connected in Evolution API."
-            )
+            await self.report(ConnectionState.CLOSE, 401, message=_NOT_CONNECTED)
         else:
             message = f"Evolution API does not say in which state its instance {client.remote!r} is."
             await self.report(ConnectionState.CLOSE, 428, message=message)
 
     async def _show(self, code: dict[str, Any]) -> None:
-        if code["code"] == self._code:
-            return
         picture, pairing_code = code.get("base64"), code.get("pairingCode")
-        await self.session.show_qr_code(
-            QRCode(
-                code=code["code"],
-                base64=picture if isinstance(picture, str) else "",
-                pairing_code=pairing_code if isinstance(pairing_code, str) and pairing_code else None,
+        # The answer to connect and a webhook bring the same code at the same time.
+        async with self._reporting:
+            if code["code"] == self._code:
+                return
+            await self.session.show_qr_code(
+                QRCode(
+                    code=code["code"],
+                    base64=picture if isinstance(picture, str) else "",
+                    pairing_code=pairing_code if isinstance(pairing_code, str) and pairing_code else None,
+                )
             )
-        )
-        self._code = code["code"]
+            self._code = code["code"]
 
     async def _forward_changed_settings(self) -> None:
         settings = self.session.settings

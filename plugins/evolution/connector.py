@@ -24,6 +24,7 @@ from hookgw import (
     MessageKey,
     NetworkRefused,
     NewEvent,
+    NotFound,
     NotSupported,
     ProofRefused,
     ReactionMessage,
@@ -210,7 +211,12 @@ class Evolution:
 
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send the file of a received message to a sink."""
-        await send_file(self._connected(session), reference, sink)
+        try:
+            await send_file(self._connected(session), reference, sink)
+        except Refused as error:
+            if error.remote_status == _BAD_REQUEST:
+                raise NotFound(f"Evolution API does not have the file: {error}") from error
+            raise
 
     async def settings(self, session: Session, settings: InstanceSettings) -> None:
         """Forward the settings of the account."""
@@ -291,12 +297,11 @@ class Evolution:
 def _event(connection: Connection, kind: str, report: Report) -> NewEvent:
     has_links = connection.options is not None and connection.options.media_links
     data, data_json = report.data, report.data_json
-    # A file inside goes only to registrations that ask for it, which the session sees to.
-    if data_json is not None and (
-        b'"base64"' in data_json or (has_links and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE"))
-    ):
-        data, data_json = report.payload(), None
-    if has_links and data_json is None and kind in ("MESSAGES_UPSERT", "SEND_MESSAGE"):
+    is_message = kind in ("MESSAGES_UPSERT", "SEND_MESSAGE")
+    # A file inside goes only to registrations that ask for it: the session sees to that, if it has the data.
+    if data_json is not None and (b'"base64"' in data_json or (has_links and is_message)):
+        data_json = None
+    if has_links and is_message:
         data = with_link(data, connection.session)
     return NewEvent(
         kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender

@@ -27,8 +27,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         event: its kind, in any spelling; empty if it names none.
-        data: the payload; ``None`` if only ``data_json`` is known so far.
-        data_json: the payload, byte for byte as it came; ``None`` if it had to be repaired.
+        data: the payload.
+        data_json: the same, byte for byte as it came; ``None`` if it had to be repaired.
         date_time: when Evolution API raised it, in its own words; empty for none.
         sender: the account; ``None`` for none.
     """
@@ -44,12 +44,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """The kind in capitals."""
         return self.event.upper().replace(".", "_").replace("-", "_")
 
-    def payload(self) -> Any:
-        """Return the payload, decoded."""
-        if self.data_json is None:
-            return self.data
-        return msgspec.json.decode(self.data_json)
-
     def event_id(self, kind: str) -> str:
         """Return the id of the event.
 
@@ -61,7 +55,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             kind: of hookgw's catalog.
         """
         if kind in ("SEND_MESSAGE", "MESSAGES_DELETE"):
-            data = self.payload()
+            data = self.data
             key = (
                 data.get("key", data if kind == "MESSAGES_DELETE" else None)
                 if isinstance(data, dict)
@@ -97,12 +91,14 @@ def read_reports(body: bytes, path: str) -> list[Report]:
     """
     try:
         found = _decode(body)
+        data = msgspec.json.decode(found.data)
         body.decode()  # the decoder skips over texts without a look at their encoding
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _read_leniently(body, path)
     return [
         Report(
             event=found.event or path,
+            data=data,
             # A view of the whole body otherwise.
             data_json=bytes(found.data),
             date_time=found.date_time or "",
@@ -119,7 +115,7 @@ def repaired(report: Report) -> Report | None:
     if report.data_json is None:
         return None
     try:
-        data = _plain(json.loads(report.data_json.decode("utf-8", "replace")))
+        data = plain(json.loads(report.data_json.decode("utf-8", "replace")))
     except (ValueError, RecursionError):
         return None
     return Report(event=report.event, data=data, date_time=report.date_time, sender=report.sender)
@@ -127,7 +123,7 @@ def repaired(report: Report) -> Report | None:
 
 def _read_leniently(body: bytes, path: str) -> list[Report]:
     try:
-        found = _plain(json.loads(body.decode("utf-8", "replace")))
+        found = plain(json.loads(body.decode("utf-8", "replace")))
     except RecursionError:
         return []
     return [
@@ -146,7 +142,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """Return a JSON value that every reader understands in the same way."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -157,7 +153,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise RecursionError
     if isinstance(value, dict):
-        return {_plain(name): _plain(item, depth + 1) for name, item in value.items()}
+        return {plain(name): plain(item, depth + 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item, depth + 1) for item in value]
+        return [plain(item, depth + 1) for item in value]
     return value

@@ -9,13 +9,12 @@ from typing import Any
 
 from hookgw import MediaSink, NetworkRefused, NotFound, Session
 
-from .client import Client, Refused, chunks_of
+from .client import Client, chunks_of
 
 _START = b'"base64":"'
 _LONGEST_HEAD = 256 * 1024
 """Bytes before the file, with its caption and size."""
 _LONGEST_REFERENCE = 1500
-_BAD_REQUEST = 400
 
 
 def with_link(data: Any, session: Session) -> Any:
@@ -56,8 +55,8 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
     memory as a whole: what comes before it is read first, and then its base64, piece by piece.
 
     Raises:
-        NotFound: the link does not name a message, or Evolution API no longer has its file.
-        NetworkRefused: it does not answer, or with something else.
+        NotFound: the link does not name a message.
+        NetworkRefused: Evolution API does not have the file, does not answer, or with something else.
     """
     try:
         remote_jid, from_me, id_ = json.loads(reference)
@@ -65,41 +64,36 @@ async def send_file(client: Client, reference: str, sink: MediaSink) -> None:
         raise NotFound("The link does not name a message.") from None
     key = {"remoteJid": remote_jid, "fromMe": from_me, "id": id_}
     body = {"message": {"key": key}, "convertToMp4": False}
-    try:
-        async with (
-            client.stream("chat/getBase64FromMediaMessage", body) as response,
-            aclosing(chunks_of(response)) as chunks,
-        ):
-            head = b""
-            async for chunk in chunks:
-                head += chunk
-                if _START in head or len(head) > _LONGEST_HEAD:
-                    break
-            before, found, waiting = head.partition(_START)
-            if not found:
-                raise NetworkRefused("Evolution API did not answer with a file.")
-            described = _described(before)
-            mimetype, file_name = described.get("mimetype"), described.get("fileName")
-            await sink.begin(
-                mimetype=mimetype if isinstance(mimetype, str) and mimetype else "application/octet-stream",
-                file_name=file_name if isinstance(file_name, str) else "",
-            )
-            while not await _write(waiting, sink):
-                waiting = waiting[len(waiting) // 4 * 4 :]
-                try:
-                    waiting += await anext(chunks)
-                except StopAsyncIteration:
-                    raise NetworkRefused("Evolution API has cut the file off.") from None
-            # A few bytes follow, with which the connection is free for other requests.
-            left = _LONGEST_HEAD
-            async for chunk in chunks:
-                left -= len(chunk)
-                if left < 0:
-                    break
-    except Refused as error:
-        if error.remote_status == _BAD_REQUEST:
-            raise NotFound(f"Evolution API does not have the file: {error}") from error
-        raise
+    async with (
+        client.stream("chat/getBase64FromMediaMessage", body) as response,
+        aclosing(chunks_of(response)) as chunks,
+    ):
+        head = b""
+        async for chunk in chunks:
+            head += chunk
+            if _START in head or len(head) > _LONGEST_HEAD:
+                break
+        before, found, waiting = head.partition(_START)
+        if not found:
+            raise NetworkRefused("Evolution API did not answer with a file.")
+        described = _described(before)
+        mimetype, file_name = described.get("mimetype"), described.get("fileName")
+        await sink.begin(
+            mimetype=mimetype if isinstance(mimetype, str) and mimetype else "application/octet-stream",
+            file_name=file_name if isinstance(file_name, str) else "",
+        )
+        while not await _write(waiting, sink):
+            waiting = waiting[len(waiting) // 4 * 4 :]
+            try:
+                waiting += await anext(chunks)
+            except StopAsyncIteration:
+                raise NetworkRefused("Evolution API has cut the file off.") from None
+        # A few bytes follow, with which the connection is free for other requests.
+        left = _LONGEST_HEAD
+        async for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                break
 
 
 async def _write(text: bytes, sink: MediaSink) -> bool:

@@ -269,7 +269,7 @@ async def test_no_server_and_no_file(world: World, tmp_path: Path) -> None:
 
 # The plan alone.
 
-KINDS = frozenset({"MESSAGES_UPSERT", "CONNECTION_UPDATE"})
+KINDS = frozenset({"MESSAGES_UPSERT", "CONNECTION_UPDATE", "GROUPS_UPDATE"})
 
 
 def planned(webhook: dict[str, Any] | None = None, **options: Any) -> Any:
@@ -286,6 +286,7 @@ HOOK = {"url": "https://crm.example/hook", "enabled": True, "events": ["MESSAGES
     ("change", "expected", "note"),
     [
         ({"events": ["messages.upsert", "NEW_KIND"]}, {"events": ["MESSAGES_UPSERT"]}, "NEW_KIND left out"),
+        ({"events": ["GROUP_UPDATE"]}, {"events": ["GROUPS_UPDATE"]}, "1 kinds"),
         ({"events": []}, {"enabled": False}, "because it has no events"),
         ({"events": None}, {"enabled": False}, "because it has no events"),
         ({"enabled": None}, {"enabled": False}, "disabled in Evolution API"),
@@ -315,9 +316,22 @@ def test_what_hookgw_does_not_have_is_named() -> None:
     assert "Chatwoot, Proxy left out: hookgw has no such part." in one.notes
     assert "webhook: none is set." in one.notes
     assert one.integration == "WHATSAPP-BUSINESS"
-    assert "connect it with a new code" in one.notes[-1]
+    assert "With evolution, the account stays there" in one.notes[-1]
     one = planned(None, global_key=TOKEN)
     assert one.token is None
+
+
+def test_the_webhook_of_the_connector_is_no_receiver() -> None:
+    one = planned(HOOK | {"headers": {"X-Hookgw-Proof": "planted"}})
+    assert one.webhook is None
+    assert "leads to a hookgw already" in " ".join(one.notes)
+    assert "planted" not in repr(one)
+
+
+def test_another_name_needs_an_option_of_the_connector() -> None:
+    found = SourceInstance({"name": "loja 1", "integration": "WHATSAPP-BAILEYS"}, None, {})
+    (one,) = plan_import([found], {}, KINDS, names={"loja 1": "loja1"})
+    assert "remote=loja 1 and api_key" in one.notes[-1]
 
 
 def test_settings_of_other_types_and_unknown_ones() -> None:

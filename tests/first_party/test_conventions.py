@@ -28,7 +28,6 @@ ROOT = Path(__file__).parents[2]
 CONNECTORS = networks_table.all_connectors()
 NETWORKS = sorted(CONNECTORS)
 ALL = [*NETWORKS, "simulator"]
-PAGES = [name for name in NETWORKS if name != "evolution"]  # whose page is being written
 # A name of an option that holds a secret, in any network.
 SECRET = re.compile(r"token|secret|password|api_?key|hmac|^value$")
 SENTENCE = re.compile(r"[A-Z`a-z].*[.?]$", re.DOTALL)
@@ -70,7 +69,7 @@ def test_options_are_described_and_secrets_are_masked(connector: ContainedConnec
         assert "default" not in described or "writeOnly" not in described, name
 
 
-@pytest.mark.parametrize("connector", [*PAGES, "simulator"], indirect=True)
+@pytest.mark.parametrize("connector", ALL, indirect=True)
 def test_the_page_has_every_option(connector: ContainedConnector) -> None:
     page = page_of(connector.name)
     for name, described in properties(connector):
@@ -88,7 +87,7 @@ def test_the_page_can_be_found(name: str) -> None:
     assert re.search(rf"^\| .* \| \[{name}\]\({name}\.md\)", overview, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_the_page_leads_to_the_first_message_and_says_what_is_missing(name: str) -> None:
     page = page_of(name)
     assert "## From nothing to the first delivered message" in page

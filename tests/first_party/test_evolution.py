@@ -313,6 +313,21 @@ async def test_states_raise_no_doubles(
     assert (more["wuid"], more["profileName"], more["instance"]) == (WUID, "Loja", "shop")
 
 
+async def test_a_state_with_strange_fields(
+    session: FakeSession, taking: Take, autojump_clock: MockClock
+) -> None:
+    strange = {"state": "close", "statusReason": "x", "reason": 1, "self": 2, "n": 2**80, "message": "Bye."}
+    assert await taking({"event": "connection.update", "data": {**strange, "instance": "other"}}) == 200
+    data = session.data_of("CONNECTION_UPDATE")[-1]
+    assert data == {
+        "instance": "shop",
+        "state": "close",
+        "statusReason": 200,
+        "n": 2.0**80,
+        "message": "Bye.",
+    }
+
+
 async def test_a_late_state_changes_nothing(
     session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
 ) -> None:

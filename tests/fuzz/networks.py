@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from hookgw import IngestRequest, Invalid
+import trio
+
+from hookgw import ConnectionState, IngestRequest, Invalid
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import EVENT_ID, Catalog, Event
 from hookgw.models.json_decoding import decode_json
 from hookgw.models.payload_schemas import SchemaBook
+from hookgw.testing import FakeSession
+from plugins.evolution.connection import Connection
+from plugins.evolution.connector import Evolution
+from plugins.evolution.state import State
+from plugins.evolution.webhook import PROOF
 from plugins.gateway_kinds import KINDS
 from plugins.telegram import client as telegram_client
 from plugins.telegram import events as telegram_events
@@ -21,7 +28,8 @@ from plugins.whatsapp_cloud.webhooks import read_changes
 from tests.fuzz.sentences import check_sentences
 
 CATALOG = Catalog(BUILT_IN_KINDS)
-SCHEMAS = SchemaBook(Catalog([*BUILT_IN_KINDS, *KINDS]))
+ALL_KINDS = Catalog([*BUILT_IN_KINDS, *KINDS])
+SCHEMAS = SchemaBook(ALL_KINDS)
 _KNOWN = Knowledge(
     media_url=lambda reference, *, mimetype="", file_name="": reference, is_received=lambda _: False
 )
@@ -101,3 +109,20 @@ def waha(data: bytes) -> None:
 
 def _link(reference: str, *, mimetype: str = "", file_name: str = "") -> str:
     return f"{reference}{mimetype}{file_name}"
+
+
+def evolution(data: bytes) -> None:
+    """A webhook of Evolution API is answered in such a way that it is not dropped, unless it is no JSON."""
+
+    async def post() -> None:
+        connector, session = Evolution(), FakeSession(catalog=ALL_KINDS)
+        connection = connector._connections["shop"] = Connection(session, State(secret="s"))
+        await connection.report(ConnectionState.OPEN)
+        request = IngestRequest(method="POST", query={}, headers={PROOF: "s"}, body=data, path="call")
+        for _ in range(2):
+            answer = await connector.ingest(session, request)
+            assert answer.status in (200, 408)
+        ids = [event.event_id for event in session.events if event.event_id]
+        assert len(ids) == len(set(ids))
+
+    trio.run(post)

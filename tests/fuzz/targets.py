@@ -48,6 +48,23 @@ _FIELDS = (
     *("filter", "pointer", "op", "value", "/data/key", "~1", "/0", "equals", "notIn", "prefix", "exists"),
 )
 _EVENT = ("event", "data", "id", "date_time", "sender", "server_url", "instance", "MESSAGES_UPSERT", "\n")
+_EVOLUTION = (
+    *("event", "data", "date_time", "sender", "messages.upsert", "SEND_MESSAGE", "connection.update", "call"),
+    *(
+        "state",
+        "open",
+        "close",
+        "statusReason",
+        "reason",
+        "self",
+        "qrcode.updated",
+        "qrcode",
+        "code",
+        "base64",
+        "pairingCode",
+    ),
+    *("key", "remoteJid", "id", "message", "messages.delete", "2026-11-20T12:00:00.000Z"),
+)
 _WEBHOOK = (
     "event",
     "id",
@@ -164,6 +181,7 @@ TARGETS = {
         Target(bodies.registration, _JSON + _FIELDS),
         Target(bodies.other_bodies, _JSON + _FIELDS),
         Target(bodies.events, _JSON + _EVENT),
+        Target(networks.evolution, _JSON + _EVOLUTION),
         Target(networks.webhook, _JSON + _WEBHOOK),
         Target(networks.whatsapp_cloud, _JSON + _META, longest=1024),
         Target(networks.telegram, _JSON + _TELEGRAM, longest=1024),

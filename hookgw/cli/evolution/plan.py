@@ -22,6 +22,8 @@ from hookgw.parsing.instances import FOREIGN
 ENVELOPE = "evolution_envelope"
 """The plugin that delivers as Evolution API does."""
 _JWT_KEY = "jwt_key"
+_PROOF = "x-hookgw-proof"
+"""The header in a webhook that hookgw's connector evolution has set."""
 _LEAST_KEY, _MOST_KEY = 8, 256
 _DEFAULTS: dict[str, Any] = msgspec.to_builtins(InstanceSettings())
 """All settings of an account, as the HTTP API names them, with their defaults."""
@@ -226,6 +228,11 @@ def _webhook(
     if found is None or not isinstance(url, str) or not url:
         notes.append("webhook: none is set.")
         return None
+    headers = found.get("headers")
+    if any(name.lower() == _PROOF for name in (headers if isinstance(headers, dict) else ())):
+        # As a registration, hookgw's own URL would send every event in a circle.
+        notes.append("webhook: it leads to a hookgw already, whose connector has set it; left out.")
+        return None
     enabled = found.get("enabled") is True
     if not enabled:
         notes.append("webhook: it is disabled in Evolution API, and so it is imported.")
@@ -267,7 +274,8 @@ def _webhook(
 
 
 def _canonical(kind: str) -> str:
-    return kind.upper().replace(".", "_").replace("-", "_")
+    name = kind.upper().replace(".", "_").replace("-", "_")
+    return "GROUPS_UPDATE" if name == "GROUP_UPDATE" else name
 
 
 def _headers(found: Any, *, envelope: bool, notes: list[str]) -> dict[str, str]:
@@ -314,9 +322,15 @@ def _note_the_rest(record: Mapping[str, Any], made: Planned) -> None:
         made.notes.append(f"{', '.join(parts)} left out: hookgw has no such part.")
     if made.action is Action.CREATE and made.integration:
         made.notes.append(
-            f"integration: {made.integration}, with the connector of instances.integrations. "
-            "Its login is not imported: connect it with a new code."
+            f"integration: {made.integration}, with the connector of instances.integrations. With evolution, "
+            f"the account stays there, and `hookgw instance connect {made.name}` takes its events from then "
+            "on; with any other connector, it needs a new code, because its login is not imported."
         )
+        if made.name != made.source:
+            made.notes.append(
+                f"options: the connector evolution needs remote={made.source} and api_key, because the names "
+                "differ."
+            )
 
 
 def _is_used(part: Any) -> bool:
