@@ -374,7 +374,8 @@ async def test_links_only_where_there_is_none(
     async with connected(connector, session):
         for message in ({"conversation": "hi"}, bucket, {"imageMessage": 7}):
             evolution.receive("shop", "", **message)
-        for data in (None, [], {}, {"message": {"imageMessage": {}}}, {"key": {}, "message": None}):
+        strange: list[Any] = [None, [], {}, {"message": {"imageMessage": {}}}, {"key": {}, "message": None}]
+        for data in strange:
             evolution.emit("shop", "messages.upsert", data)
         key = {"remoteJid": "x" * 2_000, "id": "1"}
         evolution.emit("shop", "messages.upsert", {"key": key, "message": {"imageMessage": {}}})
