@@ -27,7 +27,7 @@ logger = structlog.get_logger("hookgw.telegram")
 
 MOST_FILES = 8 * 2**20
 """Bytes of files in the events that wait for a commit."""
-_KNOWN_SENT = 5_000
+_KNOWN = 5_000
 
 
 class TokenRefused(Exception):
@@ -84,7 +84,7 @@ class Connection:
         self.changing_webhook = trio.Lock()
         self.is_leaving = False
         self._nursery = nursery
-        self._sent: Recent[tuple[str, str], bool] = Recent(_KNOWN_SENT)
+        self._done: Recent[tuple[str, ...], bool] = Recent(_KNOWN)
         self._file_time = 0.0
         self._files = 0
 
@@ -94,14 +94,14 @@ class Connection:
         return Bot(
             id=self.options.bot,
             media_url=self.session.media_url,
-            has_sent=lambda chat, id_: self._sent.get((chat, id_)) is not None,
+            has_done=lambda *what: self._done.get(what) is True,
             now=time.time(),
             groups_ignore=self.session.settings.groups_ignore,
         )
 
-    def note_sent(self, chat: str, id_: str) -> None:
-        """Keep that hookgw sent a message."""
-        self._sent.put((chat, id_), True)
+    def note(self, *what: str, is_done: bool = True) -> None:
+        """Keep what hookgw did itself; see :class:`~plugins.telegram.events.Bot`."""
+        self._done.put(what, is_done)
 
     async def profile_name(self) -> str:
         """Ask who the bot is: the check of the token."""

@@ -141,7 +141,7 @@ class Telegram:
         else:
             raise NotSupported("Telegram has no such messages.")
         data = _own_message(connection, sent)
-        connection.note_sent(data["key"]["remoteJid"], data["key"]["id"])
+        connection.note("sent", data["key"]["remoteJid"], data["key"]["id"])
         return data
 
     async def edit(self, session: Session, key: MessageKey, text: str, *, number: str) -> dict[str, Any]:
@@ -149,6 +149,8 @@ class Telegram:
         connection = self._connected(session)
         target = outgoing.target_of(key.remote_jid or number)
         parameters = {**_chat_parameters(target), "message_id": outgoing.message_id(key)}
+        # Before the call: of chats of business accounts, Telegram reports it, perhaps before it answers.
+        connection.note("edited", key.remote_jid or number, key.id, text)
         try:
             changed = {**parameters, "text": outgoing.checked_text(text)}
             sent = await _call(connection, "editMessageText", changed)
@@ -167,9 +169,15 @@ class Telegram:
         target = outgoing.target_of(key.remote_jid)
         id_ = outgoing.message_id(key)
         if target.connection:
-            await connection.client.call(
-                "deleteBusinessMessages", business_connection_id=target.connection, message_ids=[id_]
-            )
+            # Before the call: Telegram reports the deletion, perhaps before it answers.
+            connection.note("deleted", key.remote_jid, key.id)
+            try:
+                await connection.client.call(
+                    "deleteBusinessMessages", business_connection_id=target.connection, message_ids=[id_]
+                )
+            except NetworkRefused:
+                connection.note("deleted", key.remote_jid, key.id, is_done=False)
+                raise
         else:
             await _call(connection, "deleteMessage", {**_chat_parameters(target), "message_id": id_})
         return {

@@ -42,14 +42,15 @@ class Bot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: its user id.
         media_url: makes links to files.
-        has_sent: returns whether hookgw sent a message, given its chat and its id, as far as that is known.
+        has_done: returns whether hookgw itself did something lately: ``("sent", chat, id)``,
+            ``("edited", chat, id, text)`` or ``("deleted", chat, id)``.
         now: seconds since the epoch.
         groups_ignore: whether only private chats raise events.
     """
 
     id: str
     media_url: MediaUrl
-    has_sent: Callable[[str, str], bool]
+    has_done: Callable[..., bool]
     now: float
     groups_ignore: bool = False
 
@@ -142,7 +143,8 @@ def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent
             }
             return [_event("MESSAGES_UPSERT", data, bot, key["remoteJid"], key["id"])]
     if key["fromMe"] and (
-        _user(message.get("sender_business_bot")) == bot.id or bot.has_sent(key["remoteJid"], key["id"])
+        _user(message.get("sender_business_bot")) == bot.id
+        or bot.has_done("sent", key["remoteJid"], key["id"])
     ):
         return []  # hookgw raised SEND_MESSAGE for it
     data_or_none = message_data(message, bot)
@@ -157,6 +159,9 @@ def _edited(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent]
         return []
     data["editTimestamp"] = seconds(message.get("edit_date"))
     key = data["key"]
+    written = text(message.get("text")) or text(message.get("caption"))
+    if bot.has_done("edited", key["remoteJid"], key["id"], written):
+        return []  # hookgw raised MESSAGES_EDITED for it
     # With the update's id: a message can be edited several times within one second.
     return [_event("MESSAGES_EDITED", data, bot, key["remoteJid"], key["id"], update_id)]
 
@@ -177,7 +182,8 @@ def _deleted(deleted: dict[str, Any], bot: Bot) -> list[NewEvent]:
             id_,
         )
         for id_ in ids
-        if id_
+        # hookgw raised MESSAGES_DELETE for what it deleted.
+        if id_ and not bot.has_done("deleted", chat, id_)
     ]
 
 
@@ -189,7 +195,7 @@ def _reaction(reaction: dict[str, Any], bot: Bot, update_id: str) -> list[NewEve
     before, now = _emoji(reaction.get("old_reaction")), _emoji(reaction.get("new_reaction"))
     # Telegram sends the whole list. The payload has room for one: the new one, or none if one was taken back.
     added = [emoji for emoji in now if emoji not in before]
-    reacted = {"remoteJid": remote_jid, "fromMe": bot.has_sent(remote_jid, target), "id": target}
+    reacted = {"remoteJid": remote_jid, "fromMe": bot.has_done("sent", remote_jid, target), "id": target}
     sender = _user(reaction.get("user")) or identifier(mapping(reaction.get("actor_chat")).get("id"))
     # A reaction is no message of its own on Telegram, and has no id.
     key: dict[str, Any] = {"remoteJid": remote_jid, "fromMe": False, "id": f"reaction-{update_id}"}

@@ -229,7 +229,17 @@ async def test_chats_of_business_accounts(world: World) -> None:
         data = await telegram.send(world.session, TextMessage(number="42@B1", text="a"), key="k")
         assert data["key"] == {"remoteJid": "42@B1", "fromMe": True, "id": "1"}
         await telegram.mark_read(world.session, [key])
+        world.api.will("deleteBusinessMessages", refusing(400, "Bad Request: not enough rights"))
+        with pytest.raises(NetworkRefused, match="not enough rights"):
+            await telegram.delete(world.session, key)
+        gone = {"business_connection_id": "B1", "chat": world.bot.private_chat(42), "message_ids": [9]}
+        world.bot.push("deleted_business_messages", gone)  # by the owner, after all
+        await world.session.wait_for("MESSAGES_DELETE")
         await telegram.delete(world.session, key)
+        world.bot.push("deleted_business_messages", gone)
+        world.bot.say("later")
+        await world.session.wait_for("MESSAGES_UPSERT")
+        assert len(world.session.data_of("MESSAGES_DELETE")) == 1
         with pytest.raises(NotSupported, match="no read receipts"):
             await telegram.mark_read(world.session, [KEY])
         with pytest.raises(NotSupported, match="business account"):

@@ -31,7 +31,7 @@ def media_url(reference: str, *, mimetype: str = "", file_name: str = "") -> str
 
 
 def bot(**more: Any) -> Bot:
-    given = {"id": "7", "media_url": media_url, "has_sent": lambda chat, id_: id_ == "99", "now": 5.0, **more}
+    given = {"id": "7", "media_url": media_url, "has_done": lambda *what: what[2] == "99", "now": 5.0, **more}
     return Bot(**given)
 
 
@@ -415,6 +415,13 @@ def test_groups_can_be_ignored() -> None:
 def test_what_hookgw_sent_is_no_new_message() -> None:
     post = {"message_id": 99, "chat": CHANNEL, "from": {"id": 7}, "date": 1, "text": "News!"}
     assert events("channel_post", post) == []
+
+
+def test_what_hookgw_changed_in_a_business_account_is_no_second_event() -> None:
+    own = {**message(text="b", business_connection_id="B1"), "message_id": 99}
+    assert events("edited_business_message", own) == []
+    deleted = {"business_connection_id": "B1", "chat": PRIVATE, "message_ids": [99, 98]}
+    assert [event.data["id"] for event in events("deleted_business_messages", deleted)] == ["98"]
 
 
 def test_updates_of_other_kinds_raise_nothing() -> None:

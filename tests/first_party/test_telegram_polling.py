@@ -180,6 +180,32 @@ async def test_odd_characters_in_one_message_keep_back_none(autojump_clock: Mock
     assert world.texts() == ["a?", "b"]
 
 
+async def test_updates_in_another_order_and_twice_are_events_in_order(
+    autojump_clock: MockClock, world: World
+) -> None:
+    updates = [{"update_id": 900 + n, "message": world.bot.message(str(n))} for n in range(5)]
+    shuffled = [updates[n] for n in (3, 1, 1, 0, 4, 2, 3)]
+    world.api.will("getUpdates", broken(json.dumps({"ok": True, "result": shuffled})))
+    async with world.connected():
+        await world.session.wait_for("MESSAGES_UPSERT", 5)
+    assert world.texts() == ["0", "1", "2", "3", "4"]
+    assert world.session.stored["offset"] == 905
+
+
+async def test_a_slow_server_is_a_reason(autojump_clock: MockClock) -> None:
+    async def answer(request: httpx.Request) -> httpx.Response:
+        # As hookgw's client does it.
+        await trio.sleep(request.extensions["timeout"]["read"])
+        raise httpx.ReadTimeout(f"no answer of {request.url}", request=request)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+        world = World(http, BotApi())
+        async with world.running():
+            await trio.sleep(300)
+            assert world.session.state is ConnectionState.CONNECTING
+            assert world.session.events[-1].data["state"] == "connecting"
+
+
 async def test_an_update_that_nobody_can_read_is_skipped_in_the_end(
     autojump_clock: MockClock, world: World
 ) -> None:

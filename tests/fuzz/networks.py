@@ -80,7 +80,7 @@ def telegram(data: bytes) -> None:
         update = telegram_mapping(telegram_client.decode(data))
     except ValueError:
         return
-    bot = telegram_events.Bot(id="7", media_url=_link, has_sent=lambda chat, id_: chat == id_, now=1.0)
+    bot = telegram_events.Bot(id="7", media_url=_link, has_done=lambda *what: what[1] == what[2], now=1.0)
     for event in telegram_events.translate(update, bot):
         assert EVENT_ID.fullmatch(event.event_id or "")
         stored = Event(id="e", kind=event.kind, instance="shop", data_json=Event.encode(event.data), time=0.0)

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import random
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +124,14 @@ async def test_two_programs_with_one_bot(world: World) -> None:
     assert "mode: webhook needs an https URL in server.public_url" in refused.text
     assert SECRET not in refused.text
     await world.connect()
+
+    async def poll(http: httpx.AsyncClient) -> None:
+        while True:
+            await http.get(f"{world.url}/bot{TOKEN}/getUpdates?timeout=30", timeout=40)
+            await trio.sleep(1)
+
     async with httpx.AsyncClient(trust_env=False) as http, trio.open_nursery() as nursery:
-        nursery.start_soon(partial(http.get, f"{world.url}/bot{TOKEN}/getUpdates?timeout=30", timeout=40))
+        nursery.start_soon(poll, http)
         with trio.fail_after(20):
             found = await world.gateway.wait_for_state("shop", "close")
         nursery.cancel_scope.cancel()
