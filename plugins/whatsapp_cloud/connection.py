@@ -52,13 +52,14 @@ class Connection:
         options: of the instance.
 
     Attributes:
+        session, options: as given.
         client: makes the requests.
     """
 
     def __init__(self, session: Session, options: Options) -> None:
         self.session = session
         self.client = Client(session.http, options)
-        self._options = options
+        self.options = options
         self._state = ConnectionState.CONNECTING
         self._doubt = trio.Event()
         self._turns = Turns()
@@ -136,9 +137,11 @@ class Connection:
                 with trio.move_on_after(FILE_TIME):
                     await self._put_files(received)
             await turn.wait()
-            await self._emit(received)
+            if received:
+                await self._emit(received)
         for one in received:
-            if not one.message_id:
+            # A repeated one is no news: Meta may repeat it days later.
+            if not one.message_id or self._received.get(one.message_id):
                 continue
             self._received.put(one.message_id, True)
             self._newest.put(one.chat, one.message_id)
@@ -149,7 +152,7 @@ class Connection:
                     self.tell("too many messages to mark as read", waiting=_MOST_UNREAD)
 
     def _is_mine(self, change: Change) -> bool:
-        if change.phone_number_id in ("", self._options.phone_number_id):
+        if change.phone_number_id in ("", self.options.phone_number_id):
             return True
         # An app has one URL for all numbers of all its accounts.
         self.tell("request for another phone number", phone_number_id=change.phone_number_id[:40])
@@ -245,7 +248,7 @@ class Connection:
         else:
             reason = 403
             message = (
-                f"Meta refuses the phone number {self._options.phone_number_id}: {refusal} "
+                f"Meta refuses the phone number {self.options.phone_number_id}: {refusal} "
                 "Check phone_number_id, and whether the token has the permission whatsapp_business_messaging "
                 "for its account."
             )

@@ -91,17 +91,13 @@ class WhatsAppCloud:
             Invalid: the body is no JSON object, or the challenge none.
             Unavailable: the instance is not ready.
         """
-        try:
-            options = self._options_of(session.options)
-        except Invalid as error:
-            raise Unavailable(str(error)) from None
-        if request.method == "GET":
-            return webhooks.answer_challenge(request, options.verify_token)
         connection = self._connections.get(session.instance)
-        if connection is None:
-            raise Unavailable("The instance is not connected.")
+        if connection is None:  # without the options, Meta's proof cannot be checked; it comes again
+            raise Unavailable("The instance is not connected, or lacks an option.")
+        if request.method == "GET":
+            return webhooks.answer_challenge(request, connection.options.verify_token)
         try:
-            webhooks.check_proof(request, options.app_secret)
+            webhooks.check_proof(request, connection.options.app_secret)
         except ProofRefused as refusal:
             # Meta gives up after seven days. A wrong secret must be found before.
             connection.tell("request of meta refused", reason=str(refusal))
