@@ -360,12 +360,13 @@ class InstanceService:
                 logger.warning("no such connector", instance=instance.name, connector=instance.integration)
 
     @completes
-    async def change_options(self, name: str, change: Mapping[str, Any]) -> Instance:
+    async def change_options(self, name: str, change: Mapping[str, Any], *, is_operator: bool) -> Instance:
         """Change an instance's options. If that changes any, its running connector starts again.
 
         Args:
             name: the instance's name.
             change: new values; ``None`` removes an option, and a masked secret keeps its stored value.
+            is_operator: whether the caller has a global key.
 
         Returns:
             The instance, with its new options.
@@ -373,6 +374,7 @@ class InstanceService:
         Raises:
             NotFound: there is no such instance.
             Conflict: it has no connector.
+            Forbidden: only a global key may change one of these options.
             Invalid: the changed options violate the connector's schema, or the connector refuses them.
                 Nothing was stored.
         """
@@ -381,6 +383,10 @@ class InstanceService:
             rules = self._connectors.option_rules(instance.integration)
             options = rules.changed(instance.options, change)
             rules.check(options)
+            if not is_operator and (reserved := rules.reserved(instance.options, options)):
+                # With such an option, a tenant could use a secret of the configuration for another account, or
+                # have it sent to another server.
+                raise Forbidden(f"{reserved[0]} can be changed only with a global key.")
             if options != instance.options:
                 await self._connectors.check_options(instance.integration, options)
                 instance = msgspec.structs.replace(instance, options=options)

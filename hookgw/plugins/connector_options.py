@@ -99,6 +99,16 @@ class ConnectorOptions:
             raise Invalid(*cut_short(problems))
         return result
 
+    def reserved(self, stored: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+        """Return the changed options that the schema leaves to global keys (``"x-operator": true``)."""
+        return [
+            name
+            for name, described in self._properties.items()
+            if isinstance(described, dict)
+            and described.get("x-operator") is True
+            and stored.get(name, described.get("default")) != options.get(name, described.get("default"))
+        ]
+
     def masked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return options with a mask for each secret."""
         return {

@@ -16,6 +16,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://",
+            "x-operator": True,  # it gets the API key, which may be the operator's
             "description": "The URL of the WAHA server, such as https://waha.example.org.",
         },
         "api_key": {
@@ -29,6 +30,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "maxLength": 100,
             "pattern": "^[A-Za-z0-9_-]+$",
             "default": "default",
+            "x-operator": True,  # with the operator's API key, it could be another tenant's
             "description": "The name of the session on the server. It is created if there is none.",
         },
         "hmac_key": {
@@ -69,6 +71,9 @@ def check_defaults(options: dict[str, Any]) -> None:
             raise ValueError(f"waha has no option {name}; its options are servers, {', '.join(known)}")
         if not isinstance(value, str):
             raise ValueError(f"{name} must be a text")  # noqa: TRY004 (the boundary shows this one as it is)
+    for name in ("api_key", "hmac_key"):
+        if name in options and "base_url" not in options:
+            raise ValueError(f"{name} needs base_url beside it, the server that it is for")
     if "base_url" in options:
         try:
             _check_url(options["base_url"])
@@ -97,8 +102,12 @@ def read_options(options: dict[str, Any], defaults: dict[str, Any]) -> Options:
     Raises:
         Invalid: an option is missing or wrong; the message names it, and the places where it can be set.
     """
-    if not options.get("base_url") and not defaults.get("base_url"):
+    base_url = options.get("base_url") or defaults.get("base_url")
+    if not base_url:
         raise Invalid(f"Set base_url, the URL of the WAHA server, {_PLACES}.")
+    if base_url != defaults.get("base_url"):
+        # The operator's keys are for the operator's server.
+        defaults = {name: value for name, value in defaults.items() if name not in ("api_key", "hmac_key")}
     try:
         # Other fields of the request that created the instance may be among them.
         found = msgspec.convert({**defaults, **options}, Options)

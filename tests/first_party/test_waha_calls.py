@@ -376,7 +376,7 @@ async def test_refusals_reach_the_caller(
 
 
 async def test_waha_does_not_repeat_the_keys_to_anybody(it: Setup) -> None:
-    it.connector.set_defaults({"api_key": "waha-key"})
+    it.connector.set_defaults({"base_url": BASE_URL, "api_key": "waha-key"})
     del it.session.options["api_key"]
     async with it.connected():
         key = it.webhooks()[0]["hmac"]["key"]

@@ -15,7 +15,7 @@ from hookgw.models.instances import InstanceSettings
 from hookgw.testing import FakeSession
 from plugins.waha.connection import State
 from plugins.waha.connector import Waha, check_proof
-from plugins.waha.options import Options, check_defaults
+from plugins.waha.options import Options, check_defaults, read_options
 from plugins.waha.webhook import EVENTS, OLD_EVENTS, RETRIES
 from tests.first_party.waha import ANA, BASE_URL, ME_JID, OPTIONS, Setup, setup
 from tests.networks.waha.server import Fault, Session
@@ -337,12 +337,26 @@ async def test_options_that_cannot_work_are_refused() -> None:
     assert properties["base_url"]["default"] == BASE_URL
     assert "default" not in properties["api_key"]
     assert "waha-key" not in repr(Options(**OPTIONS))
+    # The operator's keys are for the operator's server, and its sessions for the operator to assign.
+    defaults = {"base_url": BASE_URL, "api_key": "secret", "hmac_key": "k" * 16}
+    assert read_options({}, defaults).api_key == "secret"
+    elsewhere = read_options({"base_url": "https://tenant.example"}, defaults)
+    assert (elsewhere.api_key, elsewhere.hmac_key) == ("", "")
+    assert {name for name, described in properties.items() if described.get("x-operator")} == {
+        "base_url",
+        "session",
+    }
     assert "k" not in repr(State(hmac_key="k")).replace("State", "")
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"base": "x"}, "no option base"), ({"base_url": 1}, "must be a text"), ({"base_url": "x"}, "base_url")],
+    [
+        ({"api_key": "x"}, "api_key needs base_url"),
+        ({"base": "x"}, "no option base"),
+        ({"base_url": 1}, "must be a text"),
+        ({"base_url": "x"}, "base_url"),
+    ],
 )
 def test_wrong_defaults_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):

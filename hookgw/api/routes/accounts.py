@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quart import Blueprint, Response
 
 from hookgw.api import responses
+from hookgw.api.auth import current_holder
 from hookgw.api.openapi.describe import describes, json_body
 from hookgw.api.present import present_connection, present_settings
 from hookgw.api.request_body import json_response, read_json
@@ -61,11 +62,12 @@ class AccountRoutes:
         """Change some options of the instance's connector.
 
         A missing option keeps its value; `null` removes it. If anything changes, a running connector starts
-        again.
+        again. Options with `"x-operator": true` in the schema can be changed only with a global key.
         """
         self._instances.get(instance)  # 404 comes before any error of the body
         change = parse_option_changes(await read_json(self._limit))
-        changed = await self._instances.change_options(instance, change)
+        is_operator = current_holder().principal.is_global
+        changed = await self._instances.change_options(instance, change, is_operator=is_operator)
         return json_response(
             responses.ConnectorOptions(
                 options=self._instances.masked_options(changed),

@@ -16,7 +16,14 @@ from hookgw.dashboard.site import Form, Site, visitor
 from hookgw.dashboard.streams import Streams
 from hookgw.gateway.connectors.calls import CALLS
 from hookgw.models.connectors import ConnectionState
-from hookgw.models.errors import Conflict, HookgwError, Invalid, StorageUnavailable, TooManyRequests
+from hookgw.models.errors import (
+    Conflict,
+    Forbidden,
+    HookgwError,
+    Invalid,
+    StorageUnavailable,
+    TooManyRequests,
+)
 from hookgw.models.events import Event, new_event_id
 from hookgw.parsing import parse_text_message
 from hookgw.store import DeliveryQuery
@@ -175,8 +182,9 @@ class InstancePage:
         instances = self._gateway.instances
         try:
             schema = instances.options_schema(instances.get(instance))
-            await instances.change_options(instance, read_options(form, schema, for_change=True))
-        except (Conflict, Invalid) as error:
+            change = read_options(form, schema, for_change=True)
+            await instances.change_options(instance, change, is_operator=visitor().principal.is_global)
+        except (Conflict, Forbidden, Invalid) as error:
             return await self.page(instance, form=form, at="options", error=error)
         return self._site.redirect(f"/instances/{quote(instance)}", done="saved")
 

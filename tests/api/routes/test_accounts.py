@@ -20,6 +20,7 @@ from hookgw.models.events import Event
 from hookgw.models.instances import InstanceSettings
 from hookgw.models.masking import MASK
 from hookgw.models.messages import TextMessage
+from hookgw.plugins.connector_options import ConnectorOptions
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.testing import FakeConnector
@@ -157,6 +158,23 @@ async def test_a_wrong_change_changes_nothing(
 ) -> None:
     assert messages(await client.patch("/instance/options/shop", json=change), 400) == [sentence]
     assert gateway.instances.get("shop").options == GIVEN
+
+
+async def test_some_options_are_the_operators(
+    client: httpx.AsyncClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region = {"type": "string", "default": "eu", "x-operator": True}
+    rules = ConnectorOptions("strict", {**SCHEMA, "properties": {**SCHEMA["properties"], "region": region}})
+    monkeypatch.setattr(gateway.instances._connectors, "option_rules", lambda _: rules)
+    body = {"instanceName": "loja1", "integration": "strict", "token": "the-key-of-loja1", **GIVEN}
+    assert (await client.post("/instance/create", json=body)).status_code == 201
+    own = {"apikey": "the-key-of-loja1"}
+    refused = await client.patch("/instance/options/loja1", json={"region": "us"}, headers=own)
+    assert messages(refused, 403) == ["region can be changed only with a global key."]
+    # What stays as it is, is no change.
+    allowed = await client.patch("/instance/options/loja1", json={"region": "eu", "rate": 9}, headers=own)
+    assert allowed.json()["options"]["rate"] == 9
+    assert (await client.patch("/instance/options/loja1", json={"region": "us"})).status_code == 200
 
 
 async def test_without_a_schema_all_options_are_secrets(client: httpx.AsyncClient) -> None:
