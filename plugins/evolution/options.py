@@ -20,6 +20,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "base_url": {
             "type": "string",
             "pattern": "^https?://",
+            "x-operator": True,  # it gets the API key, which may be the operator's
             "description": "The URL of Evolution API, such as https://evolution.example.org. "
             f"By default that of {_ROOT}.",
         },
@@ -33,6 +34,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
         "remote": {
             "type": "string",
             "minLength": 1,
+            "x-operator": True,  # with the operator's API key, it could be another tenant's
             "description": "The name of the instance in Evolution API. By default the same name.",
         },
         "remote_events": {

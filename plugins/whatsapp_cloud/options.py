@@ -28,6 +28,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "type": ["string", "integer"],
             "pattern": "^[0-9]{1,32}$",
             "minimum": 1,
+            "x-operator": True,  # with the operator's token, it could be another tenant's
             "description": "The id of the phone number at Meta (not the number itself).",
         },
         "access_token": {
@@ -55,10 +56,12 @@ OPTIONS_SCHEMA: dict[str, Any] = {
             "type": "string",
             "pattern": "^https?://[^/?#@]+/?$",
             "default": "https://graph.facebook.com",
+            "x-operator": True,  # it gets the token, which may be the operator's
             "description": "The URL of the Graph API.",
         },
         "number": {
             "type": ["string", "integer"],
+            "x-operator": True,
             "description": "The same as phone_number_id, as clients of Evolution API call it.",
         },
     },
