@@ -384,7 +384,7 @@ class InstanceService:
             options = rules.changed(instance.options, change)
             rules.check(options)
             if not is_operator and (reserved := rules.reserved(instance.options, options)):
-                # With such an option, a tenant could use a secret of the configuration for another account, or
+                # With these, a tenant could use a secret of the configuration for another account, or
                 # have it sent to another server.
                 raise Forbidden(f"{reserved[0]} can be changed only with a global key.")
             if options != instance.options:
