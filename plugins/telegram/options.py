@@ -40,7 +40,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 }
 """What an instance may set, and must."""
 
-_TOKEN = re.compile(r"([0-9]{1,20}):[A-Za-z0-9_-]{1,200}")
+_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{16,200}")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

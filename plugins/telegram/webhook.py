@@ -55,6 +55,8 @@ class WebhookKeeper:
         self._client = connection.client
         self._set_again_at: float | None = None
         self._seen_error = 0
+        # What the server says it sends, since the webhook was set.
+        self._allowed: frozenset[str] | None = None
 
     async def run(self) -> None:
         """Keep the webhook until cancelled.
@@ -102,6 +104,7 @@ class WebhookKeeper:
             await trio.sleep(CHECK)
 
     async def _set(self) -> None:
+        self._allowed = None
         async with self._connection.changing_webhook:
             if not self._connection.is_leaving:  # the gateway is about to end this run
                 await self._client.call(
@@ -126,14 +129,13 @@ class WebhookKeeper:
                     pending=number(info.get("pending_update_count")),
                 )
             self._seen_error = failed_at
-        allowed = info.get("allowed_updates")
-        is_as_set = (
-            text(info.get("url")) == self._session.ingest_url
-            and info.get("max_connections", 1) == 1
-            and isinstance(allowed, list)
-            and set(map(str, allowed)) == set(ALLOWED_UPDATES)
-        )
-        if is_as_set:
+        found = info.get("allowed_updates")
+        allowed = frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+        is_set = text(info.get("url")) == self._session.ingest_url and info.get("max_connections", 1) == 1
+        if is_set and self._allowed is None:
+            # A local server that is older than a kind of updates leaves it out.
+            self._allowed = allowed
+        if (is_set and allowed == self._allowed) or self._connection.is_leaving:
             return False
         now = trio.current_time()
         is_repeated = self._set_again_at is not None and now - self._set_again_at < _FIGHT

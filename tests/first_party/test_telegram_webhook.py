@@ -133,6 +133,22 @@ async def test_more_connections_or_other_updates_are_set_back(
         world.bot.webhook["max_connections"] = 40
         await world.bot.wait_for_calls("setWebhook", 2)
         assert world.bot.webhook["max_connections"] == 1
+        await trio.sleep(300 + CHECK)
+        await world.bot.call("setWebhook", {"url": world.session.ingest_url, "allowed_updates": ["message"]})
+        await world.bot.wait_for_calls("setWebhook", 4)
+        assert set(world.bot.calls_of("setWebhook")[-1]["allowed_updates"]) == set(ALLOWED_UPDATES)
+
+
+async def test_an_older_server_that_leaves_out_a_kind_of_updates_is_left_alone(
+    autojump_clock: MockClock, world: World
+) -> None:
+    info = {"url": world.session.ingest_url, "max_connections": 1, "allowed_updates": ["message"]}
+    body = json.dumps({"ok": True, "result": info})
+    world.api.will("getWebhookInfo", *[broken(body)] * 10)
+    async with world.connected():
+        await trio.sleep(8 * CHECK)
+        assert world.session.state is ConnectionState.OPEN
+    assert len(world.bot.calls_of("setWebhook")) == 1
 
 
 async def test_a_refused_webhook_is_a_reason_and_tried_again(autojump_clock: MockClock, world: World) -> None:
