@@ -68,7 +68,7 @@ def has_body(headers: Headers) -> bool:
     return headers.get("transfer-encoding") is not None or headers.get("content-length") not in (None, "0")
 
 
-async def read_body(  # noqa: C901 -- reads once from top to bottom
+async def read_body(
     headers: Headers, chunks: AsyncIterable[bytes], limit: int, exchange: RequestResponse
 ) -> bytes:
     """Read the whole body. The connection's timeouts limit the time.
@@ -109,8 +109,6 @@ async def read_body(  # noqa: C901 -- reads once from top to bottom
                 parts.append(piece)
                 await exchange.grow(len(piece))
                 await trio.lowlevel.checkpoint()
-        if size == length:
-            break  # asking for the end of the body would be one more trip through hypercorn
     if decoder is not None:
         decoder.finish()
     return parts[0] if len(parts) == 1 else b"".join(parts)

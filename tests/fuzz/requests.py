@@ -1,14 +1,14 @@
-"""What clients send: the gate in front of the HTTP server, beside the server's own reader (h11)."""
+"""What clients send: the reader of requests, beside an independent one (h11)."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 
 import h11
 
-from hookgw.api.server.request_framing import POISON, RequestFilter
+from hookgw.api.server.request_reader import State
 from hookgw.auth.client_address import TrustedProxies, rate_limit_key
+from tests.api.server.reading import read
 from tests.fuzz.pieces import even, odd
 
 MAX_HEAD = 200
@@ -16,22 +16,24 @@ PROXIES = TrustedProxies(["127.0.0.0/8", "10.0.0.0/8", "::1/128", "unix"])
 
 
 def gate(data: bytes) -> None:
-    """However a client's bytes are cut, the same of them pass, and the server reads them as the gate did.
+    """However a client's bytes are cut, the same requests are read, and another reader finds them, too.
 
     The first byte says how they are cut.
     """
     cut, sent = data[0] if data else 0, data[1:]
-    front, passed = _through([sent] if sent else [])
+    requests, reader = read(sent, max_head=MAX_HEAD)
     for pieces in (even(sent, 1), even(sent, 1 + cut % 64), odd(sent, cut)):
-        other, same = _through(pieces)
-        assert same == passed
-        assert (other.refusal is None) == (front.refusal is None)
-        assert other.is_between == front.is_between
-    if front.refusal is None:
-        assert _is_whole(passed) == (front.is_between or front.is_within_head)
-    else:
-        assert front.refusal.status in (400, 431, 505)
-        assert not _is_taken(passed + front.end())
+        same, other = read(*pieces, max_head=MAX_HEAD)
+        assert same == requests
+        assert (other.state, other.refusal is None) == (reader.state, reader.refusal is None)
+    assert (reader.state is State.REFUSED) == (reader.refusal is not None)
+    if reader.refusal is not None:
+        assert reader.refusal.status in (400, 431, 505)
+    for request in requests:
+        if request.is_whole and request.head.length != 0:
+            assert request.head.length in (-1, len(request.body))
+    whole = [(each.head.raw_path, each.body) for each in requests if each.is_whole]
+    assert _found_by_h11(sent)[: len(whole)] == whole
 
 
 def forwarded(data: bytes) -> None:
@@ -47,32 +49,24 @@ def forwarded(data: bytes) -> None:
     assert client is None or rate_limit_key(client)
 
 
-def _through(pieces: Iterable[bytes]) -> tuple[RequestFilter, bytes]:
-    front = RequestFilter(MAX_HEAD)
-    return front, b"".join([front.feed(piece) for piece in pieces])
-
-
-def _is_taken(passed: bytes) -> bool:
-    """Whether the server finds nothing wrong, nor a body that is cut off."""
-    try:
-        return _is_whole(passed)
-    except h11.RemoteProtocolError:
-        assert POISON in passed
-        return False
-
-
-def _is_whole(passed: bytes) -> bool:
-    """Whether the server has read whole requests to the end.
-
-    Raises:
-        RemoteProtocolError: it found something wrong.
-    """
-    rest = passed
+def _found_by_h11(data: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the paths and bodies of the complete requests, until something is wrong."""
+    found: list[tuple[bytes, bytes]] = []
+    rest = data
     while rest:
         server = h11.Connection(h11.SERVER, max_incomplete_event_size=2**16)
         server.receive_data(rest)
-        while not isinstance(event := server.next_event(), h11.EndOfMessage):
-            if event is h11.NEED_DATA:
-                return False
+        path = body = b""
+        try:
+            while not isinstance(event := server.next_event(), h11.EndOfMessage):
+                if isinstance(event, h11.Request):
+                    path = event.target.partition(b"?")[0]
+                elif isinstance(event, h11.Data):
+                    body += event.data
+                elif event is h11.NEED_DATA:
+                    return found
+        except h11.RemoteProtocolError:
+            return found
+        found.append((path, body))
         rest = server.trailing_data[0]
-    return True
+    return found

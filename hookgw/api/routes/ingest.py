@@ -17,7 +17,8 @@ from hookgw.api.first_headers import FirstHeaders
 from hookgw.api.openapi.describe import BYTES, Body, NotJson, describes
 from hookgw.api.request_body import read_body
 from hookgw.api.server.errors import JSON
-from hookgw.api.server.exchange import BODILESS, EXCHANGE, QUOTA_LEASE, RequestResponse
+from hookgw.api.server.exchange import EXCHANGE, QUOTA_LEASE, RequestResponse
+from hookgw.api.server.response_head import BODILESS
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.connectors import IngestRequest
 from hookgw.models.errors import Invalid, TooManyRequests, Unavailable, UnsupportedContentEncoding

@@ -1,9 +1,7 @@
-"""One request and its response, between hypercorn and the application: the rules that hold for every route.
+"""One request and its response, between the connection and the application: what hookgw counts and limits.
 
-Every response carries the version. The end of a response is sent even if it cancels the request's task;
-otherwise hypercorn would never mark the connection as idle. A body is read up to a limit. If it continues
-beyond the response, the rest is read and dropped for a while, and then the connection is closed: closed at
-once, the client could lose the response to a reset (RFC 9112, section 9.6).
+A body is read up to a limit, and counts in memory as far as it has arrived. The request counts among those in
+progress, and its status among the metrics.
 """
 
 from __future__ import annotations
@@ -12,10 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import trio
-from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope
 
 from hookgw.api.server.body_memory import COPIES, SMALL, BodyMemory
-from hookgw.api.server.errors import JSON, VERSION_HEADER, response_to, shown_path
+from hookgw.api.server.connection import BODY_LENGTH
+from hookgw.api.server.errors import JSON, response_to, shown_path
+from hookgw.api.server.response_head import BODILESS
 from hookgw.auth.request_quota import QuotaLease
 from hookgw.models.errors import HookgwError, TooLarge, TooManyRequests, Unavailable
 from hookgw.models.units import Size
@@ -24,15 +23,9 @@ EXCHANGE = "hookgw.exchange"
 """The key in the request's scope for its :class:`RequestResponse`."""
 QUOTA_LEASE = "hookgw.quota_lease"
 """The key in the request's scope for its share of the instance's request quota."""
-LINGER = 5.0
-"""Seconds for which the rest of a body is read and dropped."""
 
-BODILESS = frozenset({204, 304})
-"""Statuses of responses that have no body, and no headers about one (RFC 9110, section 8.6)."""
-END_TIMEOUT = 30.0
-"""Seconds that sending the end of a response may take."""
-
-_CLOSE = (b"connection", b"close")
+_Receive = Callable[[], Awaitable[Any]]
+_Send = Callable[[Any], Awaitable[None]]
 
 
 class Gone(Exception):
@@ -75,7 +68,7 @@ class RequestResponse:
     """One request and its response.
 
     Args:
-        scope, receive, send: hypercorn's side (ASGI).
+        scope, receive, send: the connection's side (ASGI).
         limit: the most bytes of a body; reading more raises.
         report_status: called with the status of the response.
         active: counts the request once its body is complete.
@@ -84,15 +77,17 @@ class RequestResponse:
 
     def __init__(
         self,
-        scope: HTTPScope,
-        receive: ASGIReceiveCallable,
-        send: ASGISendCallable,
+        scope: Any,
+        receive: _Receive,
+        send: _Send,
         limit: int,
-        report_status: Callable[[HTTPScope, int], None],
+        report_status: Callable[[Any, int], None],
         active: ActiveRequests,
         memory: BodyMemory,
     ) -> None:
         self.scope = scope
+        self.is_read = False
+        """Whether all of the body has been received."""
         self._receive = receive
         self._send = send
         self._limit = limit
@@ -101,16 +96,14 @@ class RequestResponse:
         self._memory = memory
         self._is_counted = False
         self._is_exempt = False
-        self._length = _announced_length(scope)
-        self._is_large = self._length is None or self._length > SMALL
+        length: int | None = scope.get(BODY_LENGTH)
+        self._has_body = length != 0
+        self._is_large = length is None or length > SMALL
         self._received = 0
         self._decoded = 0
         self._is_started = False
-        self._is_ending = False
         self._is_finished = False
-        self._discards = False
         self._refusal: HookgwError | None = None
-        self._body_read = trio.Event()
         self._holders = 1
         self._at_end: Callable[[], None] | None = None
 
@@ -123,14 +116,16 @@ class RequestResponse:
 
         The caller has another limit.
         """
+        self._stop_counting()
+        if (lease := self._lease) is not None:
+            del self.scope[QUOTA_LEASE]
+            lease.leave()
+
+    def _stop_counting(self) -> None:
         self._is_exempt = True
         if self._is_counted:
             self._is_counted = False
             self._active.leave()
-        if (lease := self._lease) is not None:
-            scope: Any = self.scope
-            del scope[QUOTA_LEASE]
-            lease.leave()
 
     async def run(self, application: Callable[[], Awaitable[None]]) -> None:
         """Run an application, which responds through :meth:`receive` and :meth:`send`, or :meth:`respond`.
@@ -141,7 +136,7 @@ class RequestResponse:
             await application()
         except* (Gone, BrokenOff):
             # The client disconnected (a half-close counts): there is nobody to respond to. Or the response
-            # is cut off: hypercorn closes the connection of an application that ends in the middle.
+            # is cut off: the connection of an application that ends in the middle is closed.
             pass
         except* (TooLarge, TooManyRequests, Unavailable):
             # receive() raised this inside Quart's tasks, so Quart cannot respond any more.
@@ -149,8 +144,7 @@ class RequestResponse:
         finally:
             if self._at_end is not None:
                 self._at_end()
-            if self._is_counted:
-                self._active.leave()
+            self._stop_counting()
             self._let_go()
 
     def hand_over(self) -> Callable[[], None]:
@@ -170,26 +164,33 @@ class RequestResponse:
             self._memory.release(self)
 
     async def receive(self) -> Any:
-        """Return the next message: a part of the body, or the end of a finished exchange."""
+        """Return the next message: a part of the body, or the end of a finished exchange (ASGI)."""
+        if self._has_body and not self._received:
+            # Quart's other task authenticates the request first: the body then counts for the key's instance.
+            await trio.lowlevel.checkpoint()
+        return await self.next_message()
+
+    async def next_message(self) -> Any:
+        """Return the next message, for a caller that has authenticated the request."""
         while True:
-            if self._memory.is_full and self._is_large and not self._discards and self._has_more_body():
+            if self._memory.is_full and self._is_large and not self._is_started and not self.is_read:
                 await self._wait_room()
             message = await self._receive()
             if message["type"] != "http.request":
                 if not self._is_finished:
                     raise Gone
                 return message  # "http.disconnect": a finished exchange ends quietly
-            size = len(message.get("body", b""))
+            size = len(message["body"])
             self._received += size
-            if size and self._is_large and not self._discards:
-                self._memory.hold(self, COPIES * size)
-            if not message.get("more_body", False) or self._received == self._length:
-                self._body_read.set()
-                self._count()
-            elif self._discards:
-                continue  # the application gets none of a body that it no longer wants
             if not self._is_started:  # once a response has started, its status cannot become 413
+                if size and self._is_large:
+                    self._memory.hold(self, COPIES * size)
                 self._check_size()
+            if not message["more_body"]:
+                self.is_read = True
+                self._count()
+            elif self._is_started:
+                continue  # the application gets none of a body that it no longer wants
             return message
 
     async def grow(self, size: int) -> None:
@@ -215,8 +216,7 @@ class RequestResponse:
     @property
     def _lease(self) -> QuotaLease | None:
         # Authentication adds it to the scope if the key belongs to an instance.
-        scope: Any = self.scope
-        lease: QuotaLease | None = scope.get(QUOTA_LEASE)
+        lease: QuotaLease | None = self.scope.get(QUOTA_LEASE)
         return lease
 
     def _check_size(self) -> None:
@@ -242,11 +242,6 @@ class RequestResponse:
         """Return the parts of the body, for an application that uses :meth:`respond`."""
         return Chunks(self)
 
-    @property
-    def is_read(self) -> bool:
-        """Whether all of the body has been received."""
-        return self._body_read.is_set()
-
     async def respond(
         self, status: int, headers: Mapping[str, str], body: bytes, content_type: str = JSON
     ) -> None:
@@ -256,102 +251,32 @@ class RequestResponse:
             status, headers, body: of the response. Its content type and length are added.
             content_type: of the body.
         """
-        content = _content_headers(body, content_type) if status not in BODILESS else []
-        start = {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [*_encoded(headers), *content],
-        }
-        end: Any = {"type": "http.response.body", "body": body, "more_body": False}
-        if not self._has_more_body():
-            # No cancel scope: nothing cancels this task here, and each write has a deadline of its own.
-            await self._send(await self._start(start))
-            self._is_finished = True
-            await self._send(end)
-            return
-        # hypercorn queues a few messages of the body only. Somebody must read them, or _drain waits in vain.
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._discard_body)
-            await self.send(start)
-            await self.send(end)
-            nursery.cancel_scope.cancel()
+        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+        if status not in BODILESS:
+            lines.append((b"content-type", content_type.encode()))
+            lines.append((b"content-length", b"%d" % len(body)))
+        await self.send({"type": "http.response.start", "status": status, "headers": lines})
+        await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def send(self, message: Any) -> None:
-        """Send the next part of the response."""
+        """Send the start, or the next part, of the response (ASGI)."""
         if message["type"] == "http.response.start":
-            await self._send(await self._start(message))
-        elif message.get("more_body"):
-            await self._send(message)
-        else:
-            await self._end(message)
-
-    async def _end(self, message: Any) -> None:
-        # After the last part, the connection serves the next request; a cancellation must not leave it half
-        # written.
-        self._is_ending = True
-        if self._has_more_body():
-            # The client gets the whole response now; only its end waits until the body was read.
-            unfinished: Any = {**message, "more_body": True}
-            await self._send(unfinished)
-            await self._drain()
-            message = {**message, "body": b""}
-        self._is_finished = True
-        with trio.move_on_after(END_TIMEOUT, shield=True):
-            await self._send(message)
-
-    async def _start(self, message: Any) -> Any:
-        self._is_started = True
-        self._report_status(self.scope, message["status"])
-        headers = [*message["headers"], VERSION_HEADER]
-        if self._has_more_body():
-            self._discards = self._received > self._limit
-            if self._fits_limit():
-                await self._drain()
-            if not self._body_read.is_set():  # the next request cannot follow bytes that nobody reads
-                headers.append(_CLOSE)
-        return {**message, "headers": headers}
-
-    def _has_more_body(self) -> bool:
-        return not self._body_read.is_set() and self._declares_body()
-
-    def _declares_body(self) -> bool:
-        if self._length is not None:
-            return True
-        return any(name.lower() == b"transfer-encoding" for name, _ in self.scope["headers"])
-
-    def _fits_limit(self) -> bool:
-        # An announced length within the limit: reading the rest is cheap, and the connection stays open.
-        return self._length is not None and self._length <= self._limit
-
-    async def _drain(self) -> None:
-        self._discard()
-        with trio.move_on_after(LINGER):
-            await self._body_read.wait()
+            self._is_started = True
+            self._report_status(self.scope, message["status"])
+            if not self.is_read:
+                self._memory.release(self)  # the rest of the body is read and dropped
+        elif not message.get("more_body", False):
+            self._is_finished = True
+        await self._send(message)
+        if self._is_finished:
+            # Now, not when Quart's tasks have ended: the client may send its next request at once.
+            self._stop_counting()
 
     async def _refuse(self, error: HookgwError) -> None:
-        # Respond instead of the application, or finish the response that it had started to end.
-        body = b""
+        # Respond instead of the application. A response that broke off in the middle cannot be replaced.
         if not self._is_started:
             status, body, more = response_to(error, self.scope["method"], shown_path(self.scope["path"]))
-            self._is_started = True
-            self._report_status(self.scope, status)
-            headers = [*_encoded(more), *response_headers(body), _CLOSE]
-            await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        elif not self._is_ending:
-            return  # a response that broke off in the middle: only closing the connection tells the client
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._discard_body)
-            await self._end({"type": "http.response.body", "body": body, "more_body": False})
-            nursery.cancel_scope.cancel()
-
-    def _discard(self) -> None:
-        self._discards = True
-        self._memory.release(self)
-
-    async def _discard_body(self) -> None:
-        self._discard()
-        while (await self.receive())["type"] == "http.request":
-            pass
+            await self.respond(status, more, body)
 
 
 class Chunks:
@@ -366,31 +291,5 @@ class Chunks:
     async def __anext__(self) -> bytes:
         if self._exchange.is_read:
             raise StopAsyncIteration
-        message = await self._exchange.receive()
-        chunk: bytes = message.get("body", b"")
+        chunk: bytes = (await self._exchange.next_message())["body"]
         return chunk
-
-
-def _announced_length(scope: HTTPScope) -> int | None:
-    """Return the ``content-length``, which the request filter has checked; ``None`` for a chunked body."""
-    length = None
-    for name, value in scope["headers"]:
-        lower = name.lower()
-        if lower == b"content-length" and value.isdigit():
-            length = int(value)
-        elif lower == b"transfer-encoding":
-            return None
-    return length
-
-
-def response_headers(body: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a JSON response."""
-    return [*_content_headers(body), VERSION_HEADER]
-
-
-def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode(), value.encode()) for name, value in headers.items()]
-
-
-def _content_headers(body: bytes, content_type: str = JSON) -> list[tuple[bytes, bytes]]:
-    return [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]

@@ -1,31 +1,36 @@
-"""Strict checks of a request's head, against request smuggling. No I/O.
+"""Strict reading of a request's head, against request smuggling. No I/O.
 
 If a proxy and a server disagree about where a request ends, one client's bytes can become another client's
 request. So hookgw accepts only heads with one interpretation. Where RFC 9112 lets a server repair a head (a
 bare line feed, a folded line, a repeated length), hookgw refuses it, as the RFC allows in each case.
+
+Two readers must agree on each head: the checks here, and llhttp (``httptools``), which takes it apart. llhttp
+alone is not strict enough. For example, it accepts any number of ``host`` headers, a fragment in the target,
+two spaces in the first line, and chunks in HTTP/1.0; and what it accepts changes between its versions.
 """
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
+from urllib.parse import unquote
+
+import httptools
 
 CHUNKED = -1
 """The length of a chunked body."""
 MAX_FIELDS = 128
-"""Headers in a head, or among trailers. The parser behind this filter needs several microseconds for each,
-and a head of 16 KiB has room for 4,000: every such request would hold up all others for 25 ms."""
+"""Headers in a head, or among trailers. A head of 16 KiB has room for 4,000, and the routes look at each."""
 
-_REQUEST_LINE = re.compile(rb"[A-Z][A-Z-]{0,31} /[!\"$-~]* HTTP/1\.([01])\r\n")
+_REQUEST_LINE = re.compile(rb"([A-Z][A-Z-]{0,31}) (/[!\"$-~]*) HTTP/1\.([01])\r\n")
 _OTHER_VERSION = re.compile(rb"[^ \r\n]+ [^ \r\n]+ HTTP/(?!1\.[01]\r)\d(?:\.\d)?\r\n")
 # Possessive quantifiers: a hostile head cannot make the match backtrack.
 _FIELDS = re.compile(rb"(?:[-!#$%&'*+.^_`|~0-9A-Za-z]++:[\t -~\x80-\xff]*+\r\n)*+\r\n")
-_FRAMING_FIELDS = re.compile(rb"\r\n(host|content-length|transfer-encoding|upgrade):([^\r]*)", re.IGNORECASE)
-_UPGRADE = re.compile(rb"\r\nupgrade:[^\r]*", re.IGNORECASE)
 _LENGTH = re.compile(rb"[0-9]{1,18}")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[-._~%!$&'()*+,;=0-9A-Za-z]*)(?::[0-9]{0,5})?")
 _BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
 _TLS_HANDSHAKE = 0x16
+_ANY_LINE = b"GET / HTTP/1.1\r\n"
 
 _BAD_LINE = (
     "The first line must be a method in capitals, a path that begins with a slash, and HTTP/1.1, with one "
@@ -65,17 +70,42 @@ class Head(NamedTuple):
     """A valid request head.
 
     Attributes:
-        passed: the head for hypercorn: without an ``upgrade``, which a server may ignore (RFC 9110,
+        method: in capitals.
+        path: decoded.
+        raw_path, query: as sent.
+        version: ``1.0`` or ``1.1``.
+        fields: names in lower case and values, without ``upgrade``, which a server may ignore (RFC 9110,
             section 7.8).
         length: the bytes of the body, or :data:`CHUNKED`.
+        is_last: whether the client sends no request after this one.
+        awaits_continue: whether the client sends the body only after ``100 Continue``.
     """
 
-    passed: bytes
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    version: str
+    fields: tuple[tuple[bytes, bytes], ...]
     length: int
+    is_last: bool
+    awaits_continue: bool
 
 
-def read_head(head: bytes) -> Head:
-    """Check a head, from its first byte to the end of its blank line.
+class _Fields:
+    """What llhttp finds in a head; the method's name is httptools'."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: list[tuple[bytes, bytes]] = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.found.append((name.lower(), value.rstrip(b" \t")))
+
+
+def read_head(head: bytes) -> Head:  # noqa: C901 -- reads once from top to bottom
+    """Read a head, from its first byte to the end of its blank line.
 
     Raises:
         Refused: the head breaks a rule: 505 for another version of HTTP, 431 for too many headers, 400 for
@@ -84,48 +114,81 @@ def read_head(head: bytes) -> Head:
     line = _REQUEST_LINE.match(head)
     if line is None:
         raise Refused(505, _OTHER) if _OTHER_VERSION.match(head) else Refused(400, _BAD_LINE)
+    fields = _read_fields(head, line.end())
+    version = "1.0" if line[3] == b"0" else "1.1"
+    hosts, lengths, codings, upgrades, connection, expect = [], [], [], [], b"", b""
+    for name, value in fields:
+        if name == b"host":
+            hosts.append(value)
+        elif name == b"content-length":
+            lengths.append(value)
+        elif name == b"transfer-encoding":
+            codings.append(value)
+        elif name == b"upgrade":
+            upgrades.append(value)
+        elif name == b"connection":
+            connection += value + b","
+        elif name == b"expect":
+            expect += value + b","
+    # HTTP/1.0 has no host header, so it may be missing there.
+    if (hosts or version == "1.1") and (len(hosts) != 1 or not _HOST.fullmatch(hosts[0])):
+        raise Refused(400, _BAD_HOST)
+    if upgrades:
+        if any(b"websocket" in upgrade.lower() for upgrade in upgrades):
+            raise Refused(400, _WEBSOCKET)
+        fields = [field for field in fields if field[0] != b"upgrade"]
+    raw_path, _, query = line[2].partition(b"?")
+    return Head(
+        method=line[1].decode("ascii"),
+        path=unquote(raw_path.decode("ascii")),
+        raw_path=raw_path,
+        query=query,
+        version=version,
+        fields=tuple(fields),
+        length=_length(lengths, codings, version),
+        is_last=version == "1.0" or _has(connection, b"close"),
+        awaits_continue=version == "1.1" and _has(expect, b"100-continue"),
+    )
+
+
+def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:
     if head.count(b"\n") - 2 > MAX_FIELDS:  # without the request line and the blank line
         raise Refused(431, _TOO_MANY)
-    if not _FIELDS.fullmatch(head, line.end()):
+    if not _FIELDS.fullmatch(head, at):
         raise Refused(400, _BAD_FIELD)
-    fields: dict[bytes, list[bytes]] = {}
-    for name, value in _FRAMING_FIELDS.findall(head):
-        fields.setdefault(name.lower(), []).append(value.strip(b" \t"))
-    is_http_1_0 = line[1] == b"0"
-    _check_host(fields.pop(b"host", []), is_http_1_0)
-    passed = _without_upgrade(head, fields.pop(b"upgrade", []))
-    return Head(passed, _length(fields, is_http_1_0))
+    fields = _Fields()
+    try:
+        # Instead of the first line, which was read above, one that llhttp accepts: it knows few methods.
+        httptools.HttpRequestParser(fields).feed_data(_ANY_LINE + head[at:])
+    except httptools.HttpParserUpgrade:
+        pass  # it has read all headers, and found an offer to upgrade
+    except httptools.HttpParserError as error:
+        raise Refused(400, _refusal_of(head)) from error
+    return fields.found
 
 
-def _check_host(hosts: list[bytes], is_http_1_0: bool) -> None:
-    if is_http_1_0 and not hosts:
-        return  # HTTP/1.0 has no host header
-    if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
-        raise Refused(400, _BAD_HOST)
+def _refusal_of(head: bytes) -> str:
+    """Return the sentence for a head that llhttp refuses though each of its lines is valid."""
+    # It can only dislike what the headers say together: lengths and codings.
+    return _BAD_CODING if b"\ntransfer-encoding:" in head.lower() else _BAD_LENGTH
 
 
-def _without_upgrade(head: bytes, upgrades: list[bytes]) -> bytes:
-    if not upgrades:
-        return head
-    # hypercorn would answer a WebSocket handshake itself; one byte after it could end the whole server.
-    if any(b"websocket" in upgrade.lower() for upgrade in upgrades):
-        raise Refused(400, _WEBSOCKET)
-    return _UPGRADE.sub(b"", head)
-
-
-def _length(fields: dict[bytes, list[bytes]], is_http_1_0: bool) -> int:
-    lengths = fields.get(b"content-length")
-    codings = fields.get(b"transfer-encoding")
+def _length(lengths: list[bytes], codings: list[bytes], version: str) -> int:
     if codings:
         # A length beside chunked is the classic smuggling request (RFC 9112, section 6.1).
-        if lengths or is_http_1_0 or len(codings) != 1 or codings[0].lower() != b"chunked":
+        if lengths or version == "1.0" or len(codings) != 1 or codings[0].lower() != b"chunked":
             raise Refused(400, _BAD_CODING)
         return CHUNKED
-    if lengths is None:
+    if not lengths:
         return 0
     if len(lengths) != 1 or not _LENGTH.fullmatch(lengths[0]):
         raise Refused(400, _BAD_LENGTH)
     return int(lengths[0])
+
+
+def _has(values: bytes, wanted: bytes) -> bool:
+    """Return whether a list of values, separated by commas, has a value; the case makes no difference."""
+    return bool(values) and any(value.strip() == wanted for value in values.lower().split(b","))
 
 
 def check_begun(begun: bytes) -> None:

@@ -1,7 +1,7 @@
-"""The server: accepts connections and runs hypercorn on each, so that no connection can end the process.
+"""The server: accepts connections and serves each on its own, so that no connection can end the process.
 
-hookgw uses hypercorn's handling of a connection, but not hypercorn's accept loop: there, one connection that
-raises (a byte after a WebSocket handshake, a burst of HTTP/2 resets) ends the whole server.
+hookgw does not use hypercorn's accept loop: there, one connection that raises (a byte after a WebSocket
+handshake, a burst of HTTP/2 resets) ends the whole server.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from hookgw.api.server.certificates import Certificates
 from hookgw.api.server.client_timeouts import ClientTimeouts
 from hookgw.api.server.connection import Connection
 from hookgw.api.server.connection_limits import ConnectionLimits
-from hookgw.api.server.hypercorn_adapter import ContainedServer
+from hookgw.api.server.hypercorn_adapter import ConnectionServer
 from hookgw.api.server.listeners import open_listeners, url_of
-from hookgw.api.server.request_framing import RequestFilter
-from hookgw.api.server.tls_connection import TlsConnection
+from hookgw.api.server.streams import ClientStream, TlsStream
 from hookgw.config.settings import ServerSettings
 from hookgw.models.tasks import TaskFailed, run_contained
 
@@ -100,25 +99,26 @@ class _Server:
             if not left:
                 logger.warning("connection failed", reason=str(failure), exc_info=cause)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
-        connection = self._connection(stream)
+    async def _serve(self, accepted: trio.SocketStream) -> None:
+        peer = _peer_of(accepted.socket)
+        stream = self._stream(accepted)
+        connection = Connection(stream, self._settings, self._timeouts)
         try:
             # Before the TLS handshake: a handshake costs more than everything that could be refused after it.
-            if not self._limits.admit(connection, _peer_of(stream.socket)):
-                connection.abort()
-            elif not isinstance(connection, TlsConnection) or await connection.handshake():
-                await ContainedServer(self._app, self._config, self._context, connection).run()
+            if self._limits.admit(connection, peer) and await stream.handshake():
+                await ConnectionServer(self._app, self._config, self._context, stream, connection).run()
         finally:
-            connection.leave()
+            connection.abort()
             self._limits.remove(connection)
             if not self._limits:
                 self._emptied.set()
 
-    def _connection(self, stream: trio.SocketStream) -> Connection:
-        request_filter = RequestFilter(self._settings.max_header)
-        if self._certificates is None or stream.socket.family == socket.AF_UNIX:
-            return Connection(stream, stream.socket, request_filter, self._timeouts)
-        return TlsConnection(stream, self._certificates.context, request_filter, self._timeouts)
+    def _stream(self, accepted: trio.SocketStream) -> ClientStream:
+        if self._certificates is None or accepted.socket.family == socket.AF_UNIX:
+            plain = socket.socket(fileno=accepted.socket.detach())
+            plain.setblocking(False)
+            return ClientStream(plain)
+        return TlsStream(accepted, self._certificates.context)
 
     async def hold(self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED) -> None:
         """Hold the connections' nursery, which outlives the server's cancellation by ``shutdown_grace``."""
@@ -127,8 +127,6 @@ class _Server:
             connections.start_soon(self._timeouts.watch)
             task_status.started(connections)
             await self._stopping.wait()
-            # Undocumented attribute: makes hypercorn close a connection after its current response.
-            await self._context.terminated.set()
             self._timeouts.close()
             await self._wait_empty()
             for connection in self._limits:
@@ -164,8 +162,6 @@ def _peer_of(sock: trio.socket.SocketType) -> str | None:
 
 def _hypercorn_config() -> Config:
     config = Config()
-    config.include_server_header = False
     config.accesslog = None
-    config.max_app_queue_size = 2  # parts of a body that no budget counts: app.py reads them at once
     config.errorlog = logging.getLogger("hookgw.http")  # the default adds a handler and propagates too
     return config

@@ -1,18 +1,23 @@
-"""The headers of every response, from the application or the server."""
+"""What every client gets, whatever the application does."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+import structlog
 import trio
 from quart import Response
+from trio.testing import wait_all_tasks_blocked
 
 from hookgw.api.app import Application
 from hookgw.api.server.client_timeouts import ClientTimeouts
 from hookgw.api.server.connection import Connection
-from hookgw.api.server.request_framing import POISON, RequestFilter
 from hookgw.api.server.request_head import Refused
+from hookgw.api.server.streams import ClientStream
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.gateway import Gateway
 from tests.api.conftest import KEY
@@ -89,8 +94,8 @@ async def test_a_closed_connection_has_no_timeout() -> None:
     timeouts = ClientTimeouts(ServerSettings())
     own, other = socket.socketpair()
     with other:
-        sock = trio.socket.from_stdlib_socket(own)
-        connection = Connection(trio.SocketStream(sock), sock, RequestFilter(1000), timeouts)
+        own.setblocking(False)
+        connection = Connection(ClientStream(own), ServerSettings(), timeouts)
         timeouts.writes.begin(connection)
         assert timeouts.heads.first() is connection
         connection.abort()
@@ -99,32 +104,364 @@ async def test_a_closed_connection_has_no_timeout() -> None:
         assert other.recv(1) == b""
 
 
-class Flood(trio.abc.ReceiveStream):
-    """A client that never stops sending."""
-
-    def __init__(self) -> None:
-        self.reads = 0
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        await trio.lowlevel.checkpoint()
-        self.reads += 1
-        assert self.reads < 5
-        return b"GET /"
-
-    async def aclose(self) -> None:
-        await trio.lowlevel.checkpoint()
+# What the server owes to a client, whatever the application does
 
 
-async def test_a_client_that_sends_after_the_deadline_is_not_read() -> None:
+class Client:
+    """A client, and the application that its connection calls."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.scopes: list[Any] = []
+
+    async def ask(self, sent: bytes) -> tuple[int, dict[str, str], bytes]:
+        await self.stream.send_all(sent)
+        return await read_answer(self.stream)
+
+    async def all_ok(self, count: int) -> None:
+        """Read the responses of :func:`plain`, which may arrive together."""
+        received = b""
+        while received.count(b"\r\n\r\nok") < count:
+            received += await self.stream.receive_some()
+        assert received.count(b"HTTP/1.1 200 ") == count
+
+
+Answer = Callable[[Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]
+ASK = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello"
+
+
+@asynccontextmanager
+async def served(answer: Answer, settings: ServerSettings | None = None) -> AsyncIterator[Client]:
+    """Serve one connection with an application."""
     own, other = socket.socketpair()
+    own.setblocking(False)
+    client = Client(trio.SocketStream(trio.socket.from_stdlib_socket(other)))
+    connection = Connection(
+        ClientStream(own), settings or ServerSettings(), ClientTimeouts(settings or ServerSettings())
+    )
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        client.scopes.append(scope)
+        await answer(receive, send)
+
+    async def run() -> None:
+        try:
+            await connection.run(application, ("192.0.2.1", 1), ("192.0.2.2", 80))
+        finally:
+            connection.abort()
+
+    async with trio.open_nursery() as nursery, client.stream:
+        nursery.start_soon(run)
+        yield client
+        nursery.cancel_scope.cancel()
+
+
+def start(status: int = 200, *headers: tuple[bytes, bytes]) -> Any:
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def part(body: bytes, more: bool = False) -> Any:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def plain(receive: Any, send: Any) -> None:
+    await send(start(200, (b"content-length", b"2")))
+    await send(part(b"ok"))
+
+
+async def test_what_the_application_learns() -> None:
+    async with served(plain) as client:
+        await client.ask(b"GET /a%20b?c=d HTTP/1.1\r\nHost: x\r\nX-Y:  z \r\n\r\n")
+    (scope,) = client.scopes
+    assert (scope["method"], scope["path"], scope["raw_path"]) == ("GET", "/a b", b"/a%20b")
+    assert (scope["query_string"], scope["http_version"], scope["scheme"]) == (b"c=d", "1.1", "http")
+    assert (scope["client"], scope["server"]) == (("192.0.2.1", 1), ("192.0.2.2", 80))
+    assert list(scope["headers"]) == [(b"host", b"x"), (b"x-y", b"z")]
+
+
+async def test_a_connection_serves_more_than_a_thousand_requests() -> None:
+    async with served(plain) as client:
+        for _ in range(1100):
+            status, headers, body = await client.ask(ASK)
+            assert (status, headers.get("connection"), body) == (200, None, b"ok")
+
+
+async def test_a_stream_is_chunked_and_its_head_leaves_at_once() -> None:
+    go = trio.Event()
+
+    async def streams(receive: Any, send: Any) -> None:
+        await send(start())
+        await go.wait()
+        for body in (b"one", b"", b"twelve bytes"):
+            await send(part(body, more=True))
+        await send(part(b""))
+
+    async with served(streams) as client:
+        status, headers, _ = await client.ask(ASK)
+        assert (status, headers["transfer-encoding"]) == (200, "chunked")
+        go.set()
+        received = b""
+        while not received.endswith(b"0\r\n\r\n"):
+            received += await client.stream.receive_some()
+        assert received == b"3\r\none\r\nc\r\ntwelve bytes\r\n0\r\n\r\n"
+        assert (await client.ask(ASK))[0] == 200
+
+
+async def test_a_stream_for_http_1_0_ends_with_the_connection() -> None:
+    async def streams(receive: Any, send: Any) -> None:
+        await send(start())
+        await send(part(b"one", more=True))
+        await send(part(b"two"))
+
+    async with served(streams) as client:
+        await client.stream.send_all(ASK.replace(b"1.1", b"1.0"))
+        head, _, body = (await read_to_end(client.stream)).partition(b"\r\n\r\n")
+    assert (b"transfer-encoding" in head, b"connection: close" in head, body) == (False, True, b"onetwo")
+
+
+@pytest.mark.parametrize(("status", "sent"), [(204, ASK), (304, ASK), (200, ASK.replace(b"GET", b"HEAD"))])
+async def test_responses_without_a_body(status: int, sent: bytes) -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        await send(start(status))
+        await send(part(b"not sent"))
+
+    async with served(answer) as client:
+        for _ in range(2):
+            await client.stream.send_all(sent)
+            received = await client.stream.receive_some()
+            assert received.startswith(b"HTTP/1.1 %d " % status)
+            assert received.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("body", [b"x", b"xxx"])
+async def test_a_body_of_another_length_than_announced_closes_the_connection(body: bytes) -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        await send(start(200, (b"content-length", b"2")))
+        await send(part(body))
+
+    with structlog.testing.capture_logs() as logs:
+        async with served(answer) as client:
+            await client.stream.send_all(ASK + ASK)
+            assert await read_to_end(client.stream) == b""
+    assert [log["event"] for log in logs] == ["request failed"]
+    assert len(client.scopes) == 1
+
+
+async def test_a_response_that_breaks_off_closes_the_connection() -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        await send(start())
+        await send(part(b"one", more=True))
+
+    async with served(answer) as client:
+        await client.stream.send_all(ASK + ASK)
+        assert (await read_to_end(client.stream)).endswith(b"\r\n\r\n3\r\none\r\n")
+
+
+@pytest.mark.parametrize("header", [(b"a", b"b\r\nc: d"), (b"a\r\nb", b"c"), (b"a", b"b\0"), (b"a b", b"c")])
+async def test_a_header_that_would_split_the_response_is_a_failure(header: tuple[bytes, bytes]) -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        await send(start(200, header))
+
+    with structlog.testing.capture_logs() as logs:
+        async with served(answer) as client:
+            status, headers, body = await client.ask(ASK)
+            assert (status, headers["connection"], b"c: d" in body) == (500, "close", False)
+    assert [log["event"] for log in logs] == ["request failed"]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [part(b"x")],
+        [start(), start()],
+        [start(200, (b"content-length", b"0")), part(b""), part(b"")],
+        [{"type": "http.response.push"}],
+    ],
+)
+async def test_an_application_that_breaks_the_rules(messages: list[Any]) -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        for message in messages:
+            await send(message)
+
+    with structlog.testing.capture_logs():
+        async with served(answer) as client:
+            await client.stream.send_all(ASK)
+            received = await read_to_end(client.stream) if len(messages) < 3 else b"HTTP/1.1 200"
+    assert received.startswith(b"HTTP/1.1 500" if len(messages) < 2 else b"HTTP/1.1 200")
+
+
+async def test_a_failing_application_gets_500_in_its_place() -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        raise BaseExceptionGroup("", [SystemExit()])
+
+    with structlog.testing.capture_logs() as logs:
+        async with served(answer) as client:
+            assert (await client.ask(ASK))[0] == 500
+    assert [log["event"] for log in logs] == ["request failed"]
+
+
+async def test_the_parts_of_a_body() -> None:
+    seen: list[Any] = []
+
+    async def answer(receive: Any, send: Any) -> None:
+        while (message := await receive())["more_body"]:
+            seen.append(message["body"])
+        seen.append(message["body"])
+        await plain(receive, send)
+        assert (await receive())["type"] == "http.disconnect"
+
+    async with served(answer) as client:
+        await client.stream.send_all(POST + ASK)
+        await client.all_ok(2)
+        await client.stream.send_all(POST[:-3])
+        await wait_all_tasks_blocked()
+        assert (await client.ask(POST[-3:]))[0] == 200
+    assert seen == [b"hello", b"", b"he", b"llo"]
+
+
+async def test_the_body_is_asked_for_when_it_is_wanted() -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        if client.scopes[-1]["path"] == "/a":
+            assert (await receive())["body"] == b"hello"
+        await plain(receive, send)
+
+    awaits = POST.replace(b"host", b"expect: 100-continue\r\nhost")
+    async with served(answer) as client:
+        await client.stream.send_all(awaits[:-5])
+        assert await client.stream.receive_some() == b"HTTP/1.1 100 \r\n\r\n"
+        assert (await client.ask(b"hello"))[0] == 200
+        assert (await client.ask(awaits))[0] == 200  # it did not wait
+        status, headers, _ = await client.ask(awaits[:-5].replace(b"/a", b"/b"))
+        assert (status, headers["connection"]) == (200, "close")
+
+
+async def test_the_next_request_waits_for_the_response() -> None:
+    go = trio.Event()
+
+    async def answer(receive: Any, send: Any) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive)
+            if len(client.scopes) == 1:
+                await go.wait()
+            await plain(receive, send)
+            nursery.cancel_scope.cancel()
+
+    async with served(answer) as client:
+        await client.stream.send_all(ASK)
+        await wait_all_tasks_blocked()
+        await client.stream.send_all(ASK * 3)
+        await wait_all_tasks_blocked()
+        assert len(client.scopes) == 1
+        go.set()
+        await client.all_ok(4)
+
+
+async def test_a_client_that_leaves_is_noticed_by_receive() -> None:
+    left = trio.Event()
+
+    async def answer(receive: Any, send: Any) -> None:
+        await receive()
+        assert (await receive())["type"] == "http.disconnect"
+        left.set()
+
+    async with served(answer) as client:
+        await client.stream.send_all(ASK)
+        await client.stream.send_eof()
+        await left.wait()
+        assert await read_to_end(client.stream) == b""
+
+
+async def test_a_client_that_leaves_behind_another_request_is_noticed_by_a_write() -> None:
+    left = trio.Event()
+
+    async def answer(receive: Any, send: Any) -> None:
+        async def leave() -> None:
+            await receive()
+            assert (await receive())["type"] == "http.disconnect"
+            left.set()
+            nursery.cancel_scope.cancel()
+
+        await send(start())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave)
+            while True:
+                await send(part(bytes(100_000), more=True))
+                await trio.lowlevel.checkpoint()
+
+    async with served(answer) as client:
+        await client.stream.send_all(ASK * 2)
+        await client.stream.receive_some()
+        await client.stream.aclose()
+        await left.wait()
+
+
+async def test_two_tasks_of_an_application_read_a_body() -> None:
+    """One receives, while the response of the other first reads the rest of the body."""
+
+    async def answer(receive: Any, send: Any) -> None:
+        async def receives() -> None:
+            while (await receive())["type"] == "http.request":
+                pass
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receives)
+            await plain(receive, send)
+
+    async with served(answer) as client:
+        for _ in range(10):
+            await client.stream.send_all(POST[:-3])
+            await wait_all_tasks_blocked()
+            status, headers, _ = await client.ask(POST[-3:])
+            assert (status, headers.get("connection")) == (200, None)
+
+
+async def test_a_body_that_is_refused_after_the_response_has_started() -> None:
+    chunked = POST.replace(b"content-length: 5", b"transfer-encoding: chunked").replace(
+        b"hello", b"5\r\nhell"
+    )
+
+    async with served(plain) as client:
+        status, headers, _ = await client.ask(chunked)
+        assert (status, headers["connection"]) == (200, "close")
+        await client.stream.send_all(b"o!!" + ASK)
+        assert await read_to_end(client.stream) == b""
+    assert len(client.scopes) == 1
+
+
+async def test_a_body_that_is_cut_off_is_refused() -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        while (await receive())["type"] == "http.request":
+            pass
+
+    async with served(answer) as client:
+        await client.stream.send_all(POST[:-1])
+        await client.stream.send_eof()
+        status, headers, body = await read_answer(client.stream)
+        assert (status, headers["connection"], b"RFC 9112, section 8" in body) == (400, "close", True)
+
+
+async def test_nothing_is_read_after_the_deadline() -> None:
+    """A client that never stops sending does not keep the connection."""
+    settings = ServerSettings()
+    own, other = socket.socketpair()
+    own.setblocking(False)
+    timeouts = ClientTimeouts(settings)
+    connection = Connection(ClientStream(own), settings, timeouts)
+
+    async def run(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("nothing may reach the application")
+
     with other:
-        sock = trio.socket.from_stdlib_socket(own)
-        flood = Flood()
-        stream = trio.StapledStream(trio.SocketStream(sock), flood)
-        request_filter = RequestFilter(1000)
-        connection = Connection(stream, sock, request_filter, ClientTimeouts(ServerSettings()))
-        request_filter.feed(b"GET /")
-        connection.time_out(Refused(408, "Too late."))
-        assert await connection.receive_some() == POISON
-        assert await connection.receive_some() == b""
-        sock.close()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.run, run, None, None)
+            await wait_all_tasks_blocked()
+            other.send(b"GET /")
+            await wait_all_tasks_blocked()
+            other.send(b"more" * 1000)
+            connection.time_out(Refused(408, "Too late."))
+            other.shutdown(socket.SHUT_WR)
+        connection.abort()
+        assert other.recv(9999).startswith(b"HTTP/1.1 408 ")
+        assert timeouts.heads.first() is None

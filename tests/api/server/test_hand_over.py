@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hookgw.api.server.body_memory import BodyMemory
+from hookgw.api.server.connection import BODY_LENGTH
 from hookgw.api.server.exchange import QUOTA_LEASE, ActiveRequests, RequestResponse
 from hookgw.auth.request_quota import RequestQuota
 from hookgw.models.errors import TooManyRequests
@@ -21,7 +22,8 @@ async def test_the_body_is_counted_until_both_have_ended(first: str) -> None:
         "type": "http",
         "method": "POST",
         "path": "/",
-        "headers": [(b"content-length", b"%d" % len(BODY))],
+        "headers": [],
+        BODY_LENGTH: len(BODY),
         QUOTA_LEASE: quota.enter("shop"),
     }
 

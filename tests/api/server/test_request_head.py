@@ -14,7 +14,13 @@ def head(*lines: str, first: str = "POST /event/emit/loja1 HTTP/1.1", host: str 
 
 def length(given: bytes) -> int:
     read = read_head(given)
-    assert read.passed == given
+    first, *lines = given[:-4].split(b"\r\n")
+    expected = [
+        (name.lower(), value.strip(b" \t")) for name, _, value in (line.partition(b":") for line in lines)
+    ]
+    assert list(read.fields) == expected
+    target = read.raw_path.decode() + ("?" + read.query.decode() if read.query else "")
+    assert first.decode() == f"{read.method} {target} HTTP/{read.version}"
     return read.length
 
 
@@ -175,9 +181,36 @@ def test_none_and_two_hosts_are_refused() -> None:
 
 def test_an_upgrade_is_removed_from_the_head() -> None:
     given = head("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
-    assert read_head(given) == (given.replace(b"Upgrade: h2c\r\n", b""), 0)
+    assert read_head(given) == read_head(given.replace(b"Upgrade: h2c\r\n", b""))
     twice = head("upgrade: h2c", "a: b", "UPGRADE: TLS/1.0, x", "content-length: 3")
-    assert read_head(twice) == (head("a: b", "content-length: 3"), 3)
+    assert read_head(twice) == read_head(head("a: b", "content-length: 3"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "first", "is_last"),
+    [
+        ((), "GET / HTTP/1.1", False),
+        ((), "GET / HTTP/1.0", True),
+        (("connection: keep-alive",), "GET / HTTP/1.0", True),
+        (("Connection: Close",), "GET / HTTP/1.1", True),
+        (("connection: x,close , y",), "GET / HTTP/1.1", True),
+        (("connection: x", "connection: close"), "GET / HTTP/1.1", True),
+        (("connection: closed",), "GET / HTTP/1.1", False),
+    ],
+)
+def test_the_last_request_of_a_connection(lines: tuple[str, ...], first: str, is_last: bool) -> None:
+    assert read_head(head(*lines, first=first)).is_last is is_last
+
+
+def test_a_client_that_awaits_continue() -> None:
+    assert read_head(head("Expect: 100-Continue", "content-length: 3")).awaits_continue
+    assert not read_head(head("Expect: 100-continue", first="PUT / HTTP/1.0")).awaits_continue
+    assert not read_head(head("Expect: something")).awaits_continue
+
+
+def test_a_path_is_decoded() -> None:
+    read = read_head(head(first="GET /a%20b/%C3%A9/%ff?c=%20&d=? HTTP/1.1"))
+    assert (read.path, read.raw_path, read.query) == ("/a b/é/\ufffd", b"/a%20b/%C3%A9/%ff", b"c=%20&d=?")
 
 
 @pytest.mark.parametrize("value", ["websocket", "WebSocket", "h2c, websocket", "websocket/13"])

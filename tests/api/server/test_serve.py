@@ -12,13 +12,13 @@ import httpx
 import pytest
 import structlog
 import trio
-from hypercorn.trio.tcp_server import TCPServer
 from quart import request
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from hookgw import __version__
 from hookgw.api.app import Application
 from hookgw.api.server import serve as serving
+from hookgw.api.server.hypercorn_adapter import ConnectionServer
 from hookgw.api.server.serve import serve
 from hookgw.config.settings import ServerSettings
 from hookgw.gateway.gateway import Gateway
@@ -34,7 +34,7 @@ async def test_an_exception_of_one_connection_is_logged(
         raise RuntimeError("a bug of the server's")
 
     with structlog.testing.capture_logs() as logs, monkeypatch.context() as patched:
-        patched.setattr(TCPServer, "run", fail)
+        patched.setattr(ConnectionServer, "run", fail)
         async with await server.connect() as stream:
             with pytest.raises(AssertionError):
                 await read_answer(stream)
@@ -133,7 +133,7 @@ async def test_a_body_of_20_mb_is_refused_while_it_is_sent(server: Running, gate
 async def test_a_body_without_end_is_cut_off(
     server: Running, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hookgw.api.server.exchange.LINGER", 0.05)
+    monkeypatch.setattr("hookgw.api.server.connection.LINGER", 0.05)
     await gateway.instances.create("loja1")
     chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
     async with await server.connect() as stream:

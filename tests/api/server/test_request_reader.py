@@ -1,0 +1,238 @@
+"""The framing of a connection: which requests are read, from bytes in any pieces, and what stops them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hookgw.api.server.request_head import MAX_FIELDS, Refused
+from hookgw.api.server.request_reader import RequestReader, State
+from tests.api.server.reading import read, take
+
+MAX_HEAD = 1024
+GET = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+POST = b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello"
+CHUNKS = b"POST /a HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+BODY = b"5\r\nhello\r\n00A;x=y\r\n" + b"\r\n" * 5 + b"\r\n0\r\n"
+CHUNKED = b"hello" + b"\r\n" * 5
+
+
+def found(*pieces: bytes) -> list[tuple[str, bytes]]:
+    """Return the paths and bodies of the requests; all are complete, and nothing is left."""
+    requests, reader = read(*pieces)
+    assert all(request.is_whole for request in requests)
+    assert (reader.state, reader.refusal, reader.has_unread) == (State.IDLE, None, False)
+    return [(request.head.path, request.body) for request in requests]
+
+
+def refusal_of(*pieces: bytes) -> Refused:
+    _, reader = read(*pieces)
+    assert reader.state is State.REFUSED
+    assert reader.refusal is not None
+    return reader.refusal
+
+
+STREAMS = [
+    (GET, [b""]),
+    (POST, [b"hello"]),
+    (GET + POST + GET, [b"", b"hello", b""]),
+    (CHUNKS + BODY + b"\r\n" + GET, [CHUNKED, b""]),
+    (CHUNKS + BODY + b"checksum: 1\r\nb: c\r\n\r\n" + POST, [CHUNKED, b"hello"]),
+    (CHUNKS + b"0\r\n\r\n" + GET, [b"", b""]),
+]
+
+
+@pytest.mark.parametrize(("stream", "bodies"), STREAMS)
+def test_requests_are_read_from_any_pieces(stream: bytes, bodies: list[bytes]) -> None:
+    cuts = random.Random(5)
+    for size in (1, 2, 3, 7, len(stream)):
+        pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+        assert [body for _, body in found(*pieces)] == bodies
+    for _ in range(50):
+        first, second = sorted(cuts.choices(range(len(stream) + 1), k=2))
+        pieces = [stream[:first], stream[first:second], stream[second:]]
+        assert [body for _, body in found(*pieces)] == bodies
+
+
+def test_a_body_may_have_any_bytes() -> None:
+    assert found(POST.replace(b"hello", b"\0\r\n\n\xff") + GET) == [
+        ("/a", b"\0\r\n\n\xff"),
+        ("/healthz", b""),
+    ]
+
+
+def test_repeated_requests() -> None:
+    reader = RequestReader(MAX_HEAD)
+    other = POST.replace(b"hello", b"world")
+    for data, bodies in (
+        (POST, [b"hello"]),
+        (other, [b"world"]),
+        (POST + GET, [b"hello", b""]),
+        (GET, [b""]),
+        (GET, [b""]),
+        (other, [b"world"]),
+    ):
+        assert [request.body for request in take(reader, [data])] == bodies
+    (begun,) = take(reader, [other[:-1]])
+    assert (begun.body, begun.is_whole, reader.state) == (b"worl", False, State.LENGTH)
+    assert reader.part() == b""
+
+
+def test_a_body_that_looks_like_the_last_request_is_a_body() -> None:
+    head = b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (len(GET) * 2)
+    assert found(GET, head, GET, GET, GET) == [("/healthz", b""), ("/a", GET * 2), ("/healthz", b"")]
+
+
+def test_the_states_of_a_request_with_a_length() -> None:
+    reader = RequestReader(MAX_HEAD)
+    assert (reader.head(), reader.state) == (None, State.IDLE)
+    reader.feed(POST[:10])
+    assert (reader.head(), reader.state) == (None, State.HEAD)
+    reader.feed(POST[10:-5])
+    head = reader.head()
+    assert head is not None
+    assert (head.method, head.length) == ("POST", 5)
+    assert (reader.state, reader.is_within_body, reader.has_whole_body) == (State.LENGTH, True, False)
+    reader.feed(b"hello" + GET)
+    assert reader.has_whole_body
+    assert (reader.part(), reader.state, reader.has_unread) == (b"hello", State.COMPLETE, True)
+    reader.next_request()
+    assert reader.state is State.IDLE
+    assert reader.head() is not None
+    assert (reader.state, reader.is_within_body, reader.has_unread) == (State.COMPLETE, False, False)
+
+
+def test_the_states_of_a_chunked_request() -> None:
+    reader = RequestReader(MAX_HEAD)
+    reader.feed(CHUNKS)
+    reader.head()
+    for data, part, state in (
+        (b"5", b"", State.CHUNK_LINE),
+        (b"\r\nhe", b"he", State.CHUNK),
+        (b"llo", b"llo", State.CHUNK_END),
+        (b"\r", b"", State.CHUNK_END),
+        (b"\n0", b"", State.CHUNK_LINE),
+        (b"\r\n", b"", State.TRAILERS),
+        (b"a: b\r\n", b"", State.TRAILERS),
+        (b"\r\n", b"", State.COMPLETE),
+    ):
+        assert not reader.has_whole_body
+        reader.feed(data)
+        assert (reader.part(), reader.state) == (part, state)
+    assert reader.has_whole_body
+
+
+def test_one_blank_line_before_a_request_is_ignored() -> None:
+    for pieces in (
+        (b"\r\n" + GET + b"\r\n" + GET,),
+        (b"\r", b"\n" + GET, b"\r\n", GET),
+        (GET, b"\r\n", GET),
+    ):
+        assert found(*pieces) == [("/healthz", b"")] * 2
+
+
+@pytest.mark.parametrize("lines", [b"\r\n\r\n", b"\r\n\r", b"\r\n" * 5000, b"\n", b"\rG"])
+def test_two_blank_lines_are_refused(lines: bytes) -> None:
+    assert refusal_of(lines).status in (400, 431)
+    assert refusal_of(GET, lines).status in (400, 431)
+
+
+def test_nothing_is_read_after_a_refusal() -> None:
+    for size in (1, 1000):
+        stream = GET + GET.replace(b"host", b"host ") + GET + POST
+        requests, reader = read(*(stream[at : at + size] for at in range(0, len(stream), size)))
+        assert len(requests) == 1
+        assert reader.refusal is not None
+        assert reader.refusal.status == 400
+        reader.end()
+        reader.next_request()
+        assert reader.state is State.REFUSED
+
+
+def test_a_head_has_a_limit() -> None:
+    fits = GET[:-2] + b"a: " + b"x" * (MAX_HEAD - len(GET) - 5) + b"\r\n\r\n"
+    assert len(fits) == MAX_HEAD
+    assert len(found(fits)) == 1
+    assert read(fits[:-1])[1].refusal is None
+    for pieces in ((fits.replace(b"xx", b"xxx", 1),), (fits[:-4] + b"xxxxx",), (b"G" * 1000, b"G" * 25)):
+        refusal = refusal_of(*pieces)
+        assert (refusal.status, "max_header" in refusal.message) == (431, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\r\n",
+        b"+5\r\n",
+        b"-5\r\n",
+        b" 5\r\n",
+        b"5 \r\n",
+        b"5 ;a\r\n",
+        b"0x5\r\n",
+        b"5_0\r\n",
+        b"g\r\n",
+        b"5\n\r\n",
+        b"5;a\nb\r\n",
+        b"5;a\x00b\r\n",
+        b"5\rb\r\n",
+        b"f" * 16 + b"\r\n",
+        b"5;" + b"x" * 300 + b"\r\n",
+        b"5;" + b"x" * 300,
+        b"5" * 300,
+    ],
+)
+def test_chunk_lines_that_are_refused(line: bytes) -> None:
+    for pieces in ((CHUNKS + b"1\r\nx\r\n" + line + b"hello\r\n0\r\n\r\n",), (CHUNKS + b"1\r\nx\r\n", line)):
+        assert refusal_of(*pieces).status == 400
+
+
+@pytest.mark.parametrize("end", [b"XX", b"\n", b"\n\n", b"\rX", b" \r\n", b"0\r\n\r\n"])
+def test_a_chunk_ends_with_a_line_break_of_its_own(end: bytes) -> None:
+    for pieces in ((CHUNKS + b"1\r\nx" + end,), (CHUNKS + b"1\r\nx", end[:1], end[1:])):
+        assert refusal_of(*pieces).status == 400
+
+
+def test_the_longest_chunk_line() -> None:
+    line = b"5;" + b"x" * 252 + b"\r\n"
+    assert read(CHUNKS + line + b"hello\r\n")[1].refusal is None
+    assert refusal_of(CHUNKS + line.replace(b"x", b"xx", 1) + b"hello\r\n").status == 400
+
+
+def test_headers_and_trailers_are_counted() -> None:
+    """Within the bytes of a head there is room for 4,000 headers, and the routes would look at each."""
+    line = b"a:\r\n"
+    for before, most in ((GET[:-2], MAX_FIELDS - 1), (CHUNKS + b"0\r\n", MAX_FIELDS)):
+        assert len(found(before + line * most + b"\r\n")) == 1
+        refusal = refusal_of(before + line * (most + 1) + b"\r\n")
+        assert (refusal.status, f"{MAX_FIELDS} headers" in refusal.message) == (431, True)
+
+
+def test_trailers_are_checked_and_have_a_limit() -> None:
+    assert refusal_of(CHUNKS + b"0\r\na : b\r\n\r\n").status == 400
+    for long in (b"a: " + b"x" * MAX_HEAD, b"a: " + b"x" * MAX_HEAD + b"\r\n\r\n"):
+        assert refusal_of(CHUNKS + b"0\r\n" + long).status == 431
+
+
+def test_the_end_of_the_stream() -> None:
+    for begun, state, status in (
+        (b"", State.ENDED, 0),
+        (GET, State.ENDED, 0),
+        (GET[:5], State.ENDED, 0),
+        (POST[:-1], State.REFUSED, 400),  # a body that is cut off
+        (CHUNKS + b"0\r\n", State.REFUSED, 400),
+    ):
+        _, reader = read(begun)
+        reader.end()
+        assert reader.state is state
+        assert (reader.refusal.status if reader.refusal else 0) == status
+
+
+def test_a_refusal_from_outside() -> None:
+    for begun in (GET, GET[:5], POST[:-1], CHUNKS, CHUNKS + b"0\r\na"):
+        _, reader = read(begun)
+        refusal = Refused(408, "Too slow.")
+        reader.refuse(refusal)
+        reader.feed(GET)
+        reader.end()
+        assert (reader.state, reader.refusal, reader.is_within_body) == (State.REFUSED, refusal, False)
