@@ -44,6 +44,7 @@ from .state import read_state
 from .webhook import PROOF
 
 _MOST_UNKNOWN = 100
+_MOST_PARTS = 256
 _CLOSING_TIME = 2.0
 """Seconds for which a logout waits for Evolution API's own report of it."""
 _BAD_REQUEST, _NOT_FOUND = 400, 404
@@ -276,13 +277,7 @@ class Evolution:
                 return
             if kind == "QRCODE_UPDATED" and await connection.take_code(report):
                 return
-            try:
-                await session.emit_all([_event(connection, kind, report)])
-            except Invalid:
-                again = repaired(report)
-                if again is None:
-                    raise
-                await session.emit_all([_event(connection, kind, again)])
+            await _store(connection, kind, report)
         except Invalid as error:
             # Too large, or against the schema of its kind: no repetition would change that.
             logger.warning("event left out", instance=session.instance, kind=kind, reason=str(error))
@@ -292,6 +287,34 @@ class Evolution:
         if connection is None or connection.client is None:
             raise NetworkRefused("The instance is not connected to Evolution API.", status=409)
         return connection.client
+
+
+async def _store(connection: Connection, kind: str, report: Report) -> None:
+    """Store an event; repaired if need be, and a long list in parts, with one event for each.
+
+    Raises:
+        Invalid: hookgw cannot take it.
+    """
+    session = connection.session
+    try:
+        await session.emit_all([_event(connection, kind, report)])
+    except Invalid:
+        again = repaired(report)
+        if again is None:
+            raise
+    else:
+        return
+    # A history sync has more messages in its lists than fit into one event.
+    parts = 1
+    while True:
+        try:
+            await session.emit_all([_event(connection, kind, part) for part in again.parts(parts)])
+        except Invalid:
+            parts *= 2
+            if not isinstance(again.data, list) or parts > min(len(again.data), _MOST_PARTS):
+                raise
+        else:
+            return
 
 
 def _event(connection: Connection, kind: str, report: Report) -> NewEvent:

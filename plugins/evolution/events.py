@@ -44,6 +44,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """The kind in capitals."""
         return self.event.upper().replace(".", "_").replace("-", "_")
 
+    def parts(self, count: int) -> list[Report]:
+        """Return the report; or, of a list, so many reports with a part of it each."""
+        if count == 1 or not isinstance(self.data, list):
+            return [self]
+        size = -(-len(self.data) // count)
+        slices = [self.data[start : start + size] for start in range(0, len(self.data), size)]
+        return [msgspec.structs.replace(self, data=part, data_json=None) for part in slices]
+
     def event_id(self, kind: str) -> str:
         """Return the id of the event.
 

@@ -37,11 +37,18 @@ class Transport(httpx.ASGITransport):
 
     Attributes:
         errors: raised for the next requests whose ``"POST message/sendText"`` begins so.
+        kill_at: the number of the request at which ``killed`` is cancelled; -1 for none.
+        is_processed: whether the server has processed that request.
     """
+
+    killed: trio.CancelScope
+    kill_at = -1
+    is_processed = False
 
     def __init__(self, evolution: Evolution) -> None:
         super().__init__(cast("Any", evolution.app))
         self.errors: dict[str, list[httpx.HTTPError]] = {}
+        self._requests = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         call = f"{request.method} {request.url.path[1:]}"
@@ -49,7 +56,16 @@ class Transport(httpx.ASGITransport):
             if call.startswith(beginning) and errors:
                 await trio.lowlevel.checkpoint()
                 raise errors.pop(0)
-        return await super().handle_async_request(request)
+        self._requests += 1
+        is_last = self._requests == self.kill_at + 1 and self.kill_at >= 0
+        if is_last and not self.is_processed:
+            self.killed.cancel()
+            await trio.lowlevel.checkpoint()
+        response = await super().handle_async_request(request)
+        if is_last:
+            self.killed.cancel()
+            await trio.lowlevel.checkpoint()
+        return response
 
 
 @asynccontextmanager

@@ -271,6 +271,42 @@ async def test_a_server_that_has_moved_keeps_what_was_there_before(
     assert as_set(evolution.accounts["shop"].webhook) == FORMER
 
 
+@pytest.mark.parametrize("request_number", range(8))
+@pytest.mark.parametrize("is_processed", [True, False])
+async def test_a_kill_at_any_request_loses_neither_events_nor_the_former_webhook(
+    connector: Connector,
+    session: FakeSession,
+    evolution: Evolution,
+    autojump_clock: MockClock,
+    request_number: int,
+    is_processed: bool,
+) -> None:
+    await set_former(evolution)
+    transport = transport_of(session)
+
+    async def run(*options: bool) -> None:
+        """Run the connector with each value of ``set_webhook``, one after the other."""
+        for option in options:
+            session.options["set_webhook"] = option
+            async with connected(connector, session):
+                evolution.receive("shop", "hello")
+                await evolution.settled()
+
+    transport.kill_at, transport.is_processed = request_number, is_processed
+    with trio.CancelScope() as transport.killed:
+        await run(True, False)
+    transport.kill_at = -1
+    await run(True)
+    assert session.stored["former"] == FORMER
+    await run(False)
+    assert as_set(evolution.accounts["shop"].webhook) == FORMER
+    taken = {event.data["key"]["id"] for event in session.events if event.kind == "MESSAGES_UPSERT"}
+    ours = {
+        posted.body["data"]["key"]["id"] for posted in evolution.posted if posted.url == session.ingest_url
+    }
+    assert taken == ours
+
+
 # The state
 
 

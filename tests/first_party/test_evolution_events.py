@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from hookgw import IngestRequest
+from hookgw import IngestRequest, Invalid, NewEvent
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.webhook import EVENTS, PROOF
@@ -242,3 +242,48 @@ async def test_files_in_events_are_for_registrations_that_want_them(
     assert await taking({"event": "messages.upsert", "data": data}) == 200
     # As data, not as bytes: only so does the gateway find the file, and leaves it out for others.
     assert (session.events[-1].data, session.events[-1].data_json) == (data, None)
+
+
+async def test_a_long_list_becomes_several_events(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the gateway does, the session refuses an event of more than ``events.max_data``."""
+    emit_all = session.emit_all
+
+    async def limited(events: Sequence[NewEvent], **more: Any) -> None:
+        if any(len(json.dumps(event.data)) > 1_000 for event in events):
+            raise Invalid("too large")
+        await emit_all(events, **more)
+
+    monkeypatch.setattr(session, "emit_all", limited)
+    history = [{"key": {"id": str(number)}, "message": {"conversation": "x" * 50}} for number in range(100)]
+    for _ in range(2):
+        assert await taking({"event": "messages.set", "data": history}) == 200
+    parts = session.data_of("MESSAGES_SET")
+    assert 10 <= len(parts) <= 20
+    assert [message for part in parts for message in part] == history
+    # One item alone is too large, and there is nothing to divide.
+    for data in (["x" * 2_000], {"x": "y" * 2_000}):
+        with capture_logs() as logs:
+            assert await taking({"event": "chats.set", "data": data}) == 200
+        assert [line["event"] for line in logs] == ["event left out"]
+
+
+async def test_the_clock_of_the_server_may_jump(
+    session: FakeSession, evolution: Evolution, taking: Take, autojump_clock: MockClock
+) -> None:
+    """It tells the local time as if it were UTC: in autumn, an hour comes twice."""
+
+    def update(state: str, at: str) -> dict[str, Any]:
+        data = {"instance": "shop", "state": state, "statusReason": 428}
+        return {**evolution.envelope("shop", "connection.update", data), "date_time": at}
+
+    for state, at in (
+        ("open", "2026-10-25T02:59:59.000Z"),
+        ("close", "2026-10-25T02:00:01.000Z"),
+        ("open", "nonsense"),
+        ("close", "2126-10-25T02:00:01+03:00"),
+    ):
+        assert await taking(update(state, at)) == 200
+    states = [data["state"] for data in session.data_of("CONNECTION_UPDATE")]
+    assert states == ["connecting", "open", "close", "open", "close"]
