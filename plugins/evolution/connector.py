@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hmac
+import mimetypes
 import time
 from collections.abc import Sequence
 from typing import Any
 
+import httpx
+import msgspec
 import structlog
 import trio
 
@@ -37,6 +40,7 @@ from hookgw import (
 from .client import REQUEST_TIMEOUT, Client, Refused
 from .connection import Connection
 from .events import Report, read_reports, repaired
+from .files import fetch_file
 from .media import send_file, with_link
 from .options import OPTIONS_SCHEMA, Defaults, read_options
 from .outgoing import key_of, request_of
@@ -142,6 +146,8 @@ class Evolution:
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
         """Send a message. Evolution API knows no key of a repeated send."""
         client = self._connected(session)
+        if isinstance(message, MediaMessage) and message.url and not self._defaults.forward_urls:
+            message = await self._fetched(session, message)
         path, body = request_of(message)
         sent = await client.call("POST", path, body)
         key_sent = sent.get("key") if isinstance(sent, dict) else None
@@ -281,6 +287,18 @@ class Evolution:
         except Invalid as error:
             # Too large, or against the schema of its kind: no repetition would change that.
             logger.warning("event left out", instance=session.instance, kind=kind, reason=str(error))
+
+    async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
+        options = self._connections[session.instance].options
+        url = message.url or ""
+        content, said = await fetch_file(session.http, url, options.base_url if options else "")
+        return msgspec.structs.replace(
+            message,
+            url=None,
+            content=content,
+            mimetype=message.mimetype or mimetypes.guess_type(url.partition("?")[0])[0] or said or None,
+            file_name=message.file_name or httpx.URL(url).path.rpartition("/")[2],
+        )
 
     def _connected(self, session: Session) -> Client:
         connection = self._connections.get(session.instance)

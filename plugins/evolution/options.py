@@ -12,7 +12,7 @@ from hookgw import Invalid
 from .webhook import EVENTS, SPELLINGS
 
 _ROOT = "plugins.options.evolution"
-_DEFAULTS = ("base_url", "api_key", "remote_events", "media_links")
+_DEFAULTS = ("base_url", "api_key", "remote_events", "media_links", "forward_urls")
 
 OPTIONS_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -74,12 +74,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``plugins.options.evolution`` may have beside ``servers``."""
+    """What ``plugins.options.evolution`` may have beside ``servers``.
+
+    Attributes:
+        forward_urls: whether Evolution API fetches the files of messages to send itself. An instance cannot
+            set it.
+        base_url, api_key, remote_events, media_links: as for an instance.
+    """
 
     base_url: str = ""
     api_key: str = ""
     remote_events: tuple[str, ...] = ()
     media_links: bool = False
+    forward_urls: bool = False
 
     def __repr__(self) -> str:
         return f"Defaults(base_url={self.base_url!r})"

@@ -64,7 +64,7 @@ def key_of(key: MessageKey) -> dict[str, Any]:
 
 
 def _media(message: MediaMessage, body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    # Evolution API fetches a URL itself.
+    # It fetches a URL itself.
     file = message.url or base64.b64encode(message.content or b"").decode()
     if not file:
         raise Invalid("media: the file is empty.")

@@ -37,6 +37,7 @@ class Transport(httpx.ASGITransport):
 
     Attributes:
         errors: raised for the next requests whose ``"POST message/sendText"`` begins so.
+        others: carries requests to other servers.
         kill_at: the number of the request at which ``killed`` is cancelled; -1 for none.
         is_processed: whether the server has processed that request.
     """
@@ -48,9 +49,12 @@ class Transport(httpx.ASGITransport):
     def __init__(self, evolution: Evolution) -> None:
         super().__init__(cast("Any", evolution.app))
         self.errors: dict[str, list[httpx.HTTPError]] = {}
+        self.others: httpx.AsyncBaseTransport = httpx.MockTransport(lambda _: httpx.Response(404))
         self._requests = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if not str(request.url).startswith(("http://evolution.example/", "http://moved.example/")):
+            return await self.others.handle_async_request(request)
         call = f"{request.method} {request.url.path[1:]}"
         for beginning, errors in self.errors.items():
             if call.startswith(beginning) and errors:

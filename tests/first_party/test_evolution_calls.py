@@ -31,6 +31,8 @@ from hookgw import (
 from hookgw.models.registrations import RegistrationChange
 from hookgw.testing import FakeMediaSink, FakeSession, open_kit, open_receiver
 from plugins.evolution.connector import Evolution as Connector
+from plugins.evolution.files import LARGEST_FILE
+from plugins.evolution.options import Defaults
 from tests.first_party.evolution import CATALOG, FORMER, OPTIONS, connected, served, transport_of
 from tests.networks.evolution import KEY, WUID, Evolution, serving
 
@@ -155,6 +157,7 @@ async def test_every_message(
     call: str,
     body: dict[str, Any],
 ) -> None:
+    connector.set_defaults(Defaults(forward_urls=True))
     sent = await connector.send(session, message, key="k")
     assert evolution.calls_of("POST message/") == [body]
     assert evolution.calls[-1][1] == f"message/{call}/shop"
@@ -182,6 +185,68 @@ async def test_what_cannot_be_sent(
     with pytest.raises(Invalid, match=r"contact|media"):
         await connector.send(session, message, key="k")
     assert evolution.calls_of("POST message/") == []
+
+
+async def test_hookgw_itself_fetches_urls(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    """Evolution API would do so for every address in its own network."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        match request.url.path:
+            case "/old":
+                return httpx.Response(302, headers={"location": "/menu.pdf"})
+            case "/evil":
+                return httpx.Response(
+                    302, headers={"location": f"{OPTIONS['base_url']}/instance/fetchInstances"}
+                )
+            case "/loop":
+                return httpx.Response(302, headers={"location": "/loop"})
+            case "/broken":
+                raise httpx.ReadError("broken", request=request)
+            case "/large":
+                return httpx.Response(200, content=b"x" * (LARGEST_FILE + 1))
+            case "/menu.pdf" | "/x":
+                return httpx.Response(200, content=b"menu", headers={"content-type": "text/x; charset=utf-8"})
+        return httpx.Response(404)
+
+    transport_of(session).others = httpx.MockTransport(answer)
+
+    async def send(url: str) -> Any:
+        await connector.send(session, MediaMessage(number="55", kind=MediaKind.DOCUMENT, url=url), key="k")
+        return evolution.calls_of("POST message/sendMedia")[-1]
+
+    document = {"number": "55", "mediatype": "document", "media": "bWVudQ=="}
+    found = await send("https://files.example/menu.pdf?a=b")
+    assert found == {**document, "mimetype": "application/pdf", "fileName": "menu.pdf"}
+    assert await send("https://files.example/old") == {**document, "mimetype": "text/x", "fileName": "old"}
+    assert await send("https://files.example/x") == {**document, "mimetype": "text/x", "fileName": "x"}
+    for url, words in (
+        ("https://files.example/evil", "leads to Evolution API itself"),
+        (f"{OPTIONS['base_url']}/store/x", "leads to Evolution API itself"),
+        ("https://files.example/loop", "redirects more than 5 times"),
+        ("https://files.example/broken", "cannot be read: broken"),
+        ("https://files.example/none", "answered with 404"),
+        ("https://files.example/large", "more than 64 MiB"),
+        ("https://files.example:port", "cannot be read"),
+    ):
+        with pytest.raises(Invalid, match=words):
+            await send(url)
+    assert len(evolution.calls_of("POST message/")) == 3
+
+
+async def test_a_url_that_takes_too_long(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    class Slow(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            await trio.sleep_forever()
+            raise AssertionError(request)
+
+    transport_of(session).others = Slow()
+    message = MediaMessage(number="55", kind=MediaKind.IMAGE, url="https://files.example/a.png")
+    with pytest.raises(Invalid, match="not read within 15 s"):
+        await connector.send(session, message, key="k")
 
 
 REFUSED = {"status": 400, "error": "Bad Request", "response": {"message": [["number is wrong", ["again"]]]}}
