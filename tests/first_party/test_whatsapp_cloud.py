@@ -45,9 +45,8 @@ from hookgw.plugins.loading import load_plugins
 from hookgw.testing import FakeMediaSink, FakeSession
 from plugins.whatsapp_cloud.connection import CHECK_EVERY, CHECK_TIME, FILE_TIME
 from plugins.whatsapp_cloud.connector import WhatsAppCloud
-from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER, TOKEN, Graph
+from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER, SECRET, TOKEN, Graph
 from tests.networks.whatsapp_cloud.webhooks import (
-    SECRET,
     VERIFY_TOKEN,
     encode,
     message,

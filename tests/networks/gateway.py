@@ -39,6 +39,11 @@ class Gateway:
         self._target = target
         self._http = http
 
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self._target.url
+
     async def start(self) -> None:
         """Start the process, and wait until it listens."""
         await self._target.spawn()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,10 +17,9 @@ import pytest
 import trio
 
 from tests.networks.gateway import Gateway, running_gateway
-from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER, TOKEN, Graph
+from tests.networks.whatsapp_cloud.graph import ACCOUNT, APP, CUSTOMER, NUMBER, SECRET, TOKEN, WABA, Graph
 from tests.networks.whatsapp_cloud.server import Server, running_server
 from tests.networks.whatsapp_cloud.webhooks import (
-    SECRET,
     USER_ID,
     VERIFY_TOKEN,
     Sender,
@@ -29,7 +31,9 @@ from tests.networks.whatsapp_cloud.webhooks import (
     text_message,
     value,
 )
+from tests.support.gateway_process import KEY
 
+PAGE = Path(__file__).parents[2] / "docs" / "networks" / "whatsapp_cloud.md"
 MESSAGES = 160
 CHAT = f"{CUSTOMER}@s.whatsapp.net"
 SHARED = {"app_secret": SECRET, "verify_token": VERIFY_TOKEN}
@@ -286,6 +290,51 @@ async def test_tokens_that_expire_in_between(
         await gateway.call("POST", "message/sendText/shop", body, status=201)
         data = await gateway.wait_for_event("CONNECTION_UPDATE", state="open")
         assert (data["wuid"], data["profileName"]) == (f"{ACCOUNT}@s.whatsapp.net", "Acme Shop")
+
+
+async def test_the_commands_of_the_page(tmp_path: Path, graph: Graph, meta: tuple[Server, str]) -> None:
+    """From nothing to the first delivered message, with the commands as the page has them."""
+    if not all(map(shutil.which, ("bash", "curl"))):
+        pytest.skip("The commands of docs/networks/whatsapp_cloud.md need bash and curl.")
+    page = re.sub(r"^ {3}", "", PAGE.read_text("utf-8"), flags=re.MULTILINE)
+    blocks = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "curl" in block]
+    async with gateway_at(tmp_path, meta[1]) as gateway:
+        environment = {
+            **os.environ,
+            "KEY": KEY,
+            "PHONE_NUMBER_ID": NUMBER,
+            "WABA_ID": WABA,
+            "APP_ID": APP,
+            "ACCESS_TOKEN": TOKEN,
+            "META_APP_SECRET": SECRET,
+            "META_VERIFY_TOKEN": VERIFY_TOKEN,
+        }
+
+        async def run(script: str) -> bytes:
+            for said, there in (
+                ("http://127.0.0.1:8080", gateway.url),
+                ("http://127.0.0.1:9000/", gateway.receiver.url),
+                ("https://graph.facebook.com", meta[1]),
+                ("curl ", "curl --noproxy '*' --fail-with-body -sS "),
+            ):
+                script = script.replace(said, there)
+            done = await trio.run_process(["bash", "-euc", script], capture_stdout=True, env=environment)
+            return done.stdout
+
+        create, *tell_meta, answer, template = blocks
+        connected = (await run(create)).decode()
+        assert '"state":"open"' in connected
+        environment["INGEST_URL"] = re.findall(r'"ingestUrl":"([^"]*)"', connected)[-1]
+        for command in tell_meta:
+            assert await run(command) == b'{"success":true}'
+        assert graph.callbacks == {APP: environment["INGEST_URL"], NUMBER: environment["INGEST_URL"]}
+        assert graph.is_subscribed
+        await run(f'curl {meta[1]}/write -d \'{{"text": "Are you open?"}}\'')
+        await gateway.wait_for_event("MESSAGES_UPSERT", message={"conversation": "Are you open?"})
+        await run(answer)
+        await run(template)
+        await gateway.wait_for_event("MESSAGES_UPDATE", keyId=graph.sent[1]["id"], status="READ")
+    assert [sent["type"] for sent in graph.sent] == ["text", "template"]
 
 
 async def test_files_both_ways(

@@ -12,9 +12,9 @@ import argparse
 
 import trio
 
-from tests.networks.whatsapp_cloud.graph import NUMBER, TOKEN, Graph
+from tests.networks.whatsapp_cloud.graph import APP, NUMBER, SECRET, TOKEN, WABA, Graph
 from tests.networks.whatsapp_cloud.server import running_server
-from tests.networks.whatsapp_cloud.webhooks import SECRET, VERIFY_TOKEN
+from tests.networks.whatsapp_cloud.webhooks import VERIFY_TOKEN
 
 
 async def main(port: int) -> None:
@@ -23,6 +23,7 @@ async def main(port: int) -> None:
         print(f"a stand-in for Meta at {url}", flush=True)
         print(f"phone_number_id {NUMBER}, access_token {TOKEN}", flush=True)
         print(f"app_secret {SECRET!r}, verify_token {VERIFY_TOKEN!r}", flush=True)
+        print(f"app {APP}, WhatsApp Business Account {WABA}", flush=True)
         await trio.sleep_forever()
 
 

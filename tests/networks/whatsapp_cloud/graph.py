@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 
@@ -16,6 +17,9 @@ NUMBER = "106540352242922"
 DISPLAY = "+1 555-078-3881"
 ACCOUNT = "15550783881"
 CUSTOMER = "16505551234"
+WABA = "102290129340398"
+APP = "670843887433847"
+SECRET = "the app secret of the tests"
 
 Fault = httpx.Response | Exception
 
@@ -83,6 +87,8 @@ class Graph:
         incoming: the ids of messages that people sent.
         closed_windows: the people who have not written for 24 hours.
         corrections: by number, the one under which WhatsApp knows the person.
+        callbacks: the URL of each number's webhooks, by phone number id; that of the app by its id.
+        is_subscribed: whether the app is subscribed to the account.
         requests: method and path of each request.
         on_sent: called with each accepted message.
         file_host: where files are, such as ``https://lookaside.fbsbx.com``; by default at the Graph API.
@@ -96,6 +102,8 @@ class Graph:
     incoming: set[str] = field(default_factory=set)
     closed_windows: set[str] = field(default_factory=set)
     corrections: dict[str, str] = field(default_factory=dict)
+    callbacks: dict[str, str] = field(default_factory=dict)
+    is_subscribed: bool = False
     requests: list[tuple[str, str]] = field(default_factory=list)
     on_sent: Callable[[dict[str, Any]], None] | None = None
     file_host: str = ""
@@ -147,7 +155,8 @@ class Graph:
         if found is None:
             return ""
         if found[2]:
-            return {"messages": "messages", "media": "upload"}.get(found[2], "")
+            kinds = {"messages": "messages", "media": "upload"}
+            return kinds.get(found[2], "subscription" if found[1] in (WABA, APP) else "")
         return "number" if found[1] in self.numbers else "media"
 
     def _answer(self, call: str, request: httpx.Request) -> httpx.Response:
@@ -158,8 +167,10 @@ class Graph:
             raise GraphRefusal(404, 2500, "Unknown path components")
         if call in ("messages", "upload") and found[1] not in self.numbers:
             raise _unknown_object(found[1], "post")
-        if call == "number" and request.method == "GET":
+        if call == "number":
             return self._number(found[1], request)
+        if call == "subscription" and request.method == "POST":
+            return self._subscribe(found[1], request)
         if call == "messages" and request.method == "POST":
             return self._message(found[1], _json(request))
         if call == "upload" and request.method == "POST":
@@ -171,12 +182,18 @@ class Graph:
     def _check_token(self, request: httpx.Request) -> None:
         """https://developers.facebook.com/docs/graph-api/guides/error-handling: 190, with 463 if expired."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme == "Bearer" and token in self.tokens:
+        # Of the app's own settings, the app's token (graph-api/reference/app/subscriptions).
+        is_app = request.url.path.endswith("/subscriptions") and token == f"{APP}|{SECRET}"
+        if scheme == "Bearer" and (token in self.tokens or is_app):
             return
         raise GraphRefusal(401, 190, "Error validating access token: Session has expired", error_subcode=463)
 
     def _number(self, id_: str, request: httpx.Request) -> httpx.Response:
         """reference/whatsapp-business-phone-number/whatsapp-business-account-phone-number-api."""
+        if request.method == "POST":  # webhooks/override: set phone number alternate callback
+            asked = _json(request).get("webhook_configuration", {})
+            self.callbacks[id_] = asked["override_callback_uri"]
+            return httpx.Response(200, json={"success": True})
         display, name = self.numbers[id_]
         known = dict(zip(_FIELDS, (display, name, "GREEN", "CLOUD_API"), strict=True))
         fields = request.url.params.get("fields", ",".join(_FIELDS)).split(",")
@@ -184,6 +201,28 @@ class Graph:
             if wanted not in known and wanted != "id":
                 raise GraphRefusal(400, 100, f"Tried accessing nonexisting field ({wanted})")
         return httpx.Response(200, json={**{f: known[f] for f in fields if f in known}, "id": id_})
+
+    def callback_to_verify(self, request: httpx.Request) -> tuple[str, str] | None:
+        """Return the URL and the verify token in a request that sets a callback: Meta checks it before."""
+        kind = self.kind_of(request)
+        if kind == "number" and request.method == "POST":
+            asked = _json(request).get("webhook_configuration", {})
+            return asked["override_callback_uri"], asked["verify_token"]
+        if kind == "subscription" and request.url.path.endswith("/subscriptions"):
+            form = dict(parse_qsl(request.content.decode()))
+            return form["callback_url"], form["verify_token"]
+        return None
+
+    def _subscribe(self, id_: str, request: httpx.Request) -> httpx.Response:
+        """https://developers.facebook.com/docs/graph-api/reference/app/subscriptions; subscribed_apps."""
+        if id_ == WABA:
+            self.is_subscribed = True
+        else:
+            form = dict(parse_qsl(request.content.decode()))
+            if form.get("object") != "whatsapp_business_account" or "messages" not in form.get("fields", ""):
+                raise GraphRefusal(400, 100, "Invalid parameter")
+            self.callbacks[APP] = form["callback_url"]
+        return httpx.Response(200, json={"success": True})
 
     def _message(self, number: str, body: dict[str, Any]) -> httpx.Response:
         """reference/whatsapp-business-phone-number/message-api."""

@@ -13,15 +13,22 @@ import trio
 from hypercorn.config import Config
 from hypercorn.trio import serve
 
-from tests.networks.whatsapp_cloud.graph import CUSTOMER, Graph
-from tests.networks.whatsapp_cloud.webhooks import Sender, notification, status, text_message, value
+from tests.networks.whatsapp_cloud.graph import APP, CUSTOMER, NUMBER, Graph
+from tests.networks.whatsapp_cloud.webhooks import (
+    CHALLENGE,
+    Sender,
+    notification,
+    status,
+    text_message,
+    value,
+)
 
 
 class Server:
     """Answers as the Graph API, and plays people: ``/write`` lets one write, ``/verify`` checks a URL.
 
-    Both take ``{"url": "<ingestUrl>"}``, and ``/write`` also ``from`` and ``text``. From then on, each
-    message that the number sends is sent, delivered and read.
+    Both take ``{"url": "<ingestUrl>"}``, which need not be given once Meta was told, and ``/write`` also
+    ``from`` and ``text``. From then on, each message that the number sends is sent, delivered and read.
 
     Args:
         graph: knows everything.
@@ -60,6 +67,13 @@ class Server:
             await _send(send, await self._play(request.url.path, json.loads(body)))
             return
         await trio.sleep(self.delays.get(self.graph.kind_of(request), 0))
+        if callback := self.graph.callback_to_verify(request):
+            # webhooks/create-webhook-endpoint: the challenge must come back, bare.
+            checked = await Sender(callback[0], self._http).verify(callback[1])
+            if (checked.status_code, checked.text) != (200, CHALLENGE):
+                refusal = {"message": "(#2200) Callback verification failed", "code": 2200}
+                await _send(send, httpx.Response(400, json={"error": refusal}))
+                return
         try:
             answer = self.graph.answer(request)
         except httpx.HTTPError:
@@ -71,7 +85,8 @@ class Server:
         await _send(send, answer)
 
     async def _play(self, path: str, asked: dict[str, str]) -> httpx.Response:
-        self._url = asked["url"]
+        callbacks = self.graph.callbacks
+        self._url = asked.get("url") or callbacks.get(NUMBER) or callbacks[APP]
         sender = Sender(self._url, self._http)
         if path == "/verify":
             answer = await sender.verify(asked["verify_token"])

@@ -12,11 +12,10 @@ from typing import Any
 import httpx
 import trio
 
-from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER
+from tests.networks.whatsapp_cloud.graph import ACCOUNT, CUSTOMER, NUMBER, SECRET, WABA
 
-SECRET = "the app secret of the tests"
 VERIFY_TOKEN = "the verify token of the tests"
-WABA = "102290129340398"
+CHALLENGE = "1158201444"
 USER_ID = "US.13491208655302741918"
 _numbers = count(1)
 
@@ -99,7 +98,7 @@ class Sender:
         self._url = url
         self._http = http
 
-    async def verify(self, token: str = VERIFY_TOKEN, challenge: str = "1158201444") -> httpx.Response:
+    async def verify(self, token: str = VERIFY_TOKEN, challenge: str = CHALLENGE) -> httpx.Response:
         """Check the URL: webhooks/create-webhook-endpoint, verification requests."""
         query = {"hub.mode": "subscribe", "hub.challenge": challenge, "hub.verify_token": token}
         return await self._http.get(self._url, params=query)
