@@ -86,6 +86,53 @@ def test_a_failing_receiver_and_a_replay(page: Page, server: Server, receiver: R
     expect(page.get_by_role("row").filter(has_text="status 422")).to_have_count(2)
 
 
+def test_a_failing_webhook_appears_and_its_deliveries_are_cancelled(page: Page, server: Server) -> None:
+    name = new_name()
+    create(page, name)
+    set_webhook(page, "http://127.0.0.1:9/hook")
+    page.get_by_role("link", name=f"Back to {name}").click()
+    expect(page.get_by_text("active", exact=True)).to_be_visible()
+    page.evaluate("window.notReloaded = true")
+    server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
+    expect(page.get_by_text("failing", exact=True)).to_be_visible()
+    expect(page.get_by_text("of 127.0.0.1: Connection refused.").first).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="CONNECTION_UPDATE")).to_contain_text("pending")
+    assert page.evaluate("window.notReloaded") is True
+    page.get_by_role("link", name="default").click()
+    page.get_by_role("button", name="Cancel what is pending").click()
+    expect(page.get_by_text("1 pending delivery becomes a dead letter")).to_be_visible()
+    page.get_by_role("button", name="Cancel them").click()
+    expect(page.get_by_role("status")).to_contain_text("dead letters now")
+    expect(page.get_by_text("0 deliveries")).to_be_visible()
+
+
+def test_commands_are_copied(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("link", name="Instances").click()
+    page.get_by_label("Name").fill(new_name())
+    page.get_by_role("button", name="Create").click()
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator("pre code").inner_text()
+
+
+def test_all_deliveries_of_the_list_are_ticked(page: Page, server: Server, receiver: ReceiverProcess) -> None:
+    name = new_name()
+    server.post("/instance/create", {"instanceName": name}, status=201)
+    server.set(name, receiver.url(f"/{name}"))
+    for _ in range(2):
+        server.emit(name, "CONNECTION_UPDATE", {"instance": name, "state": "open"})
+        receiver.next(f"/{name}")
+    page.goto(f"/dashboard/deliveries?instance={name}&state=delivered")
+    expect(page.get_by_role("checkbox")).to_have_count(2)
+    page.get_by_role("button", name="Tick all").click()
+    expect(page.get_by_role("checkbox", checked=True)).to_have_count(2)
+    page.get_by_role("button", name="Send ticked again").click()
+    expect(page.get_by_role("status")).to_be_visible()
+    for _ in range(2):
+        receiver.next(f"/{name}")
+
+
 def test_a_refusal_is_an_alert(page: Page) -> None:
     page.get_by_role("link", name="Instances").click()
     page.get_by_label("Name").fill("not a name")
