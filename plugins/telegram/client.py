@@ -192,9 +192,8 @@ class Client:
         )
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
-        return Unreachable(
-            f"The Bot API server cannot be reached: {self.hide(str(error)) or type(error).__name__}"
-        )
+        reason = self.hide(str(error)).removesuffix(".") or type(error).__name__
+        return Unreachable(f"The Bot API server cannot be reached: {reason}.")
 
 
 def chunks_of(response: httpx.Response) -> AsyncGenerator[bytes, None]:

@@ -142,10 +142,8 @@ def _message(message: dict[str, Any], bot: Bot, update_id: str) -> list[NewEvent
                 "source": SOURCE,
             }
             return [_event("MESSAGES_UPSERT", data, bot, key["remoteJid"], key["id"])]
-    if key["fromMe"] and (
-        _user(message.get("sender_business_bot")) == bot.id
-        or bot.has_done("sent", key["remoteJid"], key["id"])
-    ):
+    is_by_bot = _user(message.get("sender_business_bot")) == bot.id
+    if is_by_bot or bot.has_done("sent", key["remoteJid"], key["id"]):
         return []  # hookgw raised SEND_MESSAGE for it
     data_or_none = message_data(message, bot)
     if data_or_none is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mimetypes
 import re
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -190,7 +190,7 @@ def file_to_upload(message: MediaMessage, content: bytes, said: str) -> tuple[st
     if not content:
         raise Invalid("media is empty.")
     usual = "voice.ogg" if message.is_voice else _METHODS[message.kind][2]
-    name = message.file_name or urlsplit(message.url or "").path.rpartition("/")[2] or usual
+    name = message.file_name or unquote(urlsplit(message.url or "").path).rpartition("/")[2] or usual
     mimetype = message.mimetype or said or mimetypes.guess_type(name)[0] or "application/octet-stream"
     if not _MIMETYPE.fullmatch(mimetype):
         raise Invalid("mimetype must be a media type such as image/png.")

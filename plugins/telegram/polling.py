@@ -65,7 +65,7 @@ class Poller:
         self._session = connection.session
         self._client = connection.client
         self._name = ""
-        self._is_open = False
+        self._is_open = self._was_open = False
         self._limit = PAGE
         self._unreadable = 0
         self._conflicts = 0
@@ -104,7 +104,7 @@ class Poller:
                 failures, self._limit, self._unreadable = 0, PAGE, 0
                 if not self._is_open and trio.current_time() >= self._alone_at:
                     self._conflicts = 0
-                    self._is_open = True
+                    self._is_open = self._was_open = True
                     await self._session.set_state(
                         ConnectionState.OPEN, wuid=self._connection.options.bot, profileName=self._name
                     )
@@ -189,6 +189,9 @@ class Poller:
         if failures > 1 and self._is_open:
             self._is_open = False
             await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
+        elif failures > 1 and not self._was_open:
+            # Perhaps base_url is wrong, or not among the operator's servers: the state shows the reason.
+            await self._session.set_state(ConnectionState.CLOSE, 503, message=f"{error} hookgw keeps trying.")
         wait = wait_of(error, failures)
         logger.warning(
             "polling failed",

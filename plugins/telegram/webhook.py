@@ -83,6 +83,10 @@ class WebhookKeeper:
                 elif failures > 1 and is_open:
                     is_open = False
                     await self._session.set_state(ConnectionState.CONNECTING, 503, message=str(error))
+                elif failures > 1 and not name:
+                    # Perhaps base_url is wrong, or not among the operator's servers: the state says why.
+                    reason = f"{error} hookgw keeps trying."
+                    await self._session.set_state(ConnectionState.CLOSE, 503, message=reason)
                 wait = wait_of(error, failures)
                 logger.warning(
                     "webhook not checked",
