@@ -118,8 +118,10 @@ class Client:
     @asynccontextmanager
     async def download(self, *path: str) -> AsyncIterator[httpx.Response]:
         """Open a file; the body of the response is still to be read. It raises like :meth:`call`."""
+        # As it is: of a compressed file, the length would not be known.
+        headers = {"accept-encoding": "identity", **self._headers}
         opening = self._http.stream(
-            "GET", self._url(path), headers=self._headers, timeout=FILE_TIMEOUT, follow_redirects=False
+            "GET", self._url(path), headers=headers, timeout=FILE_TIMEOUT, follow_redirects=False
         )
         try:
             async with opening as response:

@@ -30,6 +30,8 @@ _WAITS = (1.0, 2.0, 5.0, 15.0, 30.0, 60.0)
 _TOLERATED = 2
 """Looks that may fail in a row before an open connection counts as closed."""
 _KNOWN_MESSAGES, _KNOWN_NUMBERS = 10_000, 10_000
+_UNSEEN = "unseen"
+"""In the place of a fingerprint: the server does not show the webhook that was set."""
 # Whose calls take an id for the message, by which WhatsApp recognises a repetition.
 _CHOOSING_ENGINES = frozenset({"NOWEB", "GOWS"})
 # Reasons of CONNECTION_UPDATE, in the numbers that receivers know from Baileys.
@@ -43,7 +45,7 @@ class State(msgspec.Struct, kw_only=True):
         hmac_key: proves the server's requests; made up if the options have none.
         urls: where hookgw's webhook leads, or led, in the session's configuration.
         events: what the server knows of the wanted events; empty for all.
-        wanted, shown: fingerprints of the webhook that was set last, and of how the server shows it.
+        wanted, shown: fingerprints of the webhook that was set last, and of how the server showed it.
     """
 
     hmac_key: str = ""
@@ -90,6 +92,8 @@ class Connection:
         self._wake = trio.Event()
         self._changing = trio.Lock()
         self._is_ending = False
+        self._has_asked = False
+        self._status = ""
         self._is_open = False
         self._code = ""
         self._starts = 0
@@ -134,9 +138,8 @@ class Connection:
                 await self._wake.wait()
 
     async def _report_failure(self, error: NetworkRefused, failures: int) -> None:
-        logger.warning(
-            "WAHA not reached", instance=self.session.instance, reason=str(error), failures=failures
-        )
+        if failures in (1, _TOLERATED + 1):  # each look would fill the log
+            logger.warning("WAHA not reached", instance=self.session.instance, reason=str(error))
         if isinstance(error, Refused) and error.http_status < 500 and error.http_status not in (408, 429):
             reason = _FORBIDDEN if error.is_unauthorized else _BAD_SESSION
             await self._close(reason, str(error))
@@ -154,7 +157,8 @@ class Connection:
             if self._is_ending:
                 return CHECK_EVERY
             info = await self._set_webhook(await self._find_session())
-        status = text(info["status"])
+        former, status = self._status, text(info["status"])
+        self._status = status
         self.engine = text(mapping(info.get("engine")).get("engine")) or self.engine
         if status != "STOPPED":
             self._stopped_at = None
@@ -171,11 +175,9 @@ class Connection:
             self._starts = 0
             await self._show_code()
             return _QR_CODE_EVERY
-        if status.startswith("PASSKEY"):
-            logger.warning(
-                "WhatsApp wants a passkey: confirm it on WAHA's dashboard", instance=self.session.instance
-            )
-            return _QR_CODE_EVERY
+        if status.startswith("PASSKEY") and not former.startswith("PASSKEY"):
+            words = "WhatsApp wants a passkey: confirm it on WAHA's dashboard"
+            logger.warning(words, instance=self.session.instance)
         return _CONNECTING_EVERY
 
     async def _opened(self, me: dict[str, Any]) -> None:
@@ -259,23 +261,30 @@ class Connection:
         config = mapping(info.get("config"))
         ours, others = webhook.split(config, {url, *self.state.urls})
         key = self.hmac_key.decode()
-        candidates = [self.state.events or list(webhook.EVENTS)]
-        wanted = webhook.webhook_of(url, key, candidates[0])
-        if len(ours) == 1:
-            # A server may show a webhook otherwise than it was set, for example without the key.
-            is_as_set = (self.state.wanted, self.state.shown) == tuple(
-                map(webhook.fingerprint, (wanted, ours[0]))
-            )
-            if is_as_set or webhook.is_as_wanted(ours[0], wanted):
-                return info
-        logger.info("setting the webhook of the WAHA session", instance=self.session.instance)
+
+        def is_set(wanted: dict[str, Any]) -> bool:
+            # A server may show a webhook otherwise than it was set, such as without the key, or not at all.
+            seen = webhook.fingerprint(ours[0]) if ours else _UNSEEN
+            is_as_set = (self.state.wanted, self.state.shown) == (webhook.fingerprint(wanted), seen)
+            return len(ours) <= 1 and (is_as_set or (bool(ours) and webhook.is_as_wanted(ours[0], wanted)))
+
+        # A server that knew fewer events is asked again by each run: it may have been updated. A refusal
+        # restarts nothing.
+        asks_again = bool(self.state.events) and not self._has_asked
+        if is_set(webhook.webhook_of(url, key, self.state.events or webhook.EVENTS)) and not asks_again:
+            return info
+        self._has_asked = True
         if url not in self.state.urls:
             # Before the webhook exists: whenever the process is killed, it is known as hookgw's.
             self.state.urls.append(url)
             await self._save()
         path = ("sessions", self.options.session)
+        candidates = [list(webhook.EVENTS)]
         for events in candidates:  # the list grows meanwhile
             wanted = webhook.webhook_of(url, key, events)
+            if len(candidates) > 1 and is_set(wanted):
+                return info
+            logger.info("setting the webhook of the WAHA session", instance=self.session.instance)
             try:
                 await self.client.call(
                     "PUT", *path, body={"config": {**config, "webhooks": [*others, wanted]}}
@@ -287,14 +296,13 @@ class Connection:
                 known = names_in(error.words, tuple(events))
                 candidates.append(known if 0 < len(known) < len(events) else list(webhook.OLD_EVENTS))
             else:
-                self.state.events = events if events != list(webhook.EVENTS) else []
+                self.state.events = events if len(candidates) > 1 else []
                 break
         info = await self._get_session()
-        ours, _ = webhook.split(mapping(info.get("config")), {url})
+        shown, _ = webhook.split(mapping(info.get("config")), {url})
         self.state.urls = [url]
-        self.state.wanted, self.state.shown = webhook.fingerprint(wanted), ""
-        if ours:
-            self.state.shown = webhook.fingerprint(ours[0])
+        self.state.wanted = webhook.fingerprint(wanted)
+        self.state.shown = webhook.fingerprint(shown[0]) if shown else _UNSEEN
         await self._save()
         return info
 

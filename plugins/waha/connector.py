@@ -352,7 +352,8 @@ class Waha:
             raise NotFound("The link does not name a file of WAHA.")
         try:
             async with connection.client.download("files", *path) as response:
-                length = response.headers.get("content-length", "")
+                is_plain = response.headers.get("content-encoding", "identity") == "identity"
+                length = response.headers.get("content-length", "") if is_plain else ""
                 await sink.begin(
                     mimetype=response.headers.get("content-type", "application/octet-stream"),
                     size=int(length) if length.isascii() and length.isdigit() else None,

@@ -89,6 +89,45 @@ async def test_a_webhook_that_is_shown_otherwise_is_not_set_again(
         await it.waha.wait_for_call("PUT", "/sessions/default", 3)
 
 
+async def test_a_webhook_that_is_not_shown_is_set_once(autojump_clock: MockClock, it: Setup) -> None:
+    it.waha.hidden_webhooks = True
+    async with it.connected():
+        await trio.sleep(600)
+        assert len(await it.waha.wait_for_call("PUT", "/sessions/default")) == 1
+        assert it.webhooks()[0]["url"] == it.session.ingest_url
+    async with it.running():
+        await it.session.wait_until(ConnectionState.OPEN)
+        assert len(await it.waha.wait_for_call("PUT", "/sessions/default")) == 1
+
+
+async def test_an_updated_server_gets_the_events_that_it_learned(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    known, it.waha.known_events = it.waha.known_events, OLD_EVENTS
+    async with it.connected():
+        assert len(it.webhooks()[0]["events"]) == len(OLD_EVENTS)
+        restarts = len([1 for status in it.statuses if status == "STARTING"])
+    async with it.running():  # still the old one: a refusal restarts nothing
+        await it.session.wait_until(ConnectionState.OPEN)
+        await trio.sleep(600)
+        assert len([1 for status in it.statuses if status == "STARTING"]) == restarts
+    it.waha.known_events = known
+    async with it.running():
+        await it.session.wait_until(ConnectionState.OPEN)
+        await trio.sleep(60)
+        assert it.webhooks()[0]["events"] == list(EVENTS)
+        assert it.session.stored["events"] == []
+
+
+async def test_a_passkey_is_asked_for_on_the_dashboard(autojump_clock: MockClock, it: Setup) -> None:
+    async with it.connected():
+        it.waha._set_status(it.waha.sessions["default"], "PASSKEY_REQUIRED")
+        await it.session.wait_until(ConnectionState.CONNECTING)
+        await trio.sleep(60)
+        it.waha.scan("default")
+        await it.session.wait_until(ConnectionState.OPEN)
+
+
 async def test_an_older_server_gets_the_events_that_it_knows(autojump_clock: MockClock, it: Setup) -> None:
     it.waha.known_events = (*OLD_EVENTS, "message", "state.change", "group.join")
     async with it.connected():

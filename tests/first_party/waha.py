@@ -35,6 +35,7 @@ class Setup:
     Attributes:
         answers: the statuses of the webhooks that were posted to hookgw.
         elsewhere: the webhooks that were posted to other URLs.
+        statuses: of the session, as they were reported.
     """
 
     connector: Waha
@@ -42,6 +43,7 @@ class Setup:
     waha: FakeWaha
     answers: list[int] = field(default_factory=list)
     elsewhere: list[str] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
 
     async def post(self, url: str, headers: dict[str, str], body: bytes) -> int:
         """Give a webhook to the connector, as the gateway does."""
@@ -59,6 +61,9 @@ class Setup:
         except Unavailable:
             status = 503
         self.answers.append(status)
+        report = msgspec.json.decode(body)
+        if report["event"] == "session.status":
+            self.statuses.append(report["payload"].get("status"))
         return status
 
     @asynccontextmanager

@@ -92,6 +92,7 @@ class FakeWaha:
         delay: returns the seconds before a webhook is sent for the first time.
         sign_wrongly: whether webhooks have a wrong signature.
         hidden_keys: whether the keys of webhooks are not shown.
+        hidden_webhooks: whether webhooks are not shown at all.
         pace: by which the waits between attempts are multiplied.
         undelivered: how many webhooks are on their way.
     """
@@ -114,6 +115,7 @@ class FakeWaha:
         self.delay: Callable[[], float] = lambda: 0.0
         self.sign_wrongly = False
         self.hidden_keys = False
+        self.hidden_webhooks = False
         self.pace = 1.0
         self.undelivered = 0
         self.changed = trio.Event()
@@ -329,6 +331,8 @@ class FakeWaha:
             if self.hidden_keys:
                 hidden = [{**webhook, "hmac": {"key": "***"}} for webhook in config.get("webhooks") or []]
                 config = {**config, "webhooks": hidden}
+            if self.hidden_webhooks:
+                config = {name: value for name, value in config.items() if name != "webhooks"}
             return {
                 "name": session.name,
                 "status": session.status,
