@@ -116,7 +116,6 @@ class Waha:
             finally:
                 if self._connections.get(session.instance) is connection:
                     del self._connections[session.instance]
-            nursery.cancel_scope.cancel()
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Raise the event that the server reports."""

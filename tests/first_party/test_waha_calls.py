@@ -249,6 +249,22 @@ async def test_hookgw_itself_fetches_urls(it: Setup) -> None:
             await sent(it, image("https://files.example/a.png", mimetype="png"))
 
 
+async def test_a_file_that_comes_too_slowly(autojump_clock: MockClock, it: Setup) -> None:
+    async def drip() -> AsyncIterator[bytes]:
+        while True:
+            await trio.sleep(10)
+            yield b"x"
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=drip())
+
+    async with it.connected(), httpx.AsyncClient(transport=Both(it, answer)) as http:
+        it.session._http = http
+        slow = MediaMessage(number=ANA, kind=MediaKind.IMAGE, url="https://files.example/slow")
+        with pytest.raises(Invalid, match="was not read within"):
+            await it.connector.send(it.session, slow, key="k")
+
+
 async def test_files_that_are_too_large(it: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST_FILE", 100)
 

@@ -119,6 +119,43 @@ async def test_an_updated_server_gets_the_events_that_it_learned(
         assert it.session.stored["events"] == []
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("GET /api/default/auth/qr", 422),  # scanned in this moment
+        Fault("GET /api/default/auth/qr", 200, b"{}"),
+        Fault("GET /api/default/auth/qr", 500),
+        Fault("POST /api/sessions/default/start", 422),  # older versions: it runs already
+        Fault("POST /api/sessions/default/start", 500),
+        Fault("POST /api/sessions", 500),
+        Fault("PUT /api/sessions/default", 500),
+    ],
+    ids=lambda fault: f"{fault.path} {fault.status}",
+)
+async def test_faults_while_it_connects(autojump_clock: MockClock, it: Setup, fault: Fault) -> None:
+    fault.times = 3
+    it.waha.faults.append(fault)
+    async with it.running():
+        await it.session.wait_for("QRCODE_UPDATED")
+        it.waha.scan("default")
+        await it.session.wait_until(ConnectionState.OPEN)
+    assert fault.times == 0
+
+
+async def test_a_failed_session_that_comes_back_by_itself_is_left_alone(
+    autojump_clock: MockClock, it: Setup
+) -> None:
+    async with it.connected():
+        start, it.waha._start = it.waha._start, lambda session: it.waha._set_status(session, "FAILED")  # type: ignore[method-assign]
+        it.waha._set_status(it.waha.sessions["default"], "FAILED")
+        await it.waha.wait_for_call("POST", "/restart", 3)
+        it.waha._start = start  # type: ignore[method-assign]
+        it.waha.scan("default")
+        await it.session.wait_until(ConnectionState.OPEN)
+        await trio.sleep(600)
+        assert len(await it.waha.wait_for_call("POST", "/restart")) == 3
+
+
 async def test_a_passkey_is_asked_for_on_the_dashboard(autojump_clock: MockClock, it: Setup) -> None:
     async with it.connected():
         it.waha._set_status(it.waha.sessions["default"], "PASSKEY_REQUIRED")
