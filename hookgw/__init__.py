@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         TextMessage,
     )
     from hookgw.models.registrations import Registration
+    from hookgw.parsing.network_json import decode_json
     from hookgw.plugins.gateway_protocol import PluginGateway
     from hookgw.plugins.hookspecs import hookimpl
 
@@ -100,6 +101,7 @@ _HOMES = {
     "hookgw.plugins.gateway_protocol": ("PluginGateway",),
     "hookgw.plugins.hookspecs": ("hookimpl",),
     "hookgw.models.registrations": ("Registration",),
+    "hookgw.parsing.network_json": ("decode_json",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -146,6 +148,7 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "__version__",
+    "decode_json",
     "describes",
     "event_id_of",
     "hookimpl",

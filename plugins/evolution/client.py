@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused
+from hookgw import NetworkRefused, decode_json
 
 from .options import Options
 
@@ -67,16 +67,16 @@ class Client:
         """
         received = await self._request(method, self._path(path), body, seconds)
         try:
-            return msgspec.json.decode(received)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return decode_json(received)
+        except ValueError:
             raise Unreachable("Evolution API did not answer with JSON. Is base_url right?") from None
 
     async def account(self) -> dict[str, Any]:
         """Return what Evolution API tells of the instance's account; empty if it tells nothing."""
         path = f"/instance/fetchInstances?instanceName={quote(self.remote, safe='')}"
         received = await self._request("GET", path, None, 10.0)
-        with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            found = msgspec.json.decode(received)
+        with suppress(ValueError):
+            found = decode_json(received)
             for one in found if isinstance(found, list) else []:
                 if isinstance(one, dict) and one.get("name", self.remote) == self.remote:
                     return one
@@ -128,8 +128,8 @@ class Client:
         if status < HTTPStatus.BAD_REQUEST:
             return Unreachable(f"Evolution API answered with {status}. Is base_url right?")
         answer: Any = None
-        with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            answer = msgspec.json.decode(received)
+        with suppress(ValueError):
+            answer = decode_json(received)
         said = " ".join(_sentences(answer)).replace(self._key, _MASK)[:_LONGEST_REASON]
         reason = said or f"Evolution API answered with {status}."
         # What is wrong between hookgw and Evolution API is no fault of the caller's: a 401 or 404 would look

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -108,8 +109,10 @@ class Connection:
             return True
         self._reports += 1
         reason = data.get("statusReason")
-        # `set_state` has some of the names itself.
-        more = {name: value for name, value in plain(data).items() if name not in _NOT_MORE}
+        more: dict[str, Any] = {}
+        with suppress(RecursionError):  # the state counts, whatever is beside it
+            # `set_state` has some of the names itself.
+            more = {name: value for name, value in plain(data).items() if name not in _NOT_MORE}
         reason = reason if type(reason) is int and 0 <= reason < 1000 else 200
         await self.report(ConnectionState(state), reason, **more)
         if state == "close" and "message" not in more:

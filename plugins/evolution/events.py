@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 
-from hookgw import event_id_of
+from hookgw import decode_json, event_id_of
 
 STATES = {"open": "open", "connecting": "connecting", "close": "close", "refused": "close"}
 """Evolution API's words for the state of a connection. It says "refused" when no code was scanned in time."""
 _DEEPEST = 150
 _LARGEST_INTEGER = 2**63
+_LONGEST_INTEGER = 400
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,9 +100,9 @@ def read_reports(body: bytes, path: str) -> list[Report]:
     """
     try:
         found = _decode(body)
-        data = msgspec.json.decode(found.data)
+        data = decode_json(bytes(found.data))
         body.decode()  # the decoder skips over texts without a look at their encoding
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return _read_leniently(body, path)
     return [
         Report(
@@ -123,7 +124,7 @@ def repaired(report: Report) -> Report | None:
     if report.data_json is None:
         return None
     try:
-        data = plain(json.loads(report.data_json.decode("utf-8", "replace")))
+        data = plain(decode_json(report.data_json))
     except (ValueError, RecursionError):
         return None
     return Report(event=report.event, data=data, date_time=report.date_time, sender=report.sender)
@@ -131,7 +132,7 @@ def repaired(report: Report) -> Report | None:
 
 def _read_leniently(body: bytes, path: str) -> list[Report]:
     try:
-        found = plain(json.loads(body.decode("utf-8", "replace")))
+        found = plain(json.loads(body.decode("utf-8", "replace"), parse_int=_int))
     except RecursionError:
         return []
     return [
@@ -144,6 +145,11 @@ def _read_leniently(body: bytes, path: str) -> list[Report]:
         for one in (found if isinstance(found, list) else [found])
         if isinstance(one, dict)
     ]
+
+
+def _int(digits: str) -> int | None:
+    # Python refuses the longest ones, which would look like a body that is cut off.
+    return int(digits) if len(digits) <= _LONGEST_INTEGER else None
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import Invalid, NetworkRefused, NotFound
+from hookgw import Invalid, NetworkRefused, NotFound, decode_json
 
 from .events import mapping, text
 
@@ -206,8 +206,8 @@ def _client_path(parts: tuple[str, ...]) -> str:
 
 def _checked(response: httpx.Response, received: bytes) -> dict[str, Any]:
     answer: Any = None
-    with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        answer = msgspec.json.decode(received)
+    with suppress(ValueError):
+        answer = decode_json(received)
     if not response.is_success:
         raise Refused(response.status_code, mapping(answer), _retry_after(response, mapping(answer)))
     if not isinstance(answer, dict):

@@ -6,7 +6,6 @@ module: :meth:`Client.hide` removes the token from every text.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -18,7 +17,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused, NotFound
+from hookgw import NetworkRefused, NotFound, decode_json
 
 from .fields import identifier, mapping, text
 
@@ -169,7 +168,7 @@ class Client:
             # Not as the cause: a traceback shows it, and its text may hold the URL.
             raise self._unreachable(error) from None
         try:
-            answer = mapping(decode(response.content))
+            answer = mapping(decode_json(response.content))
         except ValueError:
             answer = {}
         if response.is_success and answer.get("ok") is True and "result" in answer:
@@ -199,24 +198,6 @@ class Client:
 def chunks_of(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     """Return the body of a streamed response in chunks; close it with ``aclosing``."""
     return cast("AsyncGenerator[bytes, None]", response.aiter_bytes())
-
-
-def decode(body: bytes) -> Any:
-    """Decode JSON, also with half of a surrogate pair or with a number that no double holds.
-
-    One odd character in one message must not keep back the others in the same answer.
-
-    Raises:
-        ValueError: it is no JSON.
-    """
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return json.loads(body.decode("utf-8", "replace"))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def _form(parameters: Mapping[str, Any]) -> dict[str, str]:

@@ -20,9 +20,10 @@ from hookgw import (
     NetworkRefused,
     NotSupported,
     ProofRefused,
+    decode_json,
 )
 
-from .client import Refused, decode
+from .client import Refused
 from .connection import Connection, TokenRefused
 from .events import ALLOWED_UPDATES
 from .fields import mapping, number, text
@@ -165,7 +166,7 @@ async def receive(connection: Connection, request: IngestRequest) -> IngestRespo
     if request.method != "POST":
         raise NotSupported("Telegram posts its updates.")
     try:
-        update = decode(request.body)
+        update = decode_json(request.body)
     except ValueError:
         raise Invalid("The body is not JSON.") from None
     if not number(mapping(update).get("update_id")):

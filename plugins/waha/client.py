@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import NetworkRefused
+from hookgw import NetworkRefused, decode_json
 
 from .events import mapping, text
 
@@ -160,8 +160,8 @@ def _decode(received: bytes) -> tuple[Any, bool]:
     """Return the JSON in a body, and whether there is any; an empty body counts as ``null``."""
     if not received.strip():
         return None, True
-    with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return msgspec.json.decode(received), True
+    with suppress(ValueError):
+        return decode_json(received), True
     return None, False
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import json
 import mimetypes
 import re
 from collections.abc import Sequence
@@ -40,6 +39,7 @@ from hookgw import (
     Session,
     TextMessage,
     Unavailable,
+    decode_json,
 )
 
 from . import outgoing
@@ -136,10 +136,15 @@ class Waha:
         if event is None or connection.ignores(event) or session.catalog.get(event.kind) is None:
             return IngestResponse(body=b"There is no such event in hookgw.")
         payload = mapping(envelope.get("payload"))
-        if session.wants_base64() and event.kind == "MESSAGES_UPSERT":
-            await self._emit_with_file(connection, event, payload)
-        else:
-            await session.emit_all([event])
+        try:
+            if session.wants_base64() and event.kind == "MESSAGES_UPSERT":
+                await self._emit_with_file(connection, event, payload)
+            else:
+                await session.emit_all([event])
+        except Invalid as error:
+            # Too large, or against the schema of its kind: the server would repeat it for half a day in vain.
+            logger.warning("event refused", instance=session.instance, kind=event.kind, reason=str(error))
+            return IngestResponse(body=b"hookgw cannot store this event.")
         connection.answer_event(event, payload)
         return IngestResponse()
 
@@ -402,31 +407,12 @@ def read_envelope(body: bytes) -> dict[str, Any]:
         Invalid: it is none.
     """
     try:
-        envelope = msgspec.json.decode(body)
-    except RecursionError:
-        raise Invalid("The body is nested too deeply.") from None
-    except msgspec.DecodeError:
-        try:
-            # Half of a character, which people can send, is no reason to lose a message.
-            envelope = _mended(json.loads(body))
-        except (ValueError, RecursionError):
-            raise Invalid("The body is not JSON.") from None
+        envelope = decode_json(body)
+    except ValueError as error:
+        raise Invalid(f"The body {error}.") from None
     if not isinstance(envelope, dict):
         raise Invalid("The body is not a JSON object.")
     return envelope
-
-
-def _mended(value: Any) -> Any:
-    """Return JSON with replacements for what no JSON in UTF-8 can have."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_mended(name): _mended(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_mended(item) for item in value]
-    if isinstance(value, float) and not -1e308 <= value <= 1e308:
-        return None
-    return value
 
 
 def _id_in(message_id: str) -> str:

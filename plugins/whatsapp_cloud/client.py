@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from hookgw import Invalid, NetworkRefused, NotFound
+from hookgw import Invalid, NetworkRefused, NotFound, decode_json
 
 from .errors import GraphError, read_error
 from .fields import items, mapping, number, text
@@ -215,8 +215,8 @@ async def read_body(chunks: AsyncIterator[bytes], limit: int) -> bytes:
 
 
 def _decode(body: bytes) -> Any:
-    with suppress(msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError):
-        return msgspec.json.decode(body)
+    with suppress(ValueError):
+        return decode_json(body)
     return None
 
 

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused
+from hookgw import IngestRequest, IngestResponse, Invalid, ProofRefused, decode_json
 
 from .fields import items, mapping, text
 
 SIGNATURE = "x-hub-signature-256"
 _CHALLENGE = re.compile("[!-~]{1,1024}")
-# Half of a character beyond U+FFFF, which is what remains of an emoji where a name was cut off.
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +72,10 @@ def read_changes(body: bytes) -> list[Change]:
     Raises:
         Invalid: the body is no JSON object.
     """
-    notification = _decode(body)
+    try:
+        notification = decode_json(body)
+    except ValueError:
+        notification = None
     if not isinstance(notification, dict):
         raise Invalid("The body is not a JSON object.")
     return list(_changes(notification))
@@ -94,36 +93,3 @@ def _changes(notification: dict[str, Any]) -> Iterator[Change]:
                 account=f"{digits}@s.whatsapp.net" if digits else None,
                 value=value,
             )
-
-
-def _decode(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
-        pass
-    # One odd text or number must not cost the messages beside it.
-    with suppress(ValueError, RecursionError):
-        found = json.loads(
-            body.decode("utf-8", "replace"), parse_constant=lambda _: None, parse_int=_int, parse_float=_float
-        )
-        return _without_surrogates(found)
-    return None
-
-
-def _int(digits: str) -> int | None:
-    return int(digits) if len(digits) <= 20 else None
-
-
-def _float(digits: str) -> float | None:
-    found = float(digits)
-    return found if abs(found) < 1e300 else None
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return _LONE_SURROGATE.sub("�", value)
-    if isinstance(value, list):
-        return [_without_surrogates(item) for item in value]
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    return value

@@ -67,7 +67,7 @@ PAGES = {
                 "DashboardPage",
                 "__version__",
             ],
-            "Events": ["Event", "EventKind", "NewEvent", "event_id_of"],
+            "Events": ["Event", "EventKind", "NewEvent", "event_id_of", "decode_json"],
             "Registrations and deliveries": [
                 *("Registration", "Ordering", "RetryOptions", "Secret", "Signature"),
                 *("Delivery", "DeliveryState", "Attempt", "Outcome", "Outgoing", "LaneState"),

@@ -34,6 +34,10 @@ _BODY = {"type": "string", "format": "binary", "description": "What the network 
 _ERRORS = (401, 404, 413, 501, 503)
 
 
+EVENTS_AT_ONCE = 3
+"""A request may have as many JSON values as so many events (``events.max_values``): Meta's have 120,000."""
+
+
 class IngestAnswer(NamedTuple):
     """What the network gets back."""
 
@@ -51,7 +55,7 @@ class IngestEndpoint:
         server = gateway.settings.server
         # One request of a network may report as much as a batch.
         self._limit = max(server.max_body, server.max_batch_body)
-        self._max_values = gateway.settings.events.max_values
+        self._max_values = EVENTS_AT_ONCE * gateway.settings.events.max_values
 
     async def answer(
         self,

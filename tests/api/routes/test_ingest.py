@@ -538,11 +538,11 @@ async def test_the_connector_gets_the_path_below_its_url(world: World) -> None:
 
 
 async def test_a_body_of_countless_values_is_refused_before_the_connector_reads_it(world: World) -> None:
-    body = b"[" + b"[]," * 200_000 + b"1]"
+    body = b"[" + b"[]," * 300_000 + b"1]"
     response = await world.http.post(world.url, content=body, headers=signed(body))
     assert response.status_code == 400
     assert response.json()["response"]["message"] == [
-        "The body has too many JSON values: at most 100,000 are allowed."
+        "The body has too many JSON values: at most 300,000 are allowed."
     ]
     assert world.connector.calls_of("ingest") == []
 
