@@ -138,6 +138,9 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
         raise Invalid(f"The options of the instance are not valid: {error}.") from None
     if found.phone_number_id and not _ID.fullmatch(found.phone_number_id):
         raise Invalid("phone_number_id is the id of the number at Meta, which consists of digits.")
+    if "access_token" not in given and found.base_url != defaults.get("base_url", Options().base_url):
+        # The operator's token goes to the operator's Graph API alone.
+        found = msgspec.structs.replace(found, access_token="")
     lacking = [name for name in NEEDED if not getattr(found, name)]
     if lacking:
         raise Invalid(missing(lacking))

@@ -271,6 +271,22 @@ async def test_options_of_the_configuration(
     assert SECRET not in json.dumps(cloud.options_schema)
 
 
+async def test_the_operators_token_stays_with_the_operator() -> None:
+    cloud = WhatsAppCloud()
+    cloud.set_defaults({"access_token": TOKEN, "app_secret": SECRET, "verify_token": VERIFY_TOKEN})
+    properties = cloud.options_schema["properties"]
+    assert {name for name, one in properties.items() if one.get("x-operator")} == {
+        *("phone_number_id", "number", "base_url"),
+    }
+    own = {"phone_number_id": NUMBER, "base_url": "https://graph.facebook.com"}
+    await cloud.check_options(own, public_url=None)
+    with pytest.raises(Invalid, match="access_token must be set"):
+        await cloud.check_options({**own, "base_url": "https://evil.example"}, public_url=None)
+    await cloud.check_options(
+        {**own, "base_url": "https://graph.example", "access_token": "own"}, public_url=None
+    )
+
+
 @pytest.mark.parametrize(
     "options",
     [{"phone_number_id": NUMBER}, {"secret": "x"}, {"base_url": "graph.facebook.com"}, {"app_secret": 5}],
