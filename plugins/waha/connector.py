@@ -218,6 +218,7 @@ class Waha:
             raise
         sent_to, id_ = outgoing.sent_key(answer)
         sent_to, id_ = sent_to or jid_of(chat), id_ or outgoing.new_message_id(f"{session.instance} {key}")
+        sent_to = connection.sent.get(id_) or sent_to  # WAHA may have reported the message already
         connection.sent.put(id_, sent_to)
         return outgoing.payload_of(message, chat=sent_to, id_=id_, now=now(), **file)
 

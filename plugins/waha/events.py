@@ -68,7 +68,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         jid: its id; empty while it is not known.
         media_url: makes links to files.
         report: the id of the report that is translated: all attempts to deliver it have the same.
-        sent: the chats of the messages that this instance has sent, by their ids.
+        sent: the chats of the messages that were sent through WAHA, by their ids.
         done: the edits and reactions of this instance, and the report of each, once it came.
     """
 
@@ -145,9 +145,13 @@ def _message(name: str, payload: dict[str, Any], account: Account) -> Translated
     chat = account.sent.get(key["id"])
     if key["fromMe"] and (chat is not None or payload.get("source") == "api"):
         # The gateway raises this event for its own sends: the same id makes it one event. Others were sent
-        # by somebody else through the same WAHA server.
+        # by somebody else through the same WAHA server. Report and answer of a send may call one chat by its
+        # number and by its hidden id; the first one decides.
+        if chat is None:
+            account.sent.put(key["id"], key["remoteJid"])
+        data["key"] = {**key, "remoteJid": chat or key["remoteJid"]}
         data.setdefault("status", "PENDING")
-        return "SEND_MESSAGE", data, ("SEND_MESSAGE", chat or key["remoteJid"], key["id"])
+        return "SEND_MESSAGE", data, ("SEND_MESSAGE", data["key"]["remoteJid"], key["id"])
     return "MESSAGES_UPSERT", data, ("MESSAGES_UPSERT", key["remoteJid"], key["id"])
 
 

@@ -110,6 +110,27 @@ async def test_an_engine_with_ids_of_its_own() -> None:
             assert it.waha.calls[-1][:2] == ("PUT", f"/api/default/chats/{GROUP}/messages/{target}")
 
 
+@pytest.mark.parametrize("comes_first", ["report", "answer"])
+async def test_a_chat_with_two_names_is_one_event(comes_first: str) -> None:
+    async with setup(engine="WEBJS") as it:
+        it.waha.sessions["default"] = Session("default", "WORKING", is_paired=True)
+        async with it.connected():
+            report = it.waha.own("123@lid", "3EB0AA", body="hi")
+            answer = json.dumps({"id": f"true_{ANA}_3EB0AA"}).encode()
+            it.waha.faults.append(Fault("sendText", 201, answer))
+            if comes_first == "report":
+                it.waha.report("default", "message.any", report)
+                await it.waha.all_delivered()
+            payload = await it.connector.send(it.session, TextMessage(number=ANA, text="hi"), key="k")
+            if comes_first == "answer":
+                it.waha.report("default", "message.any", report)
+                await it.waha.all_delivered()
+            [event] = [event for event in it.session.events if event.kind == "SEND_MESSAGE"]
+            # The id of the gateway's own event for the send.
+            assert event.event_id == event_id_of("SEND_MESSAGE", payload["key"]["remoteJid"], "3EB0AA")
+            assert event.data["key"] == payload["key"]
+
+
 async def test_numbers_of_brazil_are_asked_for_once(it: Setup) -> None:
     it.waha.on_whatsapp = {"5511988887777": "551188887777@c.us", "5511900000000": None}
     async with it.connected():
