@@ -16,7 +16,7 @@ import trio
 from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Session, TooLarge
 
 from . import events
-from .client import Client, chunks_of
+from .client import Client, Refused, Unreachable, chunks_of
 from .content import file_of
 from .events import Bot
 from .fields import mapping, number, text
@@ -28,6 +28,7 @@ logger = structlog.get_logger("hookgw.telegram")
 MOST_FILES = 8 * 2**20
 """Bytes of files in the events that wait for a commit."""
 _KNOWN = 5_000
+_DOUBT = 3.0
 
 
 class TokenRefused(Exception):
@@ -107,6 +108,29 @@ class Connection:
         """Ask who the bot is: the check of the token."""
         me = mapping(await self.client.get("getMe"))
         return text(me.get("first_name")) or text(me.get("username")) or self.options.bot
+
+    async def check_refusal(self, error: Refused, *, was_open: bool) -> None:
+        """Return if the server accepts the token after all.
+
+        Args:
+            error: with which it has refused the token.
+            was_open: whether the token was right before. A refusal closes the connection until people connect
+                it again, so one alone is not enough then.
+
+        Raises:
+            TokenRefused: it refuses the token.
+        """
+        if was_open:
+            await trio.sleep(_DOUBT)
+            try:
+                await self.profile_name()
+            except Refused as again:
+                if again.is_unauthorized:
+                    raise TokenRefused(error) from None
+            except Unreachable:
+                pass  # the next request finds out
+            return
+        raise TokenRefused(error)
 
     async def webhook_secret(self) -> str:
         """Return the secret of the webhook. A new one is stored before Telegram gets it."""

@@ -17,7 +17,7 @@ import trio
 from hookgw import ConnectionState, NetworkRefused
 
 from .client import Refused, Unreachable
-from .connection import Connection, TokenRefused
+from .connection import Connection
 from .events import ALLOWED_UPDATES
 from .fields import items, mapping, number, text
 
@@ -41,6 +41,7 @@ _LONGEST_CONFLICT_WAIT = 4.0
 _WEBHOOK_FIGHT = 300.0
 """Seconds within which a second webhook that somebody sets means a program that keeps setting it."""
 _TRIES_OF_ONE = 6
+_SHORTEST_POLL = 1.0
 _UPDATE_ID = re.compile(rb'"update_id"\s*:\s*([0-9]{1,15})')
 
 _TWO_POLLERS = (
@@ -87,7 +88,8 @@ class Poller:
                 await self._poll(wait=self._is_open and failures == 0)
             except Refused as error:
                 if error.is_unauthorized:
-                    raise TokenRefused(error) from None
+                    await self._connection.check_refusal(error, was_open=self._was_open)
+                    continue
                 if error.error_code == HTTPStatus.CONFLICT:
                     await self._resolve_conflict(error)
                     continue
@@ -112,7 +114,7 @@ class Poller:
     async def _poll(self, *, wait: bool) -> None:
         in_conflict = self._conflicts > 0
         seconds = POLL_IN_CONFLICT if in_conflict else POLL if wait else 0
-        offset = self._connection.state.offset
+        offset, began = self._connection.state.offset, trio.current_time()
         answer = await self._client.get(
             "getUpdates",
             seconds=seconds + _PATIENCE,
@@ -128,7 +130,9 @@ class Poller:
         if not updates:
             if answer:
                 logger.warning("updates without an id", instance=self._session.instance, count=len(answer))
-                await trio.sleep(_FIRST_WAIT)  # not at once: the answer would be the same
+            if answer or seconds:
+                # Something between hookgw and Telegram may answer at once, and for ever with the same.
+                await trio.sleep(max(0.0, began + _SHORTEST_POLL - trio.current_time()))
             return
         # Not the largest id so far: after a week without updates, Telegram goes on with any number.
         last = max(number(update.get("update_id")) or 0 for update in updates)

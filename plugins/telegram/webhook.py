@@ -24,7 +24,7 @@ from hookgw import (
 )
 
 from .client import Refused
-from .connection import Connection, TokenRefused
+from .connection import Connection
 from .events import ALLOWED_UPDATES
 from .fields import mapping, number, text
 from .polling import wait_of
@@ -74,7 +74,8 @@ class WebhookKeeper:
                 is_taken = await self._check()
             except NetworkRefused as error:
                 if isinstance(error, Refused) and error.is_unauthorized:
-                    raise TokenRefused(error) from None
+                    await self._connection.check_refusal(error, was_open=is_open)
+                    continue
                 failures += 1
                 if isinstance(error, Refused) and not error.is_temporary:
                     # Telegram does not like the URL. That may pass: its name may be new.

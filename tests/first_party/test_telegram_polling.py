@@ -293,6 +293,26 @@ async def test_a_revoked_token_closes_with_a_reason(
     )
 
 
+async def test_one_401_is_doubted(autojump_clock: MockClock, world: World) -> None:
+    async with world.connected():
+        world.api.will("getUpdates", refusing(401, "Unauthorized"))
+        for number in range(3):
+            world.bot.say(str(number))
+            await world.session.wait_for("MESSAGES_UPSERT", number + 1)
+        assert world.session.state is ConnectionState.OPEN
+
+
+async def test_a_server_that_answers_at_once_is_not_asked_all_the_time(
+    autojump_clock: MockClock, world: World
+) -> None:
+    async with world.connected():
+        world.api.will("getUpdates", *[broken('{"ok": true, "result": []}')] * 100)
+        began = trio.current_time()
+        while world.api.faults["getupdates"]:  # noqa: ASYNC110
+            await trio.sleep(1)
+        assert trio.current_time() - began > 90
+
+
 async def test_a_token_that_never_was_one_closes(autojump_clock: MockClock, world: World) -> None:
     world.api.will("getMe", refusing(404, "Not Found"))
     await Telegram().run(world.session)

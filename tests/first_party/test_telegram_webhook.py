@@ -172,6 +172,9 @@ async def test_a_server_that_is_away_is_a_state_and_passes(autojump_clock: MockC
 
 async def test_a_revoked_token_closes(autojump_clock: MockClock, world: World) -> None:
     async with world.connected():
+        world.api.will("getWebhookInfo", refusing(401, "Unauthorized"))  # one is doubted
+        await trio.sleep(2 * CHECK)
+        assert world.session.state is ConnectionState.OPEN
         world.bot.is_revoked = True
         await world.session.wait_until(ConnectionState.CLOSE)
     assert world.session.states[-1][1] == 401
