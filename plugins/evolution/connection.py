@@ -236,9 +236,10 @@ class Connection:
             return  # a webhook brought a newer state meanwhile
         if state == "open":
             self._has_asked = True  # an account that is logged out later waits for the next connect
-            more = {}
+            more: dict[str, Any] = {}
             if self.reported is not ConnectionState.OPEN:
-                more = _account_of(await client.account())
+                with suppress(NetworkRefused):  # not every token may ask for it
+                    more = _account_of(await client.account())
                 if reports != self._reports:
                     return
             await self.report(ConnectionState.OPEN, **more)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import msgspec
+
 PROOF = "x-hookgw-proof"
 """The header that proves that a request comes from the server whose webhook hookgw has set."""
 
@@ -25,6 +27,7 @@ EVENTS = (
 SPELLINGS = {"GROUPS_UPDATE": "GROUP_UPDATE"}
 """hookgw's names of kinds that Evolution API calls otherwise."""
 
+_LARGEST = 64 * 1024
 _NEEDED = ("CONNECTION_UPDATE", "QRCODE_UPDATED")
 
 
@@ -82,18 +85,23 @@ def former_webhook(found: Any) -> dict[str, Any] | None:
     """Return a webhook that ``find`` has shown, as ``set`` takes it; ``None`` for none."""
     if not isinstance(found, dict) or not isinstance(url := found.get("url"), str) or not url:
         return None
-    events = found.get("events")
+    events, headers = found.get("events"), found.get("headers")
     names = [name for name in events if isinstance(name, str)] if isinstance(events, list) else []
-    headers = found.get("headers")
-    return {
+    former = {
         # `set` takes an empty list for all events, but with an empty list it has sent none.
         "enabled": found.get("enabled") is True and bool(names),
         "url": url,
-        "headers": headers if isinstance(headers, dict) else {},
+        "headers": {
+            name: str(value)
+            for name, value in (headers if isinstance(headers, dict) else {}).items()
+            if isinstance(value, str | int | float)
+        },
         "byEvents": found.get("webhookByEvents") is True,
         "base64": found.get("webhookBase64") is True,
         "events": names,
     }
+    # It is kept with the state, which has a limit.
+    return former if len(msgspec.json.encode(former)) <= _LARGEST else None
 
 
 def no_webhook(url: str) -> dict[str, Any]:

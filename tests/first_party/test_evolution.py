@@ -239,6 +239,23 @@ async def test_what_somebody_else_has_set_meanwhile_is_what_is_given_back(
     assert as_set(evolution.accounts["shop"].webhook) == FORMER
 
 
+async def test_a_former_webhook_that_lies_is_kept_as_far_as_it_can_be_put_back(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    lying = {"url": "https://crm.example/hook", "enabled": True, "events": ["CALL", 7, None]}
+    evolution.accounts["shop"].webhook = {**lying, "headers": {"a": "b", "c": {"d": 1}, "e": 2**80}}
+    async with connected(connector, session):
+        former = session.stored["former"]
+        assert (former["headers"], former["events"]) == ({"a": "b", "e": str(2**80)}, ["CALL"])
+        evolution.accounts["shop"].webhook = {**lying, "headers": {"a": "b" * 2_000_000}}
+        await trio.sleep(CHECK_INTERVAL + 1)
+        assert session.stored.get("former") is None
+        evolution.accounts["shop"].webhook = {**lying, "headers": None, "events": []}
+        await trio.sleep(CHECK_INTERVAL + 1)
+        # It has sent nothing; and `set` takes an empty list for all events.
+        assert session.stored["former"]["enabled"] is False
+
+
 async def test_another_remote_gets_its_webhook_back(
     connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
 ) -> None:
@@ -506,6 +523,14 @@ async def test_a_lying_account(
     evolution.faults["GET instance/fetchInstances"] = [(200, json.dumps(found))]
     async with connected(connector, session):
         assert session.states[-1] == (ConnectionState.OPEN, 200, {})
+
+
+async def test_a_token_that_may_not_ask_for_the_account(
+    connector: Connector, session: FakeSession, evolution: Evolution, autojump_clock: MockClock
+) -> None:
+    evolution.faults["GET instance/fetchInstances"] = [(401, {})]
+    async with connected(connector, session):
+        assert states(session) == ["connecting", "open"]
 
 
 # Options

@@ -197,9 +197,7 @@ async def test_hookgw_itself_fetches_urls(
             case "/old":
                 return httpx.Response(302, headers={"location": "/menu.pdf"})
             case "/evil":
-                return httpx.Response(
-                    302, headers={"location": f"{OPTIONS['base_url']}/instance/fetchInstances"}
-                )
+                return httpx.Response(302, headers={"location": f"{OPTIONS['base_url']}/manager"})
             case "/loop":
                 return httpx.Response(302, headers={"location": "/loop"})
             case "/broken":

@@ -444,6 +444,7 @@ async def serving(evolution: Evolution, *, host: str = "127.0.0.1", port: int = 
     config = Config()
     config.bind = [f"{host}:{port}"]
     config.accesslog = config.errorlog = None
+    config.graceful_timeout = 0
     stop = trio.Event()
     async with evolution.posting(), trio.open_nursery() as nursery:
         run = partial(serve, evolution.app, config, shutdown_trigger=stop.wait)
