@@ -15,7 +15,7 @@ import trio
 from tests.networks.evolution import KEY, Evolution, serving
 from tests.networks.gateway import Gateway, running_gateway
 
-MESSAGES = 60
+MESSAGES = 50
 """Of each sender."""
 
 pytestmark = [pytest.mark.networks, pytest.mark.timeout(120)]
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.networks, pytest.mark.timeout(120)]
 @asynccontextmanager
 async def in_front(folder: Path) -> AsyncIterator[tuple[Gateway, Evolution, dict[str, str]]]:
     """Run a gateway, and a server with the instance ``shop``; give the options that lead there."""
-    evolution = Evolution(retry_delay=0.05)
+    evolution = Evolution(retry_delay=0.05, longest_delay=0.2)
     evolution.attempts = 1_000  # Evolution API repeats for 20 minutes, and a test is over in seconds
     evolution.add("shop")
     async with (

@@ -85,6 +85,7 @@ class Evolution:
 
     Args:
         retry_delay: seconds before the first repetition of a webhook; 5 s in Evolution API.
+        longest_delay: seconds before any repetition; 300 s in Evolution API.
 
     Attributes:
         app: answers requests.
@@ -97,14 +98,14 @@ class Evolution:
         deliver: posts a body to a URL with headers, and returns the status.
     """
 
-    def __init__(self, *, retry_delay: float = 5.0) -> None:
+    def __init__(self, *, retry_delay: float = 5.0, longest_delay: float = 300.0) -> None:
         self.accounts: dict[str, Account] = {}
         self.events = list(EVENTS)
         self.calls: list[tuple[str, str, Any]] = []
         self.faults: dict[str, list[Reply]] = {}
         self.posted: list[Posted] = []
         self.attempts = 10
-        self.retry_delay = retry_delay
+        self.retry_delay, self.longest_delay = retry_delay, longest_delay
         self.deliver: Callable[[str, dict[str, str], bytes], Awaitable[int]] = self._post
         self.app = QuartTrio("evolution")
         self._http: httpx.AsyncClient | None = None
@@ -228,7 +229,9 @@ class Evolution:
             if 200 <= status < 300 or status in DROPPED_FOR_GOOD:
                 break
             jitter = 1 + random.uniform(-0.2, 0.2)
-            await trio.sleep(max(self.retry_delay, min(self.retry_delay * 2**attempt, 300) * jitter))
+            await trio.sleep(
+                max(self.retry_delay, min(self.retry_delay * 2**attempt, self.longest_delay) * jitter)
+            )
         posted.is_done.set()
 
     async def _post(self, url: str, headers: dict[str, str], body: bytes) -> int:
