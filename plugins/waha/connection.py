@@ -14,9 +14,9 @@ import trio
 from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
 
 from . import webhook
-from .client import Client, Refused, Unreachable, names_in
-from .events import Account, mapping, text
-from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of
+from .client import FILE_TIMEOUT, Client, Refused, Unreachable, names_in
+from .events import Account, mapping, path_of, reference_of, text
+from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
 from .recent import Recent
 
@@ -348,6 +348,21 @@ class Connection:
         base64 = f"data:{text(picture.get('mimetype')) or 'image/png'};base64,{text(picture.get('data'))}"
         self._code = code
         await self.session.show_qr_code(QRCode(code=code, base64=base64))
+
+    async def fetch_again(self, message_id: str) -> list[str] | None:
+        """Let the server fetch the file of a message from WhatsApp; return its path, or ``None``."""
+        parsed = parse_message_id(message_id)
+        if parsed is None:
+            return None
+        path = (self.options.session, "chats", parsed.chat, "messages", message_id)
+        try:
+            message = await self.client.call(
+                "GET", *path, query={"downloadMedia": "true"}, seconds=FILE_TIMEOUT
+            )
+        except NetworkRefused as error:
+            logger.info("file not fetched again", instance=self.session.instance, reason=str(error))
+            return None
+        return path_of(reference_of(text(mapping(mapping(message).get("media")).get("url"))))
 
     async def chat_of(self, number: str) -> str:
         """Return WAHA's id of the chat for the ``number`` of a call.

@@ -45,7 +45,7 @@ from hookgw import (
 from . import outgoing
 from .client import FILE_TIMEOUT, Refused, chunks_of
 from .connection import Connection, State, now
-from .events import file_of, mapping, path_of, text, translate
+from .events import file_of, mapping, parts_of_link, path_of, text, translate
 from .ids import chat_id_of, is_group, jid_of, message_id_of, parse_message_id
 from .options import OPTIONS_SCHEMA, Options, check_public_url, read_options, schema_with
 
@@ -352,23 +352,27 @@ class Waha:
     async def open_media(self, session: Session, reference: str, sink: MediaSink) -> None:
         """Send a file of the server to a sink."""
         connection = self._connected(session)
-        path = path_of(reference)
-        if path is None:
+        parts = parts_of_link(reference)
+        if parts is None:
             raise NotFound("The link does not name a file of WAHA.")
+        message_id, path = parts
         try:
-            async with connection.client.download("files", *path) as response:
-                is_plain = response.headers.get("content-encoding", "identity") == "identity"
-                length = response.headers.get("content-length", "") if is_plain else ""
-                await sink.begin(
-                    mimetype=response.headers.get("content-type", "application/octet-stream"),
-                    size=int(length) if length.isascii() and length.isdigit() else None,
-                )
-                async with aclosing(chunks_of(response)) as chunks:
-                    async for chunk in chunks:
-                        await sink.write(chunk)
+            await _stream(connection, path, sink)
+        except Refused as error:
+            if error.http_status != 404:
+                raise
+        else:
+            return
+        # WAHA deletes files after three minutes, unless WHATSAPP_FILES_LIFETIME says otherwise.
+        gone = NotFound("The WAHA server no longer has the file.")
+        again = await connection.fetch_again(message_id)
+        if again is None:
+            raise gone
+        try:
+            await _stream(connection, again, sink)
         except Refused as error:
             if error.http_status == 404:
-                raise NotFound("The WAHA server no longer has the file.") from error
+                raise gone from error
             raise
 
     def _message_id(self, connection: Connection, key: MessageKey, chat: str, *, from_me: bool) -> str:
@@ -383,6 +387,19 @@ class Waha:
         if connection is None:
             raise NetworkRefused("The instance is not connected to its WAHA server.", status=409)
         return connection
+
+
+async def _stream(connection: Connection, path: list[str], sink: MediaSink) -> None:
+    async with connection.client.download("files", *path) as response:
+        is_plain = response.headers.get("content-encoding", "identity") == "identity"
+        length = response.headers.get("content-length", "") if is_plain else ""
+        await sink.begin(
+            mimetype=response.headers.get("content-type", "application/octet-stream"),
+            size=int(length) if length.isascii() and length.isdigit() else None,
+        )
+        async with aclosing(chunks_of(response)) as chunks:
+            async for chunk in chunks:
+                await sink.write(chunk)
 
 
 def check_proof(request: IngestRequest, key: bytes) -> None:

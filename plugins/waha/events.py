@@ -20,6 +20,7 @@ from .ids import is_group, jid_of, parse_message_id
 from .recent import Recent
 
 _FILES = "/api/files/"
+_NO_MESSAGE = "-"
 _LARGEST_TIME = 253_402_300_799  # the last second of the year 9999
 _LONGEST_REFERENCE = 1024
 _STATUSES = {-1: "ERROR", 0: "PENDING", 1: "SERVER_ACK", 2: "DELIVERY_ACK", 3: "READ", 4: "PLAYED"}
@@ -478,7 +479,10 @@ def _file(
     url = text(media.get("url")) or text(payload.get("mediaUrl"))
     reference = reference_of(url)
     if reference:
-        file["url"] = media_url(reference, mimetype=mimetype, file_name=file_name)
+        id_ = text(payload.get("id"))
+        # With the message: WAHA deletes files after some minutes, and can fetch them again for a message.
+        link = f"{id_ if _is_message_id(id_) else _NO_MESSAGE}/{reference}"
+        file["url"] = media_url(link, mimetype=mimetype, file_name=file_name)
     elif url.startswith(("https://", "http://")):
         file["url"] = url  # in a store of the operator's, such as S3: WAHA signed this link itself
     if file_name:
@@ -490,6 +494,28 @@ def _file(
     if name == "audioMessage":
         file["ptt"] = "opus" in mimetype or "ogg" in mimetype
     return file
+
+
+def parts_of_link(link: str) -> tuple[str, list[str]] | None:
+    """Return WAHA's id of a message, or an empty text, and its file's path, of what is in a link to a file.
+
+    Returns:
+        ``None`` if this would lead elsewhere.
+    """
+    message, _, reference = link.partition("/")
+    path = path_of(reference)
+    if path is None or not (message == _NO_MESSAGE or _is_message_id(message)):
+        return None
+    return "" if message == _NO_MESSAGE else message, path
+
+
+def _is_message_id(text: str) -> bool:
+    return (
+        parse_message_id(text) is not None
+        and len(text) <= 512
+        and text.isprintable()
+        and not {*"/\\%"} & {*text}
+    )
 
 
 def reference_of(url: str) -> str:

@@ -441,20 +441,44 @@ async def test_received_files_are_streamed(it: Setup) -> None:
     it.waha.files["default/false_1@c.us_A.jpg"] = ("image/jpeg", b"a picture")
     media = {"url": "http://localhost:3000/api/files/default/false_1%40c.us_A.jpg", "mimetype": "image/jpeg"}
     async with it.connected():
-        it.waha.receive("default", ANA, "look", hasMedia=True, media=media)
+        message = it.waha.receive("default", ANA, "look", hasMedia=True, media=media)
         await it.waha.all_delivered()
         [event] = it.session.data_of("MESSAGES_UPSERT")
         url = event["message"]["imageMessage"]["url"]
         reference, mimetype, _ = it.session.media[url]
-        assert (reference, mimetype) == ("default/false_1@c.us_A.jpg", "image/jpeg")
+        assert (reference, mimetype) == (f"{message['id']}/default/false_1@c.us_A.jpg", "image/jpeg")
         sink = FakeMediaSink()
         await it.connector.open_media(it.session, reference, sink)
         assert (sink.content, sink.mimetype, sink.size) == (b"a picture", "image/jpeg", 9)
-        for wrong in ("default/none.jpg", "../sessions/default", "", "a/%2e%2e/b"):
+        for wrong in (
+            "-/default/none.jpg",
+            f"{message['id']}/none.jpg",
+            "../sessions/default",
+            "",
+            "-/%2e%2e/b",
+        ):
             with pytest.raises(NotFound):
                 await it.connector.open_media(it.session, wrong, FakeMediaSink())
         it.waha.faults.append(Fault("/api/files", 500, b"x" * 100_000))
         with pytest.raises(NetworkRefused, match="answered with 500"):
+            await it.connector.open_media(it.session, reference, FakeMediaSink())
+
+
+async def test_files_that_waha_has_deleted_are_fetched_again(it: Setup) -> None:
+    media = {"url": "http://localhost:3000/api/files/default/A.jpg", "mimetype": "image/jpeg"}
+    async with it.connected():
+        message = it.waha.receive("default", ANA, "look", hasMedia=True, media=media)
+        await it.waha.all_delivered()
+        [(reference, _, _)] = it.session.media.values()
+        it.waha.expired[message["id"]] = ("default/B.jpg", "image/jpeg", b"a picture")
+        sink = FakeMediaSink()
+        await it.connector.open_media(it.session, reference, sink)
+        assert sink.content == b"a picture"
+        it.waha.faults.append(Fault("/api/files", 404, times=2))
+        with pytest.raises(NotFound):
+            await it.connector.open_media(it.session, reference, FakeMediaSink())
+        it.waha.faults += [Fault("/api/files", 404), Fault("/api/files", 500)]
+        with pytest.raises(NetworkRefused):
             await it.connector.open_media(it.session, reference, FakeMediaSink())
 
 

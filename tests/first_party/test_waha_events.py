@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hookgw import IngestRequest, Invalid, MessageKey, NewEvent, event_id_of
 from plugins.waha.connector import read_envelope
-from plugins.waha.events import Account, file_of, path_of, reference_of, translate
+from plugins.waha.events import Account, file_of, parts_of_link, path_of, reference_of, translate
 from plugins.waha.ids import chat_id_of, jid_of, message_id_of, parse_message_id
 from plugins.waha.recent import Recent
 from plugins.waha.webhook import EVENTS
@@ -139,7 +139,7 @@ def test_files(media: Any, engine: Any, name: str, url: str | None) -> None:
     assert data["messageType"] == name
     file = data["message"][name]
     assert file["caption"] == "hi"
-    shown = file.get("url", "").removeprefix("https://hookgw.example/").partition("?")[0]
+    shown = file.get("url", "").removeprefix(f"https://hookgw.example/{ID}/").partition("?")[0]
     assert (shown or None) == url
     if url is not None and "[" not in url:
         assert file_of(data, payload) == url
@@ -174,6 +174,24 @@ def test_a_file_in_the_operators_own_store_keeps_its_link() -> None:
 )
 def test_a_reference_cannot_lead_elsewhere(url: str) -> None:
     assert reference_of(url) == ""
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *("", "a.jpg", "-/", "-/../x", f"{ID}/..", "x/a.jpg", "../a.jpg", "false_../x@c.us_A/a.jpg"),
+        *("true_%2e@c.us_A/a.jpg", "true_1@c.us_A\\n/a.jpg", f"true_1@c.us_{'A' * 600}/a.jpg"),
+    ],
+)
+def test_a_link_cannot_lead_elsewhere(link: str) -> None:
+    assert parts_of_link(link) is None
+
+
+def test_links() -> None:
+    assert parts_of_link(f"{ID}/default/a.jpg") == (ID, ["default", "a.jpg"])
+    assert parts_of_link("-/a.jpg") == ("", ["a.jpg"])
+    file = data_of("message", {**message(hasMedia=True, media={"url": "/api/files/a"}), "id": "ABC"})
+    assert file["message"]["documentMessage"]["url"].startswith("https://hookgw.example/-/a?")
 
 
 def test_references_of_names_with_special_characters() -> None:

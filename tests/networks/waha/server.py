@@ -85,6 +85,7 @@ class FakeWaha:
         messages: what was sent through the API, by WAHA's id of the message, as WhatsApp shows it.
         calls: every request: method, path, and body or query.
         files: by their path below ``/api/files/``: type and content.
+        expired: files that were deleted: path, type and content, by WAHA's id of their message.
         faults: what goes wrong.
         known_events: of the server's version.
         on_whatsapp: the chat of each phone number that has one; by default any number has.
@@ -108,6 +109,7 @@ class FakeWaha:
         self.messages: dict[str, dict[str, Any]] = {}
         self.calls: list[tuple[str, str, Any]] = []
         self.files: dict[str, tuple[str, bytes]] = {}
+        self.expired: dict[str, tuple[str, str, bytes]] = {}
         self.faults: list[Fault] = []
         self.known_events: tuple[str, ...] = KNOWN_EVENTS
         self.on_whatsapp: dict[str, str | None] = {}
@@ -509,6 +511,18 @@ class FakeWaha:
             payload = self.own(chat, body=text, editedMessageId=message.split("_")[2])
             self.report(name, "message.edited", payload)
             return payload
+
+        @app.get("/api/<name>/chats/<chat>/messages/<message>")
+        async def find(name: str, chat: str, message: str) -> Any:  # receive-messages#get-message-by-id
+            if refused := not_working(name):
+                return refused
+            if message not in self.expired:
+                return {"message": "Message not found", "error": "Not Found", "statusCode": 404}, 404
+            file, mimetype, content = self.expired[message]
+            if request.args.get("downloadMedia") == "true":
+                self.files[file] = mimetype, content
+            media = {"url": f"http://localhost:3000/api/files/{file}", "mimetype": mimetype}
+            return {**self.own(chat), "id": message, "hasMedia": True, "media": media}
 
         @app.delete("/api/<name>/chats/<chat>/messages/<message>")
         async def delete(name: str, chat: str, message: str) -> Any:  # send-messages#delete-message
