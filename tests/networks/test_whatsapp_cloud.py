@@ -34,7 +34,7 @@ from tests.networks.whatsapp_cloud.webhooks import (
 from tests.support.gateway_process import KEY
 
 PAGE = Path(__file__).parents[2] / "docs" / "networks" / "whatsapp_cloud.md"
-MESSAGES = 160
+MESSAGES = 120
 CHAT = f"{CUSTOMER}@s.whatsapp.net"
 SHARED = {"app_secret": SECRET, "verify_token": VERIFY_TOKEN}
 
