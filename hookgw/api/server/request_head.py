@@ -195,13 +195,13 @@ def check_begun(begun: bytes) -> None:
     """Check the beginning of an incomplete head, so that its sender gets an error response at once.
 
     Raises:
-        Refused: it cannot become a valid head.
+        Refused: it cannot become a valid head. The status is that of the whole head.
     """
     # A TLS client sends its handshake and waits; without this check it would wait for header_timeout.
     if not b"A" <= begun[:1] <= b"Z":
         raise Refused(400, _TLS if begun[0] == _TLS_HANDSHAKE else _BAD_LINE)
     if _BARE_LINE_FEED.search(begun):
-        raise Refused(400, _BAD_FIELD)
+        raise Refused(505, _OTHER) if _OTHER_VERSION.match(begun) else Refused(400, _BAD_FIELD)
 
 
 def check_trailers(trailers: bytes) -> None:

@@ -233,12 +233,13 @@ def test_a_beginning_that_may_become_a_head(begun: bytes) -> None:
         (b"get", "The first line"),
         (b"GET / HTTP/1.1\n", "Each header"),
         (b"GET / HTTP/1.1\r\nhost: x\n", "Each header"),
+        (b"PRI * HTTP/2.0\r\nhost: x\n", "hookgw speaks"),
     ],
 )
 def test_a_beginning_that_cannot_become_a_head(begun: bytes, said: str) -> None:
     with pytest.raises(Refused, match=said) as raised:
         check_begun(begun)
-    assert raised.value.status == 400
+    assert raised.value.status == (505 if said == "hookgw speaks" else 400)
 
 
 def test_trailers() -> None:
