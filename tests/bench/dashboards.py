@@ -27,7 +27,7 @@ INSTANCES = 10_000
 OFFERED = 1_000
 """Events a second."""
 BATCH = 50
-LIVE = ("overview", "deliveries", "lanes", "instances")
+LIVE = ("overview", "deliveries", "instance/bench0", "instances")
 """The parts that pages of a session keep open: four, the most of a session."""
 
 

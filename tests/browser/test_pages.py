@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NewPage, log_in
-from tests.support.gateway_process import ReceiverProcess, Server
+from tests.support.gateway_process import ReceiverProcess, Server, serving
 
 PAGES = {
     "login": "/dashboard/login",
@@ -31,8 +32,19 @@ RESULTS = {
     "secret": ("/dashboard/instances/loja-norte/webhooks/default", "Show the secret"),
 }
 """What forms show, by the page and its button."""
-OF_MANUAL = ("overview", "instance", "deliveries")
+OF_MANUAL = {
+    "overview": "/dashboard/",
+    "instance": "/dashboard/instances/loja-centro",
+    "deliveries": "/dashboard/deliveries",
+}
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A gateway of its own: the pictures show nothing of other tests."""
+    with serving(tmp_path_factory.mktemp("pages"), auth={"failed_attempts": 0}) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +71,9 @@ def world(server: Server, receiver: ReceiverProcess) -> None:
         }
         server.emit("loja-centro", "MESSAGES_UPSERT", data, id=f"evt-{number}")
     server.emit("loja-norte", "CONNECTION_UPDATE", {"instance": "loja-norte", "state": "open"})
+    only_mine = {"pointer": "/data/key/fromMe", "op": "equals", "value": True}
+    server.set("loja-sul", receiver.url("/crm"), filter=[only_mine])
+    server.emit("loja-sul", "MESSAGES_UPSERT", data)
     for _ in range(7):
         receiver.next("/crm")
 
@@ -114,7 +129,7 @@ def test_pictures_of_the_manual(new_page: NewPage, screenshots: Path | None) -> 
         pytest.skip("The pictures are taken with nox -s browser -- --screenshots.")
     page = new_page(width=1120)
     log_in(page)
-    for name in OF_MANUAL:
-        show(page, PAGES[name])
+    for name, path in OF_MANUAL.items():
+        show(page, path)
         page.wait_for_timeout(1500)
         page.screenshot(path=ROOT / screenshots / f"{name}.png")
