@@ -38,6 +38,12 @@ def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
 
 
 @hookimpl
+def hookgw_secret_options() -> list[str]:
+    """Say what is masked in messages and tracebacks."""
+    return ["api_key", "hmac_key"]
+
+
+@hookimpl
 def hookgw_connectors() -> list[Connector]:
     """Provide the connector ``waha``."""
     return [_waha]

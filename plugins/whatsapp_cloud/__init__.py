@@ -45,6 +45,12 @@ def hookgw_reconfigure(options: dict[str, Any]) -> Callable[[], None]:
 
 
 @hookimpl
+def hookgw_secret_options() -> list[str]:
+    """Say what is masked in messages and tracebacks."""
+    return ["access_token", "app_secret", "verify_token"]
+
+
+@hookimpl
 def hookgw_connectors() -> list[Connector]:
     """Provide the connector ``whatsapp_cloud``."""
     return [_whatsapp_cloud]

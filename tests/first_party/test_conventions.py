@@ -15,6 +15,7 @@ from trio.testing import MockClock
 from hookgw import ConnectionState, Invalid
 from hookgw.config.settings import PluginsSettings
 from hookgw.gateway.connectors.calls import calls_of
+from hookgw.models.errors import ConfigError
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import Catalog
 from hookgw.models.payload_schemas import check_schema
@@ -145,3 +146,29 @@ async def test_an_instance_that_lacks_its_options_says_so(
 
 def never(request: httpx.Request) -> httpx.Response:
     raise AssertionError(f"{request.url} was asked without the options that it takes")
+
+
+@pytest.mark.parametrize("connector", NETWORKS, indirect=True)
+def test_secrets_of_the_configuration_are_declared_and_not_shown(
+    connector: ContainedConnector, tmp_path: Path
+) -> None:
+    """hookgw masks what a plugin declares in its messages and tracebacks; a schema is shown to clients."""
+    secrets = [name for name, described in properties(connector) if described.get("writeOnly")]
+    taken = []
+    has_server = "base_url" in dict(properties(connector))
+    server = {"base_url": "https://x.example"} if has_server else {}
+    for name in secrets:
+        loaded = load_plugins(PluginsSettings(), base=tmp_path)
+        hooks = Hooks(loaded)
+        module: Any = loaded.manager.get_plugin(connector.name)
+        try:
+            hooks.configure({connector.name: {**server, name: "planted-secret"}})
+        except ConfigError:
+            continue  # only an instance has it
+        else:
+            taken.append(name)
+            assert "planted" not in str(hooks.connectors()[connector.name].options_schema)
+        finally:
+            hooks.configure({})
+    declared = module.hookgw_secret_options() if hasattr(module, "hookgw_secret_options") else []
+    assert sorted(declared) == sorted(taken)
