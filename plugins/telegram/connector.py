@@ -75,7 +75,6 @@ class Telegram:
 
     async def run(self, session: Session) -> None:
         """Receive updates until cancelled, or until the token is refused."""
-        # Before the first state, with which Telegram's requests are let in.
         try:
             options = self._options_of(session.options)
             if options.mode == "webhook":
@@ -88,23 +87,22 @@ class Telegram:
             state = msgspec.convert(stored or {}, State)
         except msgspec.ValidationError:
             state = State()
-        try:
-            async with trio.open_nursery() as nursery:
-                connection = Connection(session, options, state, nursery)
-                self._connections[session.instance] = connection
+        async with trio.open_nursery() as nursery:
+            connection = Connection(session, options, state, nursery)
+            # Before the first state, with which requests of Telegram are let in.
+            self._connections[session.instance] = connection
+            try:
                 await session.set_state(ConnectionState.CONNECTING)
-                try:
-                    if options.mode == "webhook":
-                        await WebhookKeeper(connection).run()
-                    else:
-                        await Poller(connection).run()
-                except TokenRefused as error:
-                    await session.set_state(
-                        ConnectionState.CLOSE, HTTPStatus.UNAUTHORIZED, message=str(error)
-                    )
-                nursery.cancel_scope.cancel()
-        finally:
-            self._connections.pop(session.instance, None)
+                if options.mode == "webhook":
+                    await WebhookKeeper(connection).run()
+                else:
+                    await Poller(connection).run()
+            except TokenRefused as error:
+                await session.set_state(ConnectionState.CLOSE, HTTPStatus.UNAUTHORIZED, message=str(error))
+            finally:
+                if self._connections.get(session.instance) is connection:
+                    del self._connections[session.instance]
+            nursery.cancel_scope.cancel()
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Store the events of an update that Telegram posts."""
