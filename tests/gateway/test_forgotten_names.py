@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,14 +32,21 @@ def kept(names: Iterable[str]) -> list[str]:
     # The collector does not track a dictionary of plain values, but the object that has it.
     everything = [*objects, *gc.get_referents(*objects)]
     # Types are asked, not objects: other tests leave hostile ones behind, which raise at every question.
-    tables = {id(one): one for one in everything if issubclass(type(one), dict | set)}
+    tables = {id(one): one for one in everything if issubclass(type(one), (dict, set))}
+    search = re.compile("|".join(map(re.escape, names))).search
+    re.purge()  # the module's memory of patterns would be found
     found = []
     for table in tables.values():
         keys = dict.keys(table) if issubclass(type(table), dict) else set.copy(table)
         for key in list(keys):
-            words = key if type(key) is tuple else (key,)
-            text = " ".join(word for word in words if type(word) is str)
-            if any(name in text for name in names):
+            # Millions of keys are looked at, and nearly all of them are strings.
+            if type(key) is str:
+                text = key
+            elif type(key) is tuple:
+                text = " ".join(word for word in key if type(word) is str)
+            else:
+                continue
+            if search(text):
                 found.append(text)
     return found
 
