@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import msgspec
 import pytest
 
+from hookgw.api.app import Application
 from hookgw.config.settings import AuthSettings, ServerSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.browser_sessions import IDLE_LIMIT
-from tests.dashboard.conftest import KEY, Browser, form_token
+from tests.dashboard.conftest import KEY, Browser, form_token, set_webhook
 
 LOGIN = "/dashboard/login"
 
@@ -84,6 +87,34 @@ async def test_a_form_without_its_token_changes_nothing(browser: Browser, token:
     assert refused.status_code == 403
     assert "nothing was changed" in refused.text
     assert (await browser.get("/")).status_code == 200
+
+
+async def test_no_form_works_without_its_token_or_from_another_site(
+    browser: Browser, app: Application, gateway: Gateway
+) -> None:
+    await gateway.instances.create("loja1")
+    await set_webhook(gateway)
+    page = (await browser.get("/instances/loja1")).text
+    names = {"instance": "loja1", "label": "default", "name": "x", "key_name": "default"}
+    names |= {"plugin": "none", "path": "none"}
+    tried = 0
+    for rule in app.url_map.iter_rules():
+        # A plugin's page is looked for before its form is read.
+        if (
+            rule.rule.startswith("/dashboard/")
+            and "POST" in (rule.methods or ())
+            and "<plugin>" not in rule.rule
+        ):
+            path = re.sub(r"<(\w+)>", lambda found: names[found[1]], rule.rule)
+            if path != "/dashboard/login":
+                forged = await browser.http.post(path, data={"form_token": "0" * 64})
+                assert (forged.status_code, "The form has expired" in forged.text) == (403, True), path
+                elsewhere = {"sec-fetch-site": "cross-site"}
+                data = {"form_token": form_token(page)}
+                forged = await browser.http.post(path, data=data, headers=elsewhere)
+                assert (forged.status_code, "by another site" in forged.text) == (403, True), path
+                tried += 1
+    assert tried > 20
 
 
 async def test_the_token_of_another_session_is_refused(browser: Browser, url: str) -> None:
