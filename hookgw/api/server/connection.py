@@ -104,18 +104,7 @@ class Connection:
         }
         while (head := await self._next_head()) is not None:
             self._begin(head)
-            scope = {
-                **fixed,
-                "method": head.method,
-                "path": head.path,
-                "raw_path": head.raw_path,
-                "query_string": head.query,
-                "http_version": head.version,
-                "headers": head.fields,
-                "state": {},
-                BODY_LENGTH: None if head.length == CHUNKED else head.length,
-            }
-            await self._serve(application, scope)
+            await self._serve(application, fixed)
             if self._closes or not self._is_finished or self._timeouts.is_closing:
                 break
             self._reader.next_request()
@@ -154,14 +143,26 @@ class Connection:
         else:
             self._wait_in(self._timeouts.bodies)
 
-    async def _serve(self, application: Application, scope: Any) -> None:
+    async def _serve(self, application: Application, fixed: Mapping[str, Any]) -> None:
+        head = self._head
+        scope = {
+            **fixed,
+            "method": head.method,
+            "path": head.path,
+            "raw_path": head.raw_path,
+            "query_string": head.query,
+            "http_version": head.version,
+            "headers": head.fields,
+            "state": {},
+            BODY_LENGTH: None if head.length == CHUNKED else head.length,
+        }
         try:
             await application(scope, self.receive, self.send)
         except (Exception, BaseExceptionGroup) as error:
             ends = (trio.Cancelled, KeyboardInterrupt)
             if isinstance(error, BaseExceptionGroup) and error.split(ends)[1] is None:
                 raise
-            logger.exception("request failed", method=scope["method"])
+            logger.exception("request failed", method=head.method)
         if self._is_started:
             return
         if self._reader.refusal is not None:
@@ -365,4 +366,5 @@ class Connection:
         """Close at once, even during a request. It is no longer a candidate for making room."""
         self.leave()
         self._stream.abort()
+        self._reader.end()
         self._broken.set()

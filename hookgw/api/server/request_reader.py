@@ -45,6 +45,8 @@ _END_OF_HEAD = b"\r\n\r\n"
 _END_OF_LINE = b"\r\n"
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t -~\x80-\xff]*)?\r\n")
 _LONGEST_CHUNK_LINE = 256
+_LONGEST_KNOWN = 2048
+"""Bytes of a head that is kept for comparison with the next one."""
 _BAD_CHUNK = (
     "Each chunk must begin with a line of its size in plain hexadecimal digits, and end with CR LF "
     f"(RFC 9112, section 7.1). The line may have at most {_LONGEST_CHUNK_LINE} bytes."
@@ -143,6 +145,7 @@ class RequestReader:
         if head is None:
             return None
         self._has_skipped = False
+        self._let_go()
         if head.length == CHUNKED:
             self.state = State.CHUNK_LINE
         elif head.length:
@@ -160,18 +163,20 @@ class RequestReader:
         if (end if end > 3 else len(data)) - at > self._max_head:
             raise Refused(431, f"The head may have at most {Size(self._max_head)} (server.max_header).")
         if end > 3:
-            self._known = data[at:end]
-            self._known_head = None
-            self._known_head = read_head(self._known)
+            given = data[at:end]
+            head = read_head(given)
+            self._known, self._known_head = (given, head) if len(given) <= _LONGEST_KNOWN else (b"", None)
             self._at = end
-        elif at < len(data):
+            return head
+        if at < len(data):
             if self._has_skipped or data[at:] != b"\r":
                 check_begun(data[at:])
             self.state = State.HEAD
-            return None
-        else:
-            return None
-        return self._known_head
+        return None
+
+    def _let_go(self) -> None:
+        if self._at == len(self._data):  # an idle connection must not keep 64 KiB of its last request
+            self._data, self._at = b"", 0
 
     def part(self) -> bytes:
         """Return the next bytes of the body, as far as they have arrived.
@@ -181,16 +186,15 @@ class RequestReader:
         Raises:
             Refused: the framing of the body breaks a rule.
         """
-        if self.state is State.LENGTH:
-            part = self._take()
-            if not self._rest:
-                self.state = State.COMPLETE
-            return part
         try:
-            return self._read_chunks()
+            part = self._take() if self.state is State.LENGTH else self._read_chunks()
         except Refused as refusal:
             self.refuse(refusal)
             raise
+        if self.state is State.LENGTH and not self._rest:
+            self.state = State.COMPLETE
+        self._let_go()
+        return part
 
     def _take(self) -> bytes:
         part = self._data[self._at : self._at + self._rest]

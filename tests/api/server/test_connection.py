@@ -397,6 +397,19 @@ async def test_a_client_that_leaves_behind_another_request_is_noticed_by_a_write
         await left.wait()
 
 
+async def test_requests_of_a_client_that_is_gone_are_not_served() -> None:
+    async def answer(receive: Any, send: Any) -> None:
+        await send(start(200, (b"content-length", b"10000000")))
+        await send(part(bytes(10_000_000)))
+
+    async with served(answer) as client:
+        await client.stream.send_all(ASK * 3)
+        await client.stream.receive_some()
+        await client.stream.aclose()
+        await wait_all_tasks_blocked()
+        assert len(client.scopes) == 1
+
+
 async def test_two_tasks_of_an_application_read_a_body() -> None:
     """One receives, while the response of the other first reads the rest of the body."""
 

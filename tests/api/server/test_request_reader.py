@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -77,6 +78,23 @@ def test_repeated_requests() -> None:
     (begun,) = take(reader, [other[:-1]])
     assert (begun.body, begun.is_whole, reader.state) == (b"worl", False, State.LENGTH)
     assert reader.part() == b""
+
+
+def test_an_idle_connection_keeps_no_body() -> None:
+    long = POST.replace(b": 5", b": 60000").replace(b"hello", b"x" * 60_000)
+    chunked = CHUNKS + b"%x\r\n%b\r\n0\r\n\r\n" % (60_000, b"x" * 60_000)
+    padded = GET[:-2] + b"a: " + b"x" * 60_000 + b"\r\n\r\n"
+    readers = []
+    tracemalloc.start()
+    try:
+        for sent in (long, chunked, padded) * 5:
+            readers.append(RequestReader(100_000))
+            (request,) = take(readers[-1], [bytes(bytearray(sent))])
+            assert request.is_whole
+            del request
+        assert tracemalloc.get_traced_memory()[0] < 15 * 10_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_body_that_looks_like_the_last_request_is_a_body() -> None:
