@@ -191,7 +191,9 @@ class Matrix:
         connection = self._connected(session)
         try:
             async with connection.client.download(reference) as response:
-                length = response.headers.get("content-length", "")
+                # Of a compressed answer, it is not the length of the file.
+                is_plain = response.headers.get("content-encoding", "identity") == "identity"
+                length = response.headers.get("content-length", "") if is_plain else ""
                 await sink.begin(
                     mimetype=response.headers.get("content-type", "application/octet-stream"),
                     size=int(length) if length.isascii() and length.isdigit() else None,

@@ -245,7 +245,9 @@ class Telegram:
         """Send a file that somebody sent to a sink."""
         connection = self._connected(session)
         async with connection.client.download(reference) as response:
-            length = response.headers.get("content-length", "")
+            # Of a compressed answer, it is not the length of the file.
+            is_plain = response.headers.get("content-encoding", "identity") == "identity"
+            length = response.headers.get("content-length", "") if is_plain else ""
             # Telegram's server says application/octet-stream for most files; the link knows better.
             await sink.begin(mimetype="", size=int(length) if length.isascii() and length.isdigit() else None)
             async with aclosing(chunks_of(response)) as chunks:

@@ -135,6 +135,8 @@ class Client:
         try:
             async with opening as response:
                 length = number(response.headers.get("content-length"))
+                # Of a compressed answer, it is not the length of the file.
+                is_plain = response.headers.get("content-encoding", "identity") == "identity"
                 if response.status_code in (404, 410):
                     raise NotFound("WhatsApp no longer has the file.")
                 if not response.is_success:
@@ -143,7 +145,7 @@ class Client:
                     raise self._refusal(response, await response.aread() if is_short else b"")
                 yield File(
                     mimetype=text(found.get("mime_type")) or response.headers.get("content-type", ""),
-                    size=size if length is None else length,
+                    size=length if length is not None and is_plain else size,
                     chunks=cast("AsyncGenerator[bytes, None]", response.aiter_bytes()),
                 )
         except httpx.HTTPError as error:

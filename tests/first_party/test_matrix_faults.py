@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -462,6 +463,19 @@ async def test_media(autojump_clock: MockClock, homeserver: Homeserver, session:
         for reference in ("mxc://a/b", "mxc://a/../b", "https://a/b"):
             with pytest.raises(NotFound):
                 await matrix.open_media(session, reference, FakeMediaSink())
+
+
+async def test_the_length_of_a_compressed_answer_is_not_that_of_the_file(
+    autojump_clock: MockClock, homeserver: Homeserver, session: FakeSession
+) -> None:
+    async with connected(homeserver, session) as matrix:
+        body = gzip.compress(b"file")
+        headers = {"content-encoding": "gzip", "content-length": str(len(body))}
+        packed = httpx.Response(200, stream=httpx.ByteStream(body), headers=headers)
+        homeserver.will("GET /_matrix/client/v1/media", packed)
+        sink = FakeMediaSink()
+        await matrix.open_media(session, "mxc://a/b", sink)
+    assert (sink.content, sink.size) == (b"file", None)
 
 
 def image(number: int, **info: Any) -> dict[str, Any]:
