@@ -49,7 +49,7 @@ class Connection:
         state: as given.
         options, client: of the instance; ``None`` if its options are wrong.
         reported: the state of the connection, as it was reported last.
-        unknown: the kinds that hookgw does not know, and that the log has named.
+        closed: set once the connection was reported as closed.
     """
 
     def __init__(self, session: Session, state: State) -> None:
@@ -58,7 +58,6 @@ class Connection:
         self.options: Options | None = None
         self.client: Client | None = None
         self.reported: ConnectionState | None = None
-        self.unknown: set[str] = set()
         self.closed = trio.Event()
         self._reports = 0
         self._newest: datetime | None = None

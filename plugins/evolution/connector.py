@@ -26,7 +26,6 @@ from hookgw import (
     Message,
     MessageKey,
     NetworkRefused,
-    NewEvent,
     NotFound,
     NotSupported,
     ProofRefused,
@@ -39,16 +38,15 @@ from hookgw import (
 
 from .client import REQUEST_TIMEOUT, Client, Refused
 from .connection import Connection
-from .events import Report, read_reports, repaired
+from .events import read_reports
 from .files import fetch_file
-from .media import send_file, with_link
+from .media import send_file
 from .options import OPTIONS_SCHEMA, Defaults, read_options
 from .outgoing import key_of, request_of
+from .receiving import Receiver
 from .state import read_state
 from .webhook import PROOF
 
-_MOST_UNKNOWN = 100
-_MOST_PARTS = 256
 _CLOSING_TIME = 2.0
 """Seconds for which a logout waits for Evolution API's own report of it."""
 _BAD_REQUEST, _NOT_FOUND = 400, 404
@@ -73,6 +71,7 @@ class Evolution:
     def __init__(self) -> None:
         self._defaults = Defaults()
         self._connections: dict[str, Connection] = {}
+        self._receivers: dict[str, Receiver] = {}
 
     def set_defaults(self, defaults: Defaults) -> None:
         """Set the options that an instance does not set itself; its next run takes them."""
@@ -96,6 +95,7 @@ class Evolution:
         """
         connection = Connection(session, read_state(await session.load_state()))
         self._connections[session.instance] = connection
+        self._receivers[session.instance] = Receiver(connection)
         try:
             # From here on, `ingest` is called.
             await connection.report(ConnectionState.CONNECTING)
@@ -112,7 +112,7 @@ class Evolution:
                 await connection.run(options)
         finally:
             if self._connections.get(session.instance) is connection:
-                del self._connections[session.instance]
+                del self._connections[session.instance], self._receivers[session.instance]
 
     async def ingest(self, session: Session, request: IngestRequest) -> IngestResponse:
         """Turn a webhook of Evolution API into events.
@@ -139,8 +139,7 @@ class Evolution:
             return IngestResponse(status=408, body=b"The body is not JSON. Send it again.")
         if not reports:
             logger.warning("request without an event", instance=session.instance)
-        for report in reports:
-            await self._take(connection, report)
+        await self._receivers[session.instance].take(reports)
         return IngestResponse()
 
     async def send(self, session: Session, message: Message, *, key: str) -> dict[str, Any]:  # noqa: ARG002
@@ -269,25 +268,6 @@ class Evolution:
         if connection is not None:
             await connection.release()
 
-    async def _take(self, connection: Connection, report: Report) -> None:
-        session = connection.session
-        try:
-            kind = session.catalog.resolve(report.event, "event").name
-        except Invalid as error:
-            if report.event not in connection.unknown and len(connection.unknown) < _MOST_UNKNOWN:
-                connection.unknown.add(report.event)
-                logger.warning("unknown event left out", instance=session.instance, reason=str(error))
-            return
-        try:
-            if kind == "CONNECTION_UPDATE" and await connection.take_connection_update(report):
-                return
-            if kind == "QRCODE_UPDATED" and await connection.take_code(report):
-                return
-            await _store(connection, kind, report)
-        except Invalid as error:
-            # Too large, or against the schema of its kind: no repetition would change that.
-            logger.warning("event left out", instance=session.instance, kind=kind, reason=str(error))
-
     async def _fetched(self, session: Session, message: MediaMessage) -> MediaMessage:
         options = self._connections[session.instance].options
         url = message.url or ""
@@ -305,45 +285,3 @@ class Evolution:
         if connection is None or connection.client is None:
             raise NetworkRefused("The instance is not connected to Evolution API.", status=409)
         return connection.client
-
-
-async def _store(connection: Connection, kind: str, report: Report) -> None:
-    """Store an event; repaired if need be, and a long list in parts, with one event for each.
-
-    Raises:
-        Invalid: hookgw cannot take it.
-    """
-    session = connection.session
-    try:
-        await session.emit_all([_event(connection, kind, report)])
-    except Invalid:
-        again = repaired(report)
-        if again is None:
-            raise
-    else:
-        return
-    # A history sync has more messages in its lists than fit into one event.
-    parts = 1
-    while True:
-        try:
-            await session.emit_all([_event(connection, kind, part) for part in again.parts(parts)])
-        except Invalid:
-            parts *= 2
-            if not isinstance(again.data, list) or parts > min(len(again.data), _MOST_PARTS):
-                raise
-        else:
-            return
-
-
-def _event(connection: Connection, kind: str, report: Report) -> NewEvent:
-    has_links = connection.options is not None and connection.options.media_links
-    data, data_json = report.data, report.data_json
-    is_message = kind in ("MESSAGES_UPSERT", "SEND_MESSAGE")
-    # A file inside goes only to registrations that ask for it: the session sees to that, if it has the data.
-    if data_json is not None and (b'"base64"' in data_json or (has_links and is_message)):
-        data_json = None
-    if has_links and is_message:
-        data = with_link(data, connection.session)
-    return NewEvent(
-        kind=kind, data=data, data_json=data_json, event_id=report.event_id(kind), sender=report.sender
-    )

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+import trio
 from structlog.testing import capture_logs
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
-from hookgw import IngestRequest, Invalid, NewEvent
+from hookgw import IngestRequest, Invalid, NewEvent, Unavailable
 from hookgw.testing import FakeSession
 from plugins.evolution.connector import Evolution as Connector
 from plugins.evolution.webhook import EVENTS, PROOF
@@ -267,6 +268,69 @@ async def test_a_long_list_becomes_several_events(
         with capture_logs() as logs:
             assert await taking({"event": "chats.set", "data": data}) == 200
         assert [line["event"] for line in logs] == ["event left out"]
+
+
+async def test_events_stay_in_the_order_of_their_arrival(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emit_all, batches = session.emit_all, []
+
+    async def slow(events: Sequence[NewEvent], **more: Any) -> None:
+        if any(event.data == ["refused"] for event in events):
+            raise Invalid("refused")
+        batches.append(len(events))
+        await trio.sleep(sum(len(json.dumps(event.data)) for event in events))
+        await emit_all(events, **more)
+
+    monkeypatch.setattr(session, "emit_all", slow)
+    arriving: list[dict[str, Any]] = [
+        {"event": "call", "data": [number, "x" * (100 - 5 * number)]} for number in range(20)
+    ]
+    arriving[5:5] = [{"event": "connection.update", "data": {"state": "close"}}, {"event": "unknown"}]
+    arriving[12:12] = [{"event": "call", "data": ["refused"]}, arriving[3]]
+    statuses = []
+
+    async def post_one(body: dict[str, Any]) -> None:
+        statuses.append(await taking(body))
+
+    async with trio.open_nursery() as nursery:
+        for body in arriving:
+            nursery.start_soon(post_one, body)
+            await wait_all_tasks_blocked()
+    assert [data[0] for data in session.data_of("CALL")] == list(range(20))
+    assert statuses == [200] * len(arriving)
+    kinds = [event.kind for event in session.events]
+    assert kinds.index("CONNECTION_UPDATE", 2) == kinds.index("CALL") + 5
+    assert max(batches) > 5  # one commit for many
+
+
+async def test_what_cannot_be_stored_now_comes_again(
+    session: FakeSession, taking: Take, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emit_all = session.emit_all
+    is_full = True
+
+    async def full(events: Sequence[NewEvent], **more: Any) -> None:
+        await trio.sleep(1)
+        if is_full:
+            raise Unavailable("The disk is full.")
+        await emit_all(events, **more)
+
+    monkeypatch.setattr(session, "emit_all", full)
+    statuses = []
+
+    async def post_one(number: int) -> None:
+        with trio.move_on_after(3.2 if number == 3 else 60):  # a request that takes too long is cancelled
+            statuses.append(await taking({"event": "call", "data": number}))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(6):
+            nursery.start_soon(post_one, number)
+            await wait_all_tasks_blocked()
+        await trio.sleep(3.5)
+        is_full = False
+    assert statuses == [503] * 3 + [200] * 2
+    assert session.data_of("CALL") == [4, 5]
 
 
 async def test_the_clock_of_the_server_may_jump(

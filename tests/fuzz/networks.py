@@ -12,6 +12,7 @@ from hookgw.models.payload_schemas import SchemaBook
 from hookgw.testing import FakeSession
 from plugins.evolution.connection import Connection
 from plugins.evolution.connector import Evolution
+from plugins.evolution.receiving import Receiver
 from plugins.evolution.state import State
 from plugins.evolution.webhook import PROOF
 from plugins.gateway_kinds import KINDS
@@ -116,6 +117,7 @@ def evolution(data: bytes) -> None:
     async def post() -> None:
         connector, session = Evolution(), FakeSession(catalog=ALL_KINDS)
         connection = connector._connections["shop"] = Connection(session, State(secret="s"))
+        connector._receivers["shop"] = Receiver(connection)
         await connection.report(ConnectionState.OPEN)
         request = IngestRequest(method="POST", query={}, headers={PROOF: "s"}, body=data, path="call")
         for _ in range(2):

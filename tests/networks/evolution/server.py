@@ -355,6 +355,10 @@ class Evolution:
             self.accounts[name].settings = body
             return {"settings": {"instanceName": name, "settings": body}}, 201
 
+        @app.get("/settings/find/<name>")
+        async def find_settings(name: str) -> Any:
+            return _json(self.accounts[name].settings)
+
         # src/api/routes/sendMessage.router.ts and chat.router.ts
 
         @app.post("/message/<call>/<name>")
