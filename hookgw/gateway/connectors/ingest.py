@@ -19,7 +19,16 @@ from hookgw.gateway.connectors.runner import Connectors
 from hookgw.gateway.connectors.session import ConnectorSession
 from hookgw.gateway.registry import Registry
 from hookgw.models.connectors import IngestRequest, IngestResponse
-from hookgw.models.errors import NetworkRefused, NotFound, PluginFailed, TooManyRequests, Unavailable
+from hookgw.models.errors import (
+    Invalid,
+    NetworkRefused,
+    NotFound,
+    NotSupported,
+    PluginFailed,
+    ProofRefused,
+    TooManyRequests,
+    Unavailable,
+)
 
 logger = structlog.get_logger("hookgw.connector")
 
@@ -27,6 +36,8 @@ INGEST_TIMEOUT = 10.0
 """Seconds that a connector may take for a request. Networks rarely wait longer for an answer."""
 MOST_AT_ONCE = 64
 """Requests of one instance that its connector works on at a time."""
+LOGGED_EVERY = 10.0
+"""Seconds between two lines in the log about refused requests of one instance."""
 _RETRY_AFTER = 5.0
 _RETRY_SOON = 1.0
 _NO_TOKEN = "x" * 22
@@ -59,6 +70,7 @@ class IngestService:
         self._on_limited = on_limited
         self._buckets: WeakKeyDictionary[ConnectorSession, TokenBucket] = WeakKeyDictionary()
         self._at_work: WeakKeyDictionary[ConnectorSession, int] = WeakKeyDictionary()
+        self._logged_at: WeakKeyDictionary[ConnectorSession, float] = WeakKeyDictionary()
 
     def check(self, name: str, token: str) -> None:
         """Check the token of a request, before anything else.
@@ -120,6 +132,18 @@ class IngestService:
         try:
             with trio.move_on_after(INGEST_TIMEOUT), session.answering():
                 return await session.connector.ingest(session, request)
+        except (ProofRefused, Invalid, NotSupported) as refusal:
+            # Networks do not repeat it, and few show what they were told: here it can be found.
+            if self._now() - self._logged_at.get(session, -LOGGED_EVERY) >= LOGGED_EVERY:
+                self._logged_at[session] = self._now()
+                logger.warning(
+                    "request of the network refused",
+                    instance=session.instance,
+                    connector=session.connector.name,
+                    status=int(refusal.status),
+                    reason=str(refusal),
+                )
+            raise
         except PluginFailed as failure:  # logged at the boundary
             # Its text is not for strangers. A restart or a repair may help, so the network shall repeat it.
             raise Unavailable("The connector failed. Retry later.", retry_after=_RETRY_AFTER) from failure

@@ -537,6 +537,19 @@ async def test_the_connector_gets_the_path_below_its_url(world: World) -> None:
     )
 
 
+async def test_a_refused_request_is_in_the_log_once_in_a_while(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(3):
+            assert (await world.post(b"{}")).status_code == 401
+        monkeypatch.setattr(ingest, "LOGGED_EVERY", 0.0)
+        world.answers_with(raises(Invalid("The body is no message.")))
+        await world.post(b"{}")
+    found = [(log["status"], log["reason"]) for log in logs if "refused" in log["event"]]
+    assert found == [(401, "The signature is missing or wrong."), (400, "The body is no message.")]
+
+
 async def test_a_body_of_countless_values_is_refused_before_the_connector_reads_it(world: World) -> None:
     body = b"[" + b"[]," * 300_000 + b"1]"
     response = await world.http.post(world.url, content=body, headers=signed(body))
