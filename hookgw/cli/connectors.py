@@ -77,5 +77,7 @@ def _options(schema: dict[str, Any]) -> list[tuple[str, str, str]]:
             meaning = f"{meaning} One of: {', '.join(map(str, choices))}."
         if described.get("writeOnly"):
             meaning = f"{meaning} A secret."
+        if described.get("x-operator"):
+            meaning = f"{meaning} Only a global key changes it."
         rows.append((option, "" if default is None and shown != "required" else shown, meaning.strip()))
     return rows

@@ -20,7 +20,7 @@ TELEGRAM: dict[str, Any] = {
         "properties": {
             "bot_token": {"description": "The bot's token.", "writeOnly": True},
             "mode": {"description": "How.", "enum": ["polling", "webhook"], "default": "polling"},
-            "rate": {"description": "How fast.", "default": 5},
+            "rate": {"description": "How fast.", "default": 5, "x-operator": True},
             "odd": True,
         },
     },
@@ -56,7 +56,7 @@ async def test_the_options_of_one(invoke: Invoke, server: Receiver) -> None:
         "option default meaning",
         "bot_token required The bot's token. A secret.",
         "mode polling How. One of: polling, webhook.",
-        "rate 5 How fast.",
+        "rate 5 How fast. Only a global key changes it.",
         "odd",
     ]
     assert json.loads((await invoke("connectors", "telegram", "--json")).stdout) == TELEGRAM

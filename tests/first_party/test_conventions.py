@@ -172,3 +172,25 @@ def test_secrets_of_the_configuration_are_declared_and_not_shown(
             hooks.configure({})
     declared = module.hookgw_secret_options() if hasattr(module, "hookgw_secret_options") else []
     assert sorted(declared) == sorted(taken)
+
+
+@pytest.mark.parametrize("connector", NETWORKS, indirect=True)
+async def test_a_secret_of_the_configuration_goes_to_no_server_that_a_tenant_chose(
+    connector: ContainedConnector, tmp_path: Path
+) -> None:
+    options = dict(properties(connector))
+    loaded = load_plugins(PluginsSettings(), base=tmp_path)
+    hooks = Hooks(loaded)
+    module: Any = loaded.manager.get_plugin(connector.name)
+    declared = module.hookgw_secret_options() if hasattr(module, "hookgw_secret_options") else []
+    if not declared or options["base_url"].get("x-operator"):
+        return
+    secrets = dict.fromkeys(declared, "planted-secret")
+    hooks.configure({connector.name: {"base_url": "https://own.example", **secrets}})
+    try:
+        with pytest.raises(Invalid, match=r"is missing|must be set"):
+            await hooks.connectors()[connector.name].check_options(
+                {"base_url": "https://other.example"}, public_url="https://hooks.example"
+            )
+    finally:
+        hooks.configure({})
