@@ -18,14 +18,14 @@ EVENT = b'{"event":"MESSAGES_UPSERT","data":' + DATA + b"}"
 
 
 def emit_one(full: bool) -> list[Result]:
-    """One event a request, against an empty route on the same hypercorn."""
+    """One event a request, against an empty route on hypercorn."""
     ours, silent, reference = _both(EVENT, 10.0 if full else 3.0)
     return [
         Result(
             name="HTTP emit, one event a request",
             value=ours.rate,
             unit="requests/s",
-            reference="empty quart-trio route, same hypercorn and body",
+            reference="empty quart-trio route on hypercorn, same body",
             reference_value=reference.rate,
             details={
                 "p50_ms": percentile(ours.took, 0.5) * 1e3,
@@ -44,7 +44,7 @@ def emit_batches(full: bool) -> list[Result]:
             name="HTTP emit, batches of 100",
             value=ours.rate * 100,
             unit="events/s",
-            reference="empty quart-trio route, same hypercorn and body",
+            reference="empty quart-trio route on hypercorn, same body",
             reference_value=reference.rate * 100,
             details={"while_nobody_is_registered": silent.rate * 100},
         )
@@ -109,14 +109,14 @@ def ingest(full: bool) -> list[Result]:
             name="HTTP ingest, a connector that only answers",
             value=rates["silent"],
             unit="requests/s",
-            reference="empty quart-trio route, same hypercorn and body, in turn",
+            reference="empty quart-trio route on hypercorn, same body, in turn",
             reference_value=rates["empty"],
         ),
         Result(
             name="HTTP ingest, one event a request",
             value=rates["emitting"],
             unit="requests/s",
-            reference="empty quart-trio route, same hypercorn and body, in turn",
+            reference="empty quart-trio route on hypercorn, same body, in turn",
             reference_value=rates["empty"],
             details={"p50_ms": percentile(took, 0.5) * 1e3, "p99_ms": percentile(took, 0.99) * 1e3},
         ),
