@@ -85,5 +85,10 @@ class Webhook:
 def _checked(options: dict[str, Any], catalog: Catalog | None) -> Options:
     found = read_options(options)
     if found.kind and catalog is not None:
-        catalog.resolve(found.kind, "kind")
+        try:
+            kind = catalog.resolve(found.kind, "kind")
+        except Invalid as error:
+            raise Invalid(f"{error} A JSON pointer begins with /.") from None
+        if kind.operational:
+            raise Invalid(f"kind: {kind.name} is an operational event, which only hookgw raises.")
     return found

@@ -478,7 +478,8 @@ async def test_a_kind_of_all_events_must_exist(
     session = new_session(**options)
     with trio.move_on_after(1):
         await webhook.run(session)
-    said = "kind: 'messages.upser' is not a known event kind. Did you mean MESSAGES_UPSERT?"
+    said = "kind: 'messages.upser' is not a known event kind. Did you mean MESSAGES_UPSERT? A JSON pointer "
+    said += "begins with /."
     assert session.states[-1][2] == {"message": said}
 
     class Gateway:

@@ -142,6 +142,8 @@ async def test_wrong_options_create_nothing(client: httpx.AsyncClient) -> None:
         ({"kind": "/event"}, "The sender must prove itself"),
         ({"secret": SECRET}, "kind is missing."),
         ({**SIGNED, "kind": "order.refunded"}, "kind: 'order.refunded' is not a known event kind"),
+        ({**SIGNED, "kind": "event"}, "A JSON pointer begins with /."),
+        ({**SIGNED, "kind": "plugin.failing"}, "kind: PLUGIN_FAILING is an operational event, which only"),
         ({**SIGNED, "secret": "planted-secret"}, "secret must be whsec_"),
         ({**SIGNED, "id": "planted"}, "id: "),
         ({"kind": "/event", "header": "x token", "value": "v"}, "header: "),
