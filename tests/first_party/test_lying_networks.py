@@ -163,3 +163,30 @@ async def test_what_cannot_be_stored_now_is_repeated(name: str, autojump_clock: 
         for _ in range(2):
             assert await line.post(raw) == 200
         assert count_of(line) == before + 1
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("name", LINES)
+async def test_a_request_that_is_broken_off_holds_nothing_up(
+    name: str, is_stored: bool, autojump_clock: MockClock
+) -> None:
+    """The time for a request is over, or the process stops. The network repeats it."""
+    async with LINES[name]() as line:
+        before, emit_all, scope = count_of(line), line.session.emit_all, trio.CancelScope()
+
+        async def break_off(events: Sequence[NewEvent], **more: Any) -> None:
+            if is_stored:
+                await emit_all(events, **more)
+            scope.cancel()
+            await trio.sleep_forever()
+
+        line.session.emit_all = break_off  # type: ignore[method-assign]
+        raw = json.dumps(line.news(0)).encode()
+        with scope:
+            await line.post(raw)
+        assert scope.cancelled_caught
+        line.session.emit_all = emit_all  # type: ignore[method-assign]
+        for again in (raw, json.dumps(line.news(1)).encode(), raw):
+            with trio.fail_after(5):
+                assert await line.post(again) == 200
+        assert count_of(line) == before + 2
