@@ -139,3 +139,16 @@ async def test_a_run_goes_on_without_a_busy_loop(name: str, autojump_clock: Mock
             with capture_logs():
                 await trio.sleep(120)
             assert line.wire.asked - before < 400
+
+
+@pytest.mark.parametrize("name", LINES)
+async def test_a_state_of_another_version_is_no_failure(name: str, autojump_clock: MockClock) -> None:
+    async with LINES[name]() as line:
+        kept = line.session.stored
+        fields = list(kept) if isinstance(kept, dict) else []
+        lies: list[Any] = [5, [], "x", {}, {"unknown": 1}]
+        lies += [{**kept, field: lie} for field in fields for lie in (None, 5, "x", {"a": 1})]
+        for lie in lies:
+            line.session.stored = lie
+            with trio.move_on_after(2), capture_logs():
+                await type(line.connector)().run(line.session)
