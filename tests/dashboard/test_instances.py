@@ -9,6 +9,8 @@ import trio
 
 from hookgw.gateway.gateway import Gateway
 from hookgw.models.connectors import ConnectionState
+from hookgw.models.errors import TooManyRequests
+from hookgw.store import DeliveryQuery
 from hookgw.testing import Receiver, open_receiver
 from tests.dashboard.conftest import Browser, emit
 
@@ -249,6 +251,26 @@ async def test_keys_are_made_and_revoked(browser: Browser, gateway: Gateway, loj
     assert refused.status_code == 400
     assert 'role="alert"' in refused.text
     assert (await browser.submit(PAGE, f"{PAGE}/keys/nope/revoke")).status_code == 404
+
+
+async def test_the_page_needs_no_history(
+    browser: Browser, gateway: Gateway, loja1: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(query: DeliveryQuery) -> None:
+        raise TooManyRequests("Too many reads.", retry_after=1)
+
+    monkeypatch.setattr(gateway.history, "list", refuse)
+    page = await browser.get(PAGE)
+    assert page.status_code == 200
+    assert "Too many reads." in page.text
+
+
+async def test_a_connection_that_cannot_begin_says_why(browser: Browser, gateway: Gateway) -> None:
+    await gateway.instances.create("plain")
+    for action in ("connect", "restart", "end"):
+        refused = await browser.submit("/instances/plain", f"/instances/plain/{action}")
+        assert refused.status_code == 409
+        assert "no connector" in refused.text.partition('role="alert"')[2].partition("</div>")[0]
 
 
 async def test_an_example_is_emitted(browser: Browser, gateway: Gateway, loja1: str) -> None:

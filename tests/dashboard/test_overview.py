@@ -15,6 +15,7 @@ from hookgw.config.settings import OperationsSettings, Settings
 from hookgw.gateway.gateway import Gateway
 from hookgw.gateway.recent_log import recent_log
 from hookgw.models.errors import StorageUnavailable
+from hookgw.models.failing_task import FailingTask
 from hookgw.testing import open_receiver
 from tests.dashboard.conftest import Browser, emit, set_webhook
 
@@ -93,6 +94,26 @@ async def test_a_lane_is_resumed(browser: Browser, visitor: Browser, gateway: Ga
     await browser.submit("/", "/logout")
     await visitor.log_in("key-of-mine")
     assert (await visitor.submit("/lanes", "/lanes/resume", {"webhook": "loja1/x"})).status_code == 403
+
+
+async def test_what_fails_in_hookgw_itself_is_named(
+    browser: Browser, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.disk, "shortage", "The disk has 3 MiB left for events.")
+    task = FailingTask(
+        plugin="matrix",
+        hook="hookgw_run",
+        instance=None,
+        reason="ValueError: no",
+        failures=1,
+        forget_at=0,
+    )
+    monkeypatch.setattr(gateway.restarts, "failing", lambda: [task])
+    page = (await browser.get("/")).text
+    assert "<b>Storage</b>" in page
+    assert "The disk has 3 MiB left for events." in page
+    assert "<b>Plugin matrix</b>" in page
+    assert "It fails: ValueError: no" in page
 
 
 async def test_many_problems_are_shown_on_demand(

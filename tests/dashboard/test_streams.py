@@ -97,6 +97,8 @@ async def test_every_page_that_changes_has_a_live_part(browser: Browser, gateway
     await set_webhook(gateway)
     await emit(gateway)
     for path, text in {
+        "overview": "pending",
+        "log": "class=",
         "instance/loja1": "Newest deliveries",
         "webhook/loja1/default": "http://127.0.0.1:9/x",
         "delivery/loja1/evt": "pending",
