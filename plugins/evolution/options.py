@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from hookgw import Invalid
 
 from .webhook import EVENTS, SPELLINGS
 
+_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
 _ROOT = "plugins.options.evolution"
 _DEFAULTS = ("base_url", "api_key", "remote_events", "media_links", "forward_urls")
 
@@ -161,17 +163,21 @@ def read_options(options: dict[str, Any], defaults: Defaults, instance: str) -> 
         )
     except msgspec.ValidationError as error:
         raise Invalid(f"The options of the instance are not valid: {error}.") from None
-    if not (found.api_key.isascii() and found.api_key.isprintable()):
-        raise Invalid("api_key must have printable ASCII characters.")
+    # It goes into a header; people paste it, with a line break or a space.
+    if not (found.api_key.isascii() and found.api_key.isprintable()) or " " in found.api_key:
+        raise Invalid("api_key must consist of printable ASCII characters, without spaces.")
     return found
 
 
 def _checked_url(text: str) -> str:
     try:
         url = httpx.URL(text)
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
+        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
+        is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
+        is_server = is_server and (url.port or 1) < 65_536
+    except (httpx.InvalidURL, ValueError):
+        url, is_server = httpx.URL(), False
+    if not is_server or url.userinfo or url.query or url.fragment:
         raise Invalid(
             "base_url must be the URL of Evolution API without user, password and query, such as "
             "https://evolution.example.org."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import httpx
@@ -48,6 +49,10 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 }
 """What an instance may set, and must."""
 
+_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
+# It goes into a header.
+_TOKEN = re.compile("[!-~]*")
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The options; see :data:`OPTIONS_SCHEMA`."""
@@ -72,11 +77,19 @@ def read_options(options: dict[str, Any]) -> Options:
     try:
         # Other fields of the request that created the instance may be among them.
         found = msgspec.convert(options, Options)
-        url = httpx.URL(found.homeserver)
-    except (msgspec.ValidationError, httpx.InvalidURL) as error:
+    except msgspec.ValidationError as error:
         raise Invalid(f"The options of the instance are not valid: {error}.") from None
-    if url.scheme not in ("http", "https") or not url.host:
+    try:
+        url = httpx.URL(found.homeserver)
+        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
+        is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
+        is_server = is_server and (url.port or 1) < 65_536
+    except (httpx.InvalidURL, ValueError):
+        is_server = False
+    if not is_server:
         raise Invalid("homeserver: use the URL of the homeserver, such as https://matrix.example.org.")
+    if not _TOKEN.fullmatch(found.access_token):
+        raise Invalid("access_token must consist of printable ASCII characters, without spaces.")
     if not found.access_token and not (found.user and found.password):
         raise Invalid("Set the options user and password, or access_token.")
     return found

@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 
 from hookgw import Invalid
@@ -114,8 +115,8 @@ def check_base_url(url: str) -> None:
     """Raise ``Invalid`` unless a URL can be that of a Bot API server."""
     try:
         parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        is_right = parts.scheme in ("http", "https") and bool(httpx.URL(url).host) and parts.port != 0
+    except (httpx.InvalidURL, ValueError):
         is_right = False
         parts = urlsplit("")
     if not is_right or parts.username is not None or parts.query or parts.fragment:

@@ -43,6 +43,7 @@ OPTIONS_SCHEMA: dict[str, Any] = {
 }
 """What an instance may set. ``base_url`` is needed, here or in the configuration."""
 
+_KEY = re.compile("[!-~]*")
 _HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
 _PLACES = "in the request, or for all instances in the configuration at plugins.options.waha"
 
@@ -114,13 +115,16 @@ def read_options(options: dict[str, Any], defaults: dict[str, Any]) -> Options:
     except msgspec.ValidationError as error:
         raise Invalid(f"The options of the instance are not valid: {error}.") from None
     _check_url(found.base_url)
+    if not _KEY.fullmatch(found.api_key):  # it goes into a header
+        raise Invalid("api_key must consist of printable ASCII characters, without spaces.")
     return found
 
 
 def _check_url(base_url: str) -> None:
     try:
         url = httpx.URL(base_url)
-    except httpx.InvalidURL as error:
+        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
+    except (httpx.InvalidURL, ValueError) as error:
         raise Invalid(f"base_url: {error}.") from None
     is_server = url.scheme in ("http", "https") and _HOST.fullmatch(url.raw_host) and (url.port or 1) < 65_536
     if not is_server or url.query or url.fragment:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
+import httpx
 import msgspec
 from msgspec import Meta
 
@@ -16,6 +16,8 @@ PLUGIN = "whatsapp_cloud"
 NEEDED = ("phone_number_id", "access_token", "app_secret", "verify_token")
 """Without these, nothing works."""
 
+_HOST = re.compile(rb"[A-Za-z0-9._:-]{1,255}")
+_TOKEN = re.compile("[!-~]*")
 _ID = re.compile("[0-9]{1,32}")
 # Only of an instance: an account has one number, and the configuration serves all instances.
 _OF_AN_INSTANCE = "phone_number_id"
@@ -144,9 +146,17 @@ def read_options(options: Mapping[str, Any], defaults: Mapping[str, Any]) -> Opt
     lacking = [name for name in NEEDED if not getattr(found, name)]
     if lacking:
         raise Invalid(missing(lacking))
-    url = urlsplit(found.base_url)
-    if url.scheme not in ("http", "https") or not url.hostname:
+    try:
+        url = httpx.URL(found.base_url)
+        url.host  # noqa: B018 -- raises ValueError for names that no IDNA can express
+        is_server = url.scheme in ("http", "https") and bool(_HOST.fullmatch(url.raw_host))
+        is_server = is_server and (url.port or 1) < 65_536
+    except (httpx.InvalidURL, ValueError):
+        is_server = False
+    if not is_server:
         raise Invalid("base_url must be a URL such as https://graph.facebook.com.")
+    if not _TOKEN.fullmatch(found.access_token):  # it goes into a header
+        raise Invalid("access_token must consist of printable ASCII characters, without spaces.")
     return found
 
 

@@ -194,3 +194,56 @@ async def test_a_secret_of_the_configuration_goes_to_no_server_that_a_tenant_cho
             )
     finally:
         hooks.configure({})
+
+
+ODD_URLS = (
+    *(
+        "http://[",
+        "https://[::1",
+        "https://x:99999",
+        "https://\0",
+        "https://x\r\nA: b",
+        "https://xn--",
+        "http:///",
+    ),
+    *("https://u:p@", "ftp://x", "x"),
+)
+ODD_TOKENS = ("tok\u0435n", "“token”", "token\n", "to ken", "😀" * 5)
+URLS = {"base_url", "homeserver"}
+TOKENS = {"api_key", "access_token", "bot_token"}
+WORKING: dict[str, dict[str, Any]] = {
+    "evolution": {"base_url": "https://e.example", "api_key": "key"},
+    "matrix": {"homeserver": "https://m.example", "user": "@a:b", "password": "p"},
+    "telegram": {"bot_token": "123456:ABC-DEF1234ghIkl-zyx57W2v1u1", "base_url": "https://t.example"},
+    "waha": {"base_url": "https://w.example"},
+    "webhook": {"kind": "/kind", "header": "x", "value": "v"},
+    "whatsapp_cloud": {"phone_number_id": "1", "access_token": "t", "app_secret": "s", "verify_token": "v"},
+}
+
+
+@pytest.mark.parametrize("connector", NETWORKS, indirect=True)
+async def test_an_odd_url_or_token_is_a_sentence_and_no_failure(
+    connector: ContainedConnector, autojump_clock: MockClock
+) -> None:
+    """People paste them, with a line break, or with quotation marks that a program has made beautiful."""
+    odd = [(name, one) for name, _ in properties(connector) for one in ODD_URLS if name in URLS]
+    odd += [(name, one) for name, _ in properties(connector) for one in ODD_TOKENS if name in TOKENS]
+    for name, value in odd:
+        options = {**WORKING[connector.name], name: value}
+        said = ""
+        try:
+            connector.option_rules.check(options)
+            if "check_options" in connector.methods:
+                await connector.check_options(options, public_url="https://hooks.example")
+        except Invalid as error:
+            said = str(error)
+        assert said or connector.name == "matrix", (name, value)
+        # An instance may have it from before.
+        async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(404))) as http:
+            options = connector.option_rules.with_defaults(options)
+            session = FakeSession(options=options, http=http, catalog=Catalog(BUILT_IN_KINDS))
+            with trio.move_on_after(100):
+                await connector.run(session)
+        state, _, more = session.states[-1]
+        assert state is ConnectionState.CLOSE, (name, value)
+        assert name in more["message"]
