@@ -117,7 +117,7 @@ class WebhookForms:
             state = "paused"
         elif since is not None:
             errors = (lane.last_error for lane in gateway.dispatcher.lanes(registration.id))
-            state, reason = "failing", next(filter(None, errors), None)
+            state, reason = "failing", next(filter(None, errors), "Attempts fail.")
         return Row(
             registration.label,
             with_masked_user(registration.url),
