@@ -31,7 +31,7 @@ _OPTIONS = (
 @server_options
 @table_options
 def connectors(client: Client, name: str | None, wide: bool, as_json: bool) -> None:
-    """List the connectors of the gateway, or the options of one of them.
+    """List the connectors, or the options of one of them.
 
     Needs a global key. A connector is the --integration of an instance; its options are those of
     `hookgw instance create -o`.

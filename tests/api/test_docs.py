@@ -14,9 +14,10 @@ MANUAL = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
 
 
 async def test_the_manual_has_every_route_and_no_other(app: Application) -> None:
-    named = set(re.findall(r"\| `([A-Z]+) (/[^`?]*)(?:\?[^`]*)?`", MANUAL))
+    rows = re.findall(r"\| (?:`([A-Z]+)`, )?`([A-Z]+) (/[^`?]*)(?:\?[^`]*)?`", MANUAL)
+    named = {(method, path) for *methods, path in rows for method in methods if method}
     built = {
-        (method, rule.rule.replace("<name>", "<id>"))
+        (method, rule.rule.replace("<name>", "<id>").replace("<path:", "<"))
         for rule in app.url_map.iter_rules()
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
     }
