@@ -428,6 +428,7 @@ async def test_the_token_is_in_no_log_and_no_repr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "httpx")  # hookgw itself makes it quiet
     world.api.will("getUpdates", broken("<html>", 502), refusing(400, f"Bad Request: /bot{TOKEN}/ is odd"))
     async with world.connected() as telegram:
         world.bot.say("1")
