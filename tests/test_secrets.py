@@ -6,14 +6,12 @@ line of the log at level debug, every body that is sent, and what the commands p
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import click.testing
 import pytest
-import structlog
 import trio
 
 from hookgw.cli.group import main as command
@@ -21,17 +19,14 @@ from hookgw.cli.logging_setup import configure_logging
 from hookgw.cli.process import run_to_end
 from hookgw.config.load import load_settings
 from hookgw.testing import Receiver, open_receiver
+from tests.support.logs import log_kept
 from tests.support.secrets_world import SHOWN, World, bodies, fill, look_at_pages, open_world, settle, walk
 
 
 @pytest.fixture(autouse=True)
 def _log_kept() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with log_kept():
+        yield
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import signal
@@ -13,13 +12,13 @@ from typing import Any
 
 import click.testing
 import pytest
-import structlog
 import trio
 
 from hookgw.cli.group import main
 from hookgw.cli.process import STOP_SIGNALS
 from hookgw.testing.answers import Answer, answer
 from hookgw.testing.receiver import Receiver, open_receiver
+from tests.support.logs import log_kept
 
 Invoke = Callable[..., Awaitable[click.testing.Result]]
 
@@ -33,12 +32,8 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("COLUMNS", raising=False)
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    with log_kept():
+        yield
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ import structlog
 from hookgw.cli.logging_setup import MASK, configure_logging, mask_secrets, mask_text
 from hookgw.config.settings import LogSettings
 from hookgw.models.registrations import Registration, Secret
+from tests.support.logs import log_kept
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -31,17 +32,8 @@ class Terminal(io.StringIO):
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
     """Restore the logging of the process."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    loggers = [logging.getLogger(name) for name in ("httpx", "httpcore", "hpack", "asyncio")]
-    levels = [logger.level for logger in loggers]
-    yield
-    logging.captureWarnings(capture=False)
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for logger, before in zip(loggers, levels, strict=True):
-        logger.setLevel(before)
-    structlog.reset_defaults()
+    with log_kept():
+        yield
 
 
 def logged(stream: io.StringIO) -> list[dict[str, Any]]:

@@ -282,7 +282,9 @@ async def test_a_link_survives_a_restart_and_not_its_instance(
                 await gateway.instances.connect("shop")
                 links.append(link_to(connector))
                 continue
-            await settle()
+            with trio.fail_after(20):
+                while gateway.instances.connection_state("shop") is not ConnectionState.OPEN:  # noqa: ASYNC110
+                    await trio.sleep(0.001)
             token = links[0].rpartition("/")[2]
             gateway.media.open("shop", token).leave()
             await gateway.instances.delete("shop")
