@@ -277,7 +277,7 @@ async def test_tokens_that_expire_in_between(
         )
         assert "phone_number_id and access_token must be set in the options" in str(needed)
         url = await gateway.connect("shop", "whatsapp_cloud", phone_number_id=NUMBER, access_token=TOKEN)
-        graph.tokens = {"the next token"}
+        graph.tokens = {"EAAG-the-next-token"}
         answer = await gateway.call("POST", "message/sendText/shop", body, status=409)
         assert answer["response"]["code"] == "190"
         state = await gateway.wait_for_state("shop", "close")
@@ -285,7 +285,7 @@ async def test_tokens_that_expire_in_between(
         assert "PATCH /instance/options/shop" in state["reason"]
         await Sender(url, http).deliver(notification(value(messages=[text_message("still here")])))
         await gateway.wait_for_event("MESSAGES_UPSERT", message={"conversation": "still here"})
-        await gateway.call("PATCH", "instance/options/shop", {"access_token": "the next token"})
+        await gateway.call("PATCH", "instance/options/shop", {"access_token": "EAAG-the-next-token"})
         await gateway.wait_for_state("shop", "open")
         await gateway.call("POST", "message/sendText/shop", body, status=201)
         data = await gateway.wait_for_event("CONNECTION_UPDATE", state="open")
