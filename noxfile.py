@@ -157,7 +157,8 @@ def minimums(session: nox.Session) -> None:
     constraints = Path(session.create_tmp(), "minimums.txt")
     constraints.write_text("\n".join(PROJECT["project"]["dependencies"]).replace(">=", "=="))
     install(session, "test", "-c", str(constraints))
-    fewer = () if session.posargs else ("--few-cases", *(f"--ignore={folder}" for folder in OWN_LOGIC))
+    few = ("--few-cases", "--hypothesis-profile=few")
+    fewer = () if session.posargs else (*few, *(f"--ignore={folder}" for folder in OWN_LOGIC))
     run_tests(session, "pytest", "-q", *fewer, env=FEW_EXAMPLES)
 
 

@@ -20,6 +20,7 @@ from tests.support.first_party_modules import FirstPartyModules
 
 # A busy machine makes any test slow, so Hypothesis must not fail one for its time.
 settings.register_profile("hookgw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("few", settings.get_profile("hookgw"), max_examples=20)
 settings.load_profile("hookgw")
 
 
