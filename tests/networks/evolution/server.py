@@ -56,7 +56,7 @@ class Account:
 
     def __init__(self, name: str, *, state: str = "open") -> None:
         self.name = name
-        self.token = f"token-of-{name}"
+        self.token = f"token-of-{name}".replace(" ", "-")
         self.state = state
         self.webhook: dict[str, Any] | None = None
         self.settings: dict[str, Any] = {}
