@@ -14,12 +14,18 @@ from hookgw.gateway import jobs
 from hookgw.models.deliveries import DeliveryState
 from hookgw.models.errors import Conflict, NotFound
 from hookgw.store import AuditQuery
-from hookgw.store.sqlite import erase
+from hookgw.store.sqlite import checkpoints, erase
 from hookgw.testing import GatewayKit, Receiver, answer, open_kit
 from tests.gateway.test_cancellation import wait_for_count
 from tests.gateway.test_pending import KIND, states
 
 ANA, BOB = "5511988887777@s.whatsapp.net", "5511900000000@s.whatsapp.net"
+
+
+@pytest.fixture(autouse=True)
+def _no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty the log again at once where a read was in the way: the clock of the tests stands still."""
+    monkeypatch.setattr(checkpoints, "INTERVAL", 0.0)
 
 
 async def emit_both(kit: GatewayKit, count: int, *, first: int = 0, instance: str = "shop") -> list[str]:
