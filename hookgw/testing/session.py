@@ -58,7 +58,7 @@ class FakeSession:
         http: the connector's HTTP client, for example ``httpx.AsyncClient(transport=MockTransport(…))``. By
             default, every request fails.
         wants_base64: whether a registration wants media inside its events.
-        catalog: the known event kinds; by default those that are built in.
+        catalog: the known event kinds; by default the built-in kinds.
 
     Attributes:
         options, settings, catalog: as given; the test may change them.
