@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         TemplateMessage,
         TextMessage,
     )
+    from hookgw.models.recent import Recent
     from hookgw.models.registrations import Registration
     from hookgw.parsing.network_json import decode_json
     from hookgw.plugins.gateway_protocol import PluginGateway
@@ -100,6 +101,7 @@ _HOMES = {
     ),
     "hookgw.plugins.gateway_protocol": ("PluginGateway",),
     "hookgw.plugins.hookspecs": ("hookimpl",),
+    "hookgw.models.recent": ("Recent",),
     "hookgw.models.registrations": ("Registration",),
     "hookgw.parsing.network_json": ("decode_json",),
 }
@@ -141,6 +143,7 @@ __all__ = [
     "ProofRefused",
     "QRCode",
     "ReactionMessage",
+    "Recent",
     "Registration",
     "Session",
     "TemplateMessage",

@@ -42,7 +42,7 @@ class SenderHooks(Protocol):
         """Grows when :meth:`concerned` may return something else."""
 
     def concerned(self, registration: Registration) -> frozenset[str]:
-        """Return the names of the hooks below, without those that no plugin needs for a registration."""
+        """Return the names of the hooks below that any plugin needs for a registration."""
 
     async def filter(self, event: Event, registration: Registration) -> bool:
         """Return whether the registration gets the event."""

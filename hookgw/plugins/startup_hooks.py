@@ -271,11 +271,11 @@ class StartupHooks:
 
         def apply() -> None:
             self._options = in_use
-            self.generation += 1
             for implementation, use in uses:
                 # A failure is reported, and changes nothing else: the others have checked theirs.
                 with suppress(PluginFailed):
                     self.boundary.call(msgspec.structs.replace(implementation, call=use))
+            self.generation += 1
 
         return CheckedOptions(
             in_use=in_use,

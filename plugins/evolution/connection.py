@@ -210,7 +210,7 @@ class Connection:
         options = Options(base_url=target.base_url, api_key=target.api_key, remote=target.remote)
         client = Client(self.session.http, options)
         found = await client.call("GET", "webhook/find", seconds=CHECK_TIMEOUT)
-        # Whoever has changed it since keeps it.
+        # If somebody has changed it since, it stays as it is.
         if isinstance(found, dict) and self._is_own(found):
             webhook = self.state.former or no_webhook(self.session.ingest_url or "")
             await client.call("POST", "webhook/set", {"webhook": webhook}, seconds=CHECK_TIMEOUT)

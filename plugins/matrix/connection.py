@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 import trio
 
-from hookgw import Invalid, NetworkRefused, Session
+from hookgw import Invalid, NetworkRefused, Recent, Session
 
 from .client import Client, Refused
 from .events import Account, mapping, text
 from .options import Options
-from .recent import Recent
 
 _KNOWN_NAMES = 20_000
 _KNOWN_AUTHORS = 20_000

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Session, TooLarge
+from hookgw import Invalid, NetworkRefused, NewEvent, NotFound, Recent, Session, TooLarge
 
 from . import events
 from .client import Client, Refused, Unreachable, chunks_of
@@ -21,7 +21,6 @@ from .content import file_of
 from .events import Bot
 from .fields import mapping, number, text
 from .options import Options
-from .recent import Recent
 
 logger = structlog.get_logger("hookgw.telegram")
 

@@ -11,14 +11,13 @@ import msgspec
 import structlog
 import trio
 
-from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Session
+from hookgw import ConnectionState, InstanceSettings, NetworkRefused, NewEvent, QRCode, Recent, Session
 
 from . import webhook
 from .client import FILE_TIMEOUT, Client, Refused, Unreachable, names_in
 from .events import Account, mapping, path_of, reference_of, text
 from .ids import chat_id_of, is_group, is_typed_brazilian_number, jid_of, parse_message_id
 from .options import Options
-from .recent import Recent
 
 logger = structlog.get_logger("hookgw.waha")
 

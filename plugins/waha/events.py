@@ -14,10 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from hookgw import NewEvent, event_id_of
+from hookgw import NewEvent, Recent, event_id_of
 
 from .ids import is_group, jid_of, parse_message_id
-from .recent import Recent
 
 _FILES = "/api/files/"
 _NO_MESSAGE = "-"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import structlog
 import trio
 
-from hookgw import ConnectionState, Invalid, NetworkRefused, NotFound, Session
+from hookgw import ConnectionState, Invalid, NetworkRefused, NotFound, Recent, Session
 
 from . import events
 from .client import REQUEST_TIMEOUT, Client, Refused, Unreachable, read_body
@@ -17,7 +17,6 @@ from .errors import code_of
 from .events import Knowledge, Received
 from .fields import items, text
 from .options import PLUGIN, Options
-from .recent import Recent
 from .turns import Turns
 from .webhooks import Change
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookgw import Invalid, MessageKey, NewEvent, event_id_of
+from hookgw import Invalid, MessageKey, NewEvent, Recent, event_id_of
 from plugins.waha.connector import read_envelope
 from plugins.waha.events import (
     _TRANSLATORS,
@@ -20,7 +20,6 @@ from plugins.waha.events import (
     translate,
 )
 from plugins.waha.ids import chat_id_of, jid_of, message_id_of, parse_message_id
-from plugins.waha.recent import Recent
 from plugins.waha.webhook import EVENTS
 from tests.first_party.waha import ANA, ANA_JID, GROUP, ME_JID, assert_valid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from hookgw import ConnectionState, IngestRequest, Invalid
+from hookgw import ConnectionState, IngestRequest, Invalid, Recent
 from hookgw.models.event_kinds import BUILT_IN_KINDS
 from hookgw.models.events import EVENT_ID, Catalog, Event
 from hookgw.models.json_decoding import decode_json
@@ -20,7 +20,6 @@ from plugins.telegram import events as telegram_events
 from plugins.telegram.fields import mapping as telegram_mapping
 from plugins.waha import events as waha_events
 from plugins.waha.connector import read_envelope
-from plugins.waha.recent import Recent
 from plugins.webhook.body import event_of
 from plugins.webhook.options import read_options
 from plugins.whatsapp_cloud.events import Knowledge, translate

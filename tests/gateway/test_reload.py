@@ -218,6 +218,44 @@ async def test_options_of_plugins(tmp_path: Path, hookgw_clock: MockClock) -> No
         assert shop.url == ""
 
 
+class Mute:
+    """A plugin that a registration concerns once its options say so."""
+
+    def __init__(self) -> None:
+        self.on = False
+
+    @hookgw.hookimpl
+    def hookgw_configure(self, options: dict[str, Any]) -> None:
+        pass
+
+    @hookgw.hookimpl
+    def hookgw_reconfigure(self, options: dict[str, Any]) -> Callable[[], None]:
+        def use() -> None:
+            self.on = options.get("on", False)
+
+        return use
+
+    @hookgw.hookimpl
+    def hookgw_concerns(self) -> bool:
+        return self.on
+
+    @hookgw.hookimpl
+    def hookgw_filter(self) -> bool:
+        return False
+
+
+async def test_other_registrations_may_concern_a_plugin_with_other_options(
+    tmp_path: Path, hookgw_receiver: Receiver, hookgw_clock: MockClock
+) -> None:
+    async with open_kit(tmp_path, plugins={"mute": Mute()}) as kit:
+        await kit.register(hookgw_receiver.url)
+        for number, on in enumerate([False, True, False]):
+            await reload(kit, options={"mute": {"on": on}})
+            await emit(kit, f"e{number}")
+            await kit.settled()
+    assert hookgw_receiver.ids == ["e0", "e2"]
+
+
 @pytest.mark.parametrize(
     ("sections", "said"),
     [

@@ -74,7 +74,7 @@ PAGES = {
             ],
             "Connectors": [
                 *("Connector", "OptionalCalls", "Session", "ConnectionState", "QRCode", "InstanceSettings"),
-                *("IngestRequest", "IngestResponse", "MediaSink"),
+                *("IngestRequest", "IngestResponse", "MediaSink", "Recent"),
             ],
             "Messages": [
                 *("Message", "TextMessage", "MediaMessage", "MediaKind", "LocationMessage", "ContactMessage"),

@@ -1,4 +1,4 @@
-"""hypercorn's server of one connection, with hookgw's protocol in the place of hypercorn's.
+"""hypercorn's server of one connection, which speaks hookgw's protocol.
 
 hypercorn documents only ``Config``. Everything else that this module imports or overrides may change in any
 minor version, so ``pyproject.toml`` pins hypercorn below the next one.
@@ -40,7 +40,7 @@ class ConnectionServer(TCPServer):
         stream: ClientStream,
         connection: Connection,
     ) -> None:
-        # TCPServer declares a stream of Trio's; what is left of it uses only methods that ClientStream has.
+        # TCPServer declares a stream of Trio's, and here uses only methods that ClientStream has, too.
         declared: Any = stream
         super().__init__(app, config, context, {}, declared)
         self._connection = connection

@@ -158,7 +158,7 @@ def _read_fields(head: bytes, at: int) -> list[tuple[bytes, bytes]]:
         raise Refused(400, _BAD_FIELD)
     fields = _Fields()
     try:
-        # Instead of the first line, which was read above, one that llhttp accepts: it knows few methods.
+        # llhttp knows few methods. The first line was read above, so llhttp gets another, with GET.
         httptools.HttpRequestParser(fields).feed_data(_ANY_LINE + head[at:])
     except httptools.HttpParserUpgrade:
         pass  # it has read all headers, and found an offer to upgrade

@@ -216,7 +216,7 @@ class OverviewPage:
             return
         reason, closing = states.close_reason(name) or "", states.closing(name)
         is_recent = closing is not None and closing.at > gateway.clock.wall() - _DAY
-        # A connection that its network has ended is a problem for a day; one that somebody ended is none.
+        # If the network has ended a connection, that is a problem for a day; if somebody has, it is none.
         if instance.connected or (is_recent and reason != LOGGED_OUT_HERE):
             yield Problem(
                 name,

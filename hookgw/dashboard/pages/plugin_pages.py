@@ -111,5 +111,5 @@ class PluginPages:
 
 
 def _with_instance(fields: dict[str, str], instance: str | None) -> dict[str, str]:
-    """Return what a plugin gets; the instance is the one that was checked."""
+    """Return the fields that a plugin gets, with the checked instance among them."""
     return fields if instance is None else {**fields, "instance": instance}

@@ -40,8 +40,8 @@ async def connect_to_any(  # noqa: C901 -- reads once from top to bottom
         error_prefix: precedes the reasons in the error.
 
     Raises:
-        ConnectFailed: every address refused; the message names each with its reason. A single one that the
-            prefix names already is not repeated.
+        ConnectFailed: every address refused; the message names each with its reason. If the prefix names the
+            only address already, the message does not repeat it.
         OutOfDescriptors: there is no file descriptor for a socket.
     """
     reasons: list[tuple[str, object]] = []

@@ -17,7 +17,7 @@ class WriterThread:
     """Makes calls in a thread of its own, while Trio tasks wait for the results.
 
     ``trio.to_thread`` does the same for any call at any time. That takes a limiter, a pool of threads and a
-    copy of the context for each call, which is a quarter of what a commit of one event costs.
+    copy of the context for each call. Without them, an event that is emitted alone costs 7 to 12 % less CPU.
     """
 
     def __init__(self) -> None:

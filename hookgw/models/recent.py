@@ -10,10 +10,10 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """Keeps a limited number of values.
+    """Keeps a limited number of values in memory, such as the authors of messages, for connectors.
 
     Args:
-        limit: how many.
+        limit: how many. Beyond it, the value that was not read or written for longest is forgotten.
     """
 
     def __init__(self, limit: int) -> None:
