@@ -17,6 +17,7 @@ from hookgw.delivery.http.connector_client import ConnectorClient
 from hookgw.delivery.http.deadlines import Deadlines
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.errors import Blocked, ResolveFailed
+from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.own_addresses import OwnAddresses
 from hookgw.delivery.http.plugin_client import MAX_ANSWER, guarded_client
 from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
@@ -25,6 +26,7 @@ from hookgw.delivery.http.stream import default_ssl_context
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.models.registrations import Registration
 from hookgw.models.target_url import parse_target
+from hookgw.models.threads import SYSTEM_THREADS, Threads
 
 logger = structlog.get_logger("hookgw.outbound")
 
@@ -43,6 +45,8 @@ class OutboundHttp:
         resolve: used instead of the system's resolver.
         descriptors: how many connections lanes may have in all.
         connector_requests: how many requests the clients of connectors may have in progress in all.
+        connect: opens the connection to a vetted address, instead of the system.
+        threads: load the certificates.
 
     Attributes:
         http: the client for plugins, usable until :meth:`run` ends. Do not close it.
@@ -57,6 +61,8 @@ class OutboundHttp:
         *,
         descriptors: int = 2**20,
         connector_requests: int = 100,
+        connect: Connect | None = None,
+        threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self._own_addresses = OwnAddresses()
         guard = AddressGuard(
@@ -68,6 +74,7 @@ class OutboundHttp:
             Dialer,
             connect_timeout=settings.connect_timeout,
             resolve=resolve,
+            connect=connect,
             proxy=parse_proxy(settings.proxy) if settings.proxy else None,
         )
         self._dialer = dialer(guard)
@@ -76,6 +83,7 @@ class OutboundHttp:
             AddressGuard(_EVERYWHERE, refused_ports=(), is_own_address=self._own_addresses.includes)
         )
         self._timeout = settings.timeout
+        self._threads = threads
         self._connector_requests = connector_requests
         self._connector_clients: list[httpx.AsyncClient] = []
         self._deadlines = Deadlines()
@@ -102,7 +110,7 @@ class OutboundHttp:
                 nursery.start_soon(self.pools.run)
                 # Now and in a thread: the first delivery over TLS would block the loop for as long as this
                 # takes, up to 100 ms.
-                nursery.start_soon(trio.to_thread.run_sync, default_ssl_context)
+                nursery.start_soon(self._threads.run, default_ssl_context)
                 task_status.started()
         finally:
             # Closing has a checkpoint, which would raise at once in a cancelled task.

@@ -20,6 +20,7 @@ from hookgw.models.errors import Conflict, Invalid, StorageUnavailable
 from hookgw.models.instances import check_name
 from hookgw.models.jobs import Job, JobKind
 from hookgw.models.registrations import GLOBAL_INSTANCE
+from hookgw.models.threads import Threads
 from hookgw.store import Store
 
 logger = structlog.get_logger("hookgw.storage")
@@ -41,16 +42,24 @@ class BackupService:
         audit: hears of each backup.
         clock: for the default name.
         settings: name the folder, and the space that stays free.
+        threads: prepare the folder.
     """
 
     def __init__(
-        self, store: Store, jobs: Jobs, audit: Audit, clock: Clock, settings: StorageSettings
+        self,
+        store: Store,
+        jobs: Jobs,
+        audit: Audit,
+        clock: Clock,
+        settings: StorageSettings,
+        threads: Threads,
     ) -> None:
         self._store = store
         self._jobs = jobs
         self._audit = audit
         self._clock = clock
         self._settings = settings
+        self._threads = threads
         self._thread = trio.CapacityLimiter(1)
 
     async def create(self, name: str | None = None) -> Backup:
@@ -94,7 +103,7 @@ class BackupService:
         def on_progress(done: int, total: int) -> None:
             running.job = msgspec.structs.replace(running.job, done=done, total=total)
 
-        await trio.to_thread.run_sync(_prepare, file.parent, limiter=self._thread)
+        await self._threads.run(partial(_prepare, file.parent), limiter=self._thread)
         size = await self._store.back_up(file, on_progress, min_free=self._settings.min_free)
         try:
             await self._audit.record(

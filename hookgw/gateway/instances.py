@@ -26,6 +26,7 @@ from hookgw.models.connectors import ConnectionState, QRCode
 from hookgw.models.errors import Conflict, Forbidden, Invalid, NotSupported, StorageUnavailable
 from hookgw.models.instances import Instance, InstanceSettings, check_name
 from hookgw.models.jobs import Job, JobKind
+from hookgw.models.randomness import random_hex
 from hookgw.models.registrations import DEFAULT_LABEL, Registration, RegistrationChange
 from hookgw.plugins.contained_connector import ContainedConnector
 from hookgw.plugins.hooks import Hooks
@@ -194,7 +195,7 @@ class InstanceService:
                 now = self._clock.wall()
                 instance = Instance(
                     name=name,
-                    id=str(uuid.uuid4()),
+                    id=str(uuid.UUID(random_hex(16), version=4)),
                     integration=integration,
                     requested_integration=requested_integration,
                     keys=(Key(name=DEFAULT_KEY, hash=key_hash, created_at=now),),

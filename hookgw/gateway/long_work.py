@@ -154,16 +154,16 @@ class LongWork:
         self._is_taken = False
 
 
-_work: RunVar[LongWork] = RunVar("long_work")
+LONG_WORK: RunVar[LongWork] = RunVar("long_work")
 
 
 def long_work() -> LongWork:
     """Return the long work of this event loop."""
     try:
-        return _work.get()
+        return LONG_WORK.get()
     except LookupError:
         work = LongWork()
-        _work.set(work)
+        LONG_WORK.set(work)
         return work
 
 

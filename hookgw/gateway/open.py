@@ -16,6 +16,7 @@ from hookgw.config.master_keys import read_master_keys
 from hookgw.config.open_files import divide_open_files
 from hookgw.config.settings import Settings
 from hookgw.delivery.fair_share import FairShare
+from hookgw.delivery.http.happy_eyeballs import Connect
 from hookgw.delivery.http.resolver import Resolve
 from hookgw.delivery.outbound import OutboundHttp
 from hookgw.delivery.sender import DeliverySender
@@ -70,6 +71,7 @@ from hookgw.models.jobs import JobKind
 from hookgw.models.lanes import registration_of
 from hookgw.models.operational_kinds import OPERATIONS_ID
 from hookgw.models.tasks import run_essential
+from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
 from hookgw.plugins.supervise import restart_on_failure
@@ -101,6 +103,8 @@ async def open_gateway(
     clock: Clock | None = None,
     hooks: Hooks | None = None,
     resolve: Resolve | None = None,
+    connect: Connect | None = None,
+    threads: Threads = SYSTEM_THREADS,
     prepare: Callable[[Gateway], None] = lambda _: None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway for the length of a block.
@@ -111,6 +115,8 @@ async def open_gateway(
         clock: the time, for tests.
         hooks: plugins that are loaded already; by default the settings say which to load.
         resolve: looks up names instead of the system's resolver, for tests.
+        connect: opens the connections to receivers instead of the system, for tests.
+        threads: make the calls that block; a simulation makes them inline.
         prepare: called with the gateway before anything runs. It may call hooks that switch a plugin off.
 
     Yields:
@@ -139,7 +145,8 @@ async def open_gateway(
         clock=clock,
         observer=metrics,
         keep_history=settings.storage.retention > 0,
-        keys=await trio.to_thread.run_sync(read_master_keys, settings.storage),
+        keys=await threads.run(partial(read_master_keys, settings.storage)),
+        threads=threads,
     ) as store:
         # Records: what exists.
         audit = Audit(store, clock)
@@ -154,7 +161,12 @@ async def open_gateway(
         files = divide_open_files(settings.server.max_connections)
         # Half of the reserve: listeners, the data file and lookups need little of it.
         outbound = OutboundHttp(
-            settings.delivery, resolve, descriptors=files.lanes, connector_requests=files.others // 2
+            settings.delivery,
+            resolve,
+            descriptors=files.lanes,
+            connector_requests=files.others // 2,
+            connect=connect,
+            threads=threads,
         )
         sender = DeliverySender(
             hooks, clock, server_url=server_url, kept_answer=settings.delivery.kept_answer
@@ -285,7 +297,7 @@ async def open_gateway(
             hooks=hooks,
             store=store,
             audit=audit,
-            backups=BackupService(store, jobs, audit, clock, settings.storage),
+            backups=BackupService(store, jobs, audit, clock, settings.storage, threads),
             clock=clock,
             metrics=metrics,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from enum import StrEnum
 from typing import Literal
 
@@ -10,6 +9,7 @@ import msgspec
 
 from hookgw.models.api_keys import Key
 from hookgw.models.masking import repr_without
+from hookgw.models.randomness import random_hex
 
 
 class JobKind(StrEnum):
@@ -135,4 +135,4 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 def new_job_id() -> str:
     """Create a job's id."""
-    return "job_" + secrets.token_hex(12)
+    return "job_" + random_hex(12)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from copy import deepcopy
 from enum import StrEnum
@@ -15,6 +14,7 @@ import msgspec
 
 from hookgw.models.event_filters import Condition
 from hookgw.models.masking import repr_without, without_user
+from hookgw.models.randomness import random_hex
 from hookgw.models.rates import Rate
 from hookgw.models.signing_keys import Signature, make_secret, signature_of
 
@@ -233,7 +233,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 def new_registration_id() -> str:
     """Create a registration id."""
     # 96 random bits: ids of deleted registrations stay in the history and must not be used again.
-    return "reg_" + secrets.token_hex(12)
+    return "reg_" + random_hex(12)
 
 
 class RegistrationChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ class Dialer:
         guard: decides which addresses and ports may be dialled.
         connect_timeout: seconds for resolving and connecting together, including the proxy's part.
         resolve: used instead of the system's resolver.
+        connect: opens the connection to a vetted address, instead of the system; not with a proxy.
         proxy: all connections go through it.
     """
 
@@ -40,11 +41,14 @@ class Dialer:
         *,
         connect_timeout: float,
         resolve: Resolve | None = None,
+        connect: Connect | None = None,
         proxy: Proxy | None = None,
     ) -> None:
         self._guard = guard
         self._resolve = resolve or SystemResolver()
-        self._connect: Connect = ProxyTunnels(proxy, self._resolve).connect if proxy else connect_directly
+        if proxy is not None:
+            connect = ProxyTunnels(proxy, self._resolve).connect
+        self._connect: Connect = connect or connect_directly
         self._through = f" through the proxy {proxy.place}" if proxy else ""
         self.connect_timeout = connect_timeout
 

@@ -20,11 +20,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import trio
 
 from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.sqlite.database import is_disk_error
 from hookgw.store.sqlite.new_file import new_file
 from hookgw.store.sqlite.schema import APPLICATION_ID
@@ -53,17 +55,25 @@ class OnlineBackup:
         writer: the writing connection.
         in_use: held by the thread that uses the writing connection.
         path: the data file.
+        threads: run the copy.
     """
 
-    def __init__(self, writer: sqlite3.Connection, in_use: threading.Lock, path: Path) -> None:
+    def __init__(
+        self,
+        writer: sqlite3.Connection,
+        in_use: threading.Lock,
+        path: Path,
+        threads: Threads = SYSTEM_THREADS,
+    ) -> None:
         self._writer = writer
         self._in_use = in_use
         self._path = path
+        self._threads = threads
         self._thread = trio.CapacityLimiter(1)
 
     async def back_up(self, file: Path, on_progress: Progress, *, min_free: int = 0) -> int:
         """See :meth:`hookgw.store.protocol.Backups.back_up`."""
-        return await trio.to_thread.run_sync(self._copy, file, on_progress, min_free, limiter=self._thread)
+        return await self._threads.run(partial(self._copy, file, on_progress, min_free), limiter=self._thread)
 
     def _copy(self, file: Path, on_progress: Progress, min_free: int) -> int:
         with (
@@ -80,9 +90,9 @@ class OnlineBackup:
                 self._in_use.release()
                 took = time.perf_counter() - begun
                 try:
-                    trio.from_thread.run_sync(on_progress, done, total)
+                    self._threads.run_in_loop(partial(on_progress, done, total))
                     target.between(done, total)
-                    trio.from_thread.run(trio.sleep, max(took, LEAST_REST))
+                    self._threads.sleep(max(took, LEAST_REST))
                 finally:
                     # Also if this was cancelled: SQLite uses the connection to end the copy, too.
                     self._in_use.acquire()

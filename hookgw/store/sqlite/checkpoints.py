@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from functools import partial
 
 import trio
 
+from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.sqlite.database import WAL_PAGES, is_disk_error
 
 # The least time between two checkpoints, in seconds. What is written in that time bounds the work of a
@@ -31,6 +33,7 @@ class Checkpoints:
         writer: the writing connection.
         writing: held while the writing connection is used for a commit or by this.
         in_use: held by the thread that uses the writing connection.
+        threads: fold the log.
     """
 
     def __init__(
@@ -39,11 +42,13 @@ class Checkpoints:
         writer: sqlite3.Connection,
         writing: trio.CapacityLimiter,
         in_use: threading.Lock,
+        threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self._in_use = in_use
         self._connection = connection
         self._writer = writer
         self._writing = writing
+        self._threads = threads
         self._thread = trio.CapacityLimiter(1)
         self._written = trio.Event()
 
@@ -58,8 +63,8 @@ class Checkpoints:
         :data:`EMPTY_TRIES` such times it gives up.
         """
         for _ in range(EMPTY_TRIES):
-            await trio.to_thread.run_sync(fold, self._connection, limiter=self._thread)
-            if await trio.to_thread.run_sync(self._truncate, limiter=self._writing):
+            await self._threads.run(partial(fold, self._connection), limiter=self._thread)
+            if await self._threads.run(self._truncate, limiter=self._writing):
                 return True
             await trio.sleep(INTERVAL)
         return False
@@ -72,9 +77,9 @@ class Checkpoints:
         while True:
             await self._written.wait()
             self._written = trio.Event()
-            pages = await trio.to_thread.run_sync(fold, self._connection, limiter=self._thread)
+            pages = await self._threads.run(partial(fold, self._connection), limiter=self._thread)
             if pages >= WAL_PAGES:
-                await trio.to_thread.run_sync(self._fold_rest, limiter=self._writing)
+                await self._threads.run(self._fold_rest, limiter=self._writing)
             await trio.sleep(INTERVAL)
 
     def _truncate(self) -> bool:

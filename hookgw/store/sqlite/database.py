@@ -16,6 +16,7 @@ import trio
 
 from hookgw.config.file_permissions import first_trouble
 from hookgw.models.errors import StartError, StorageUnavailable
+from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.records import DiskSpace
 from hookgw.store.sqlite.schema import migrate
 
@@ -129,12 +130,16 @@ class Reader:
     Args:
         path: the file, for messages.
         connections: for this reader alone. The caller closes them.
+        threads: run the calls.
     """
 
-    def __init__(self, path: Path, *connections: sqlite3.Connection) -> None:
+    def __init__(
+        self, path: Path, *connections: sqlite3.Connection, threads: Threads = SYSTEM_THREADS
+    ) -> None:
         self._free = list(connections)
         self._path = path
         self._limiter = trio.CapacityLimiter(len(connections))
+        self._threads = threads
 
     async def run(self, function: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function on a connection. Cancellation takes effect before or after it.
@@ -143,7 +148,7 @@ class Reader:
             StorageUnavailable: the disk refuses.
             Exception: from the function.
         """
-        return await trio.to_thread.run_sync(partial(self._call, function), limiter=self._limiter)
+        return await self._threads.run(partial(self._call, function), limiter=self._limiter)
 
     def _call(self, function: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._free.pop()  # there is one: the limiter lets in as many calls as connections

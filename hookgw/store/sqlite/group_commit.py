@@ -17,12 +17,12 @@ import trio
 
 from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.models.errors import StorageUnavailable
+from hookgw.models.threads import SYSTEM_THREADS, Threads, Worker
 from hookgw.store.protocol import StoreListener
 from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
 from hookgw.store.sqlite.jobs import AppendJob, FunctionJob, Group, Job
 from hookgw.store.sqlite.transaction import Changes, Transaction
 from hookgw.store.sqlite.writer import Committed
-from hookgw.store.sqlite.writer_thread import WriterThread
 
 T = TypeVar("T")
 
@@ -78,6 +78,7 @@ class GroupCommit:
         on_committed: called in the Trio thread after each commit.
         pending: how many deliveries are pending at the start.
         settle_limit: with more queued settlements than this, :meth:`wait_settle_capacity` waits.
+        threads: run the writer.
 
     Attributes:
         failing: why the disk refuses; ``None`` while it works.
@@ -92,6 +93,7 @@ class GroupCommit:
         on_committed: Callable[[], None] = lambda: None,
         pending: int = 0,
         settle_limit: int = 10_000,
+        threads: Threads = SYSTEM_THREADS,
     ) -> None:
         self.failing: StorageUnavailable | None = None
         self._writer = writer
@@ -100,6 +102,7 @@ class GroupCommit:
         self._in_use = in_use or trio.CapacityLimiter(1)
         self._on_committed = on_committed
         self._settle_limit = settle_limit
+        self._threads = threads
         self._groups: deque[Group] = deque()
         self._taken: list[Group] = []
         self._work = trio.Event()
@@ -133,7 +136,7 @@ class GroupCommit:
         """
         wait = FIRST_RETRY
         delay = SETTLE_DELAY if _clock_runs() else 0.0
-        thread = WriterThread()
+        thread = self._threads.worker("hookgw writer")
         try:
             with self._scope:
                 while True:
@@ -280,7 +283,7 @@ class GroupCommit:
             self._work.set()
         return self._groups[-1]
 
-    async def _commit(self, thread: WriterThread) -> bool:
+    async def _commit(self, thread: Worker) -> bool:
         """Write the next groups; return whether the disk accepted them."""
         # What is requested from here on gathers in new groups, for the next commit.
         self._taken = [self._groups.popleft() for _ in range(min(COMMIT_GROUPS, len(self._groups)))]

@@ -14,6 +14,7 @@ import trio
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.tasks import run_essential
+from hookgw.models.threads import SYSTEM_THREADS, Threads
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
@@ -124,6 +125,7 @@ async def open_store(
     observer: StoreObserver | None = None,
     keep_history: bool = True,
     keys: MasterKeys = MasterKeys(),  # noqa: B008 - it is immutable
+    threads: Threads = SYSTEM_THREADS,
 ) -> AsyncIterator[Store]:
     """Open the data file, and create it if it is missing.
 
@@ -136,6 +138,7 @@ async def open_store(
             without a delivery, are removed with the next
             :meth:`~hookgw.store.protocol.History.enforce_retention`.
         keys: encrypt the records, at once and from now on; without a key they are in the clear.
+        threads: make the calls that block: everything that touches the file.
 
     Returns:
         An async context manager that gives the store. It owns the tasks that write, the connections and the
@@ -148,23 +151,25 @@ async def open_store(
             in an exception group, as from any nursery.
     """
     # In a thread: a migration or an encryption may take many seconds.
-    opened = await trio.to_thread.run_sync(_open, path, keys)
+    opened = await threads.run(partial(_open, path, keys))
     connections = opened.connections
     try:
         # One connection writes, for the commits and for the last pages of a long log, one at a time. The lock
         # is for the steps of backups: theirs must not wait for the event loop before they let others in.
         writing = trio.CapacityLimiter(1)
         in_use = threading.Lock()
-        checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing, in_use)
+        checkpoints = Checkpoints(connections.checkpoints, connections.writer, writing, in_use, threads)
         commits = GroupCommit(
             Writer(connections.writer, path, keep_history=keep_history, in_use=in_use),
             observer or SilentObserver(),
             in_use=writing,
             on_committed=checkpoints.committed,
             pending=opened.pending,
+            threads=threads,
         )
-        lanes, lists = Reader(path, connections.lanes), Reader(path, *connections.lists)
-        background = Reader(path, connections.background)
+        reader = partial(Reader, path, threads=threads)
+        lanes, lists = reader(connections.lanes), reader(*connections.lists)
+        background = reader(connections.background)
         records = SqliteRecords(commits, background, opened.cipher)
         store = SqliteStore(
             commits,
@@ -173,7 +178,7 @@ async def open_store(
             SqliteHistory(commits, lists, background, clock),
             records,
             SqliteAudit(commits, lists, background),
-            OnlineBackup(connections.writer, in_use, path),
+            OnlineBackup(connections.writer, in_use, path, threads),
             checkpoints,
             background,
             path,
@@ -190,7 +195,7 @@ async def open_store(
                 nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):  # the last write to the disk; a thread cannot be cut short
-            await trio.to_thread.run_sync(opened.resources.close)
+            await threads.run(opened.resources.close)
 
 
 class _Opened(NamedTuple):

@@ -1,4 +1,4 @@
-"""The writer thread: its calls, their results, its end."""
+"""A worker thread: its calls, their results, its end."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import pytest
 import trio
 import trio.testing
 
-from hookgw.store.sqlite.writer_thread import WriterThread
+from hookgw.models.threads import WorkerThread
 
 
 @pytest.fixture
-async def thread() -> AsyncIterator[WriterThread]:
-    thread = WriterThread()
+async def thread() -> AsyncIterator[WorkerThread]:
+    thread = WorkerThread("worker")
     try:
         yield thread
     finally:
         thread.close()
 
 
-async def test_all_calls_are_made_in_one_other_thread(thread: WriterThread) -> None:
+async def test_all_calls_are_made_in_one_other_thread(thread: WorkerThread) -> None:
     idents = {await thread.run(threading.get_ident) for _ in range(3)}
     assert len(idents) == 1
     assert threading.get_ident() not in idents
 
 
-async def test_an_exception_is_raised_where_the_call_was_made(thread: WriterThread) -> None:
+async def test_an_exception_is_raised_where_the_call_was_made(thread: WorkerThread) -> None:
     with pytest.raises(ValueError, match="no number"):
         await thread.run(partial(_fail, ValueError("no number")))
     assert await thread.run(lambda: 7) == 7
@@ -40,7 +40,7 @@ def _fail(error: Exception) -> None:
     raise error
 
 
-async def test_cancellation_waits_for_the_end_of_a_call(thread: WriterThread) -> None:
+async def test_cancellation_waits_for_the_end_of_a_call(thread: WorkerThread) -> None:
     free, ended = threading.Event(), []
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -59,7 +59,7 @@ async def test_cancellation_waits_for_the_end_of_a_call(thread: WriterThread) ->
     assert ended == [1]
 
 
-async def test_the_data_of_a_call_is_not_held(thread: WriterThread) -> None:
+async def test_the_data_of_a_call_is_not_held(thread: WorkerThread) -> None:
     class Data:
         pass
 
@@ -72,7 +72,7 @@ async def test_the_data_of_a_call_is_not_held(thread: WriterThread) -> None:
 
 
 async def test_it_ends() -> None:
-    thread = WriterThread()
+    thread = WorkerThread("worker")
     worker = await thread.run(threading.current_thread)
     thread.close()
     with trio.fail_after(30):
