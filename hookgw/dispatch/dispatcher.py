@@ -12,12 +12,13 @@ lies between leaving one and entering the other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import trio
 
 from hookgw.config.settings import DeliverySettings
+from hookgw.dispatch.held_shards import HeldShards, every_lane
 from hookgw.dispatch.idle_lanes import IdleLanes
 from hookgw.dispatch.lane import Lane
 from hookgw.dispatch.parked_lanes import ParkedLanes
@@ -39,9 +40,12 @@ class Dispatcher:
 
     Args:
         settings: how long a parked lane is remembered (``delivery.lane_idle``).
+        shards: in a fleet, the shards of this node; ``None`` if it delivers everything.
     """
 
-    def __init__(self, settings: DeliverySettings) -> None:
+    def __init__(self, settings: DeliverySettings, shards: HeldShards | None = None) -> None:
+        self._shards = shards or every_lane()
+        self._lane_ended = trio.Event()
         self._lanes: dict[str, Lane] = {}
         self._parked = ParkedLanes()
         self._idle = IdleLanes(min(PARK_AFTER, settings.lane_idle))
@@ -114,9 +118,8 @@ class Dispatcher:
         lanes = self._lanes
         for delivery in deliveries:
             lane = lanes.get(delivery.lane) or self._start(delivery.lane)
-            if lane is None:
-                return
-            lane.offer(delivery)
+            if lane is not None:
+                lane.offer(delivery)
 
     def requeued(self, lanes: Mapping[str, int]) -> None:
         """Tell lanes that finished deliveries are pending again, at their end.
@@ -246,6 +249,64 @@ class Dispatcher:
                     last_error=memory.error,
                 )
 
+    # What only a fleet uses.
+
+    async def acquire(
+        self, shards: Collection[int], backlog: Callable[[], Awaitable[Iterable[tuple[str, int]]]]
+    ) -> None:
+        """Deliver what is in shards that no other node delivers any more.
+
+        Args:
+            shards: this node's from now on.
+            backlog: reads the keys of lanes with pending deliveries in these shards, and how many each has.
+                If it raises, the shards are not acquired.
+        """
+        self._shards.begin(shards)
+        try:
+            found = dict(await backlog())
+        except BaseException:
+            self._shards.drop(shards)
+            raise
+        for key in self._shards.complete(shards):
+            # Behind, even if nothing is pending by now: it was heard of, and nobody took it.
+            found.setdefault(key, 1)
+        self.start(found.items())
+
+    async def release(self, shards: Collection[int]) -> None:
+        """Deliver nothing of these shards any more.
+
+        Attempts in flight end as usual. Return once no lane of the shards is left; what they have settled may
+        not be on disk yet.
+        """
+        self._shards.drop(shards)
+        shard_of_lane, gone = self._shards.shard_of_lane, set(shards)
+        ending = {key for key in self._lanes if shard_of_lane(key) in gone}
+        for key in ending:
+            self._lanes[key].stop()
+        while not ending.isdisjoint(self._lanes):
+            self._lane_ended = trio.Event()
+            await self._lane_ended.wait()
+        # What a parked lane remembers of its order is wrong once another node has worked on it.
+        parked = self._parked.forget([key for key in self._parked.lanes() if shard_of_lane(key) in gone])
+        for key in parked:
+            self._forget(key)
+        if self._running is not None:
+            for key in parked:
+                await self._running[0].monitor.lane_changed(key, LaneState.IDLE)
+
+    def suspend(self) -> None:
+        """Begin no attempt until :meth:`unsuspend`: this node's lease has ended."""
+        self._shards.is_suspended = True
+        for lane in self._lanes.values():
+            lane.pause()
+
+    def unsuspend(self) -> None:
+        """Go on after :meth:`suspend`, from what is on disk."""
+        self._shards.is_suspended = False
+        for key, lane in self._lanes.items():
+            if not self._is_paused(key):
+                lane.unpause()
+
     def stop(self) -> None:
         """End every lane after the attempt that it has in flight; the rest stays on disk."""
         self._stop.cancel()
@@ -257,6 +318,8 @@ class Dispatcher:
         await self._stopped.wait()
 
     def _is_paused(self, key: str) -> bool:
+        if self._shards.is_suspended:
+            return True
         registration_id = registration_of(key)
         if key in self._pauses or registration_id in self._pauses:
             return True
@@ -273,6 +336,8 @@ class Dispatcher:
     def _start(self, key: str, backlog: int = 0) -> Lane | None:
         """Start a lane, parked or new; ``None`` while the dispatcher does not run."""
         if self._running is None or self._stop.cancel_called:
+            return None
+        if not self._shards.admits(key):
             return None
         services, nursery = self._running
         registration_id = registration_of(key)
@@ -319,6 +384,7 @@ class Dispatcher:
                         self._recovering.discard(lane.key)
         finally:
             del self._lanes[lane.key]
+            self._lane_ended.set()
             if memory is None:
                 self._forget(lane.key)
             else:  # the dispatcher runs, because :meth:`stop` would have stopped the lane

@@ -82,6 +82,9 @@ logger = structlog.get_logger("hookgw.lane")
 DESCRIPTOR_WAIT = 0.25
 """Seconds after which a lane for which the system had no file descriptor tries again."""
 
+LEASE_WAIT = 0.1
+"""Seconds after which a lane looks again whether its node may send, unless it is paused first."""
+
 LONG_WAIT = 1.0
 """Seconds from which a wait is reported as one. A receiver that answers 503 now and then is not failing: its
 lane waits shortly, reports nothing, and keeps in memory what it would only have to read again."""
@@ -555,6 +558,12 @@ class Lane:
             if self._is_outdated(registration):
                 pools.give_back(transport)
                 return
+        may_send = self._services.may_send
+        if may_send is not None and not may_send():
+            # Another node may be at this delivery by now. This one was frozen, or cannot reach the database.
+            pools.give_back(transport)
+            delivery.next_at = self._services.clock.steady() + LEASE_WAIT
+            return
         if plan.rate is not None and not plan.rate.take(self._services.clock.steady()):
             pools.give_back(transport)  # another lane of the registration was faster
             return

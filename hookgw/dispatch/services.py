@@ -100,6 +100,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
         pools: lends connections for them.
         memory: what lanes may hold in memory, in bytes.
         rates: limit the attempts of registrations.
+        may_send: in a fleet, returns whether this node's lease is valid; ``None`` without a fleet.
         monitor: hears of what lanes do.
         clock, settings: the gateway's.
     """
@@ -113,6 +114,7 @@ class LaneServices(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     settings: DeliverySettings
     rates: RateLimits = msgspec.field(default_factory=RateLimits)
+    may_send: Callable[[], bool] | None = None
 
 
 class DeliveryPlan(msgspec.Struct, frozen=True):

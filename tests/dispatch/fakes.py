@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -19,6 +19,7 @@ from hookgw.delivery.http.pools import ConnectionPools, PooledTransport
 from hookgw.delivery.http.transport import LaneTransport
 from hookgw.delivery.sender import AttemptResult, RequestTemplate
 from hookgw.dispatch.dispatcher import Dispatcher
+from hookgw.dispatch.held_shards import HeldShards
 from hookgw.dispatch.lane_queue import MEMORY_RATIO, MEMORY_RESERVED, MemoryClaim
 from hookgw.dispatch.services import LaneServices
 from hookgw.models.clock import Clock, virtual_clock
@@ -349,6 +350,7 @@ class World:
         self.sender = FakeSender(self.clock)
         self.monitor = FakeMonitor(self.registrations)
         self.settings = DeliverySettings(jitter=0.0, **settings)
+        self.may_send: Callable[[], bool] | None = None
         self.memory: FairShare[MemoryClaim] = FairShare(self.settings.memory, MEMORY_RATIO, MEMORY_RESERVED)
         # Nothing is connected: the fake sender does not use what it gets.
         self.pools = ConnectionPools(partial(PooledTransport, cast("Dialer", None)))
@@ -364,6 +366,7 @@ class World:
             monitor=self.monitor,
             clock=self.clock,
             settings=self.settings,
+            may_send=self.may_send,
         )
 
     def change(self, registration_id: str = "reg_1", **changes: Any) -> None:
@@ -372,9 +375,11 @@ class World:
         self.registrations[registration_id] = changed
 
     @asynccontextmanager
-    async def dispatcher(self, backlog: Iterable[tuple[str, int]] = ()) -> AsyncIterator[Dispatcher]:
+    async def dispatcher(
+        self, backlog: Iterable[tuple[str, int]] = (), shards: HeldShards | None = None
+    ) -> AsyncIterator[Dispatcher]:
         """Run a dispatcher for the length of a block."""
-        dispatcher = Dispatcher(self.settings)
+        dispatcher = Dispatcher(self.settings, shards)
         async with trio.open_nursery() as nursery:
             await nursery.start(dispatcher.run, self.services, backlog)
             yield dispatcher
@@ -388,4 +393,4 @@ class World:
 
 
 def registration(name: str = "reg_1", url: str = URL, **more: Any) -> Registration:
-    return Registration(id=name, instance="shop", url=url, **more)
+    return Registration(**{"id": name, "instance": "shop", "url": url, **more})

@@ -1,0 +1,64 @@
+"""Which shards this node holds: in a fleet, its dispatcher starts the lanes of these, and no others.
+
+A node hears of every delivery that any node appends. Between the moment at which a shard is this node's and
+the moment at which it knows what is pending there, it only notes which lanes it hears of. Then these lanes
+begin with what is on disk: a lane that began with the delivery it heard of would pass over earlier ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+
+class HeldShards:
+    """The shards of one node.
+
+    Args:
+        shard_of_lane: returns the shard of a lane's key, always the same one.
+
+    Attributes:
+        is_suspended: whether no lane may begin an attempt, because the node's lease has ended.
+    """
+
+    def __init__(self, shard_of_lane: Callable[[str], int]) -> None:
+        self.is_suspended = False
+        self.shard_of_lane = shard_of_lane
+        self._held: set[int] = set()
+        self._noted: dict[int, set[str]] = {}
+
+    def held(self) -> frozenset[int]:
+        """Return the shards whose lanes run."""
+        return frozenset(self._held)
+
+    def admits(self, lane: str) -> bool:
+        """Return whether a lane may start; note it if its shard is being acquired."""
+        shard = self.shard_of_lane(lane)
+        if shard in self._held:
+            return True
+        noted = self._noted.get(shard)
+        if noted is not None:
+            noted.add(lane)
+        return False
+
+    def begin(self, shards: Collection[int]) -> None:
+        """Note the lanes of these shards from now on."""
+        for shard in shards:
+            self._noted.setdefault(shard, set())
+
+    def complete(self, shards: Collection[int]) -> set[str]:
+        """Hold these shards from now on, and return the lanes that were noted."""
+        self._held.update(shards)
+        return set().union(*(self._noted.pop(shard, set()) for shard in shards))
+
+    def drop(self, shards: Collection[int]) -> None:
+        """Hold these shards no longer."""
+        self._held.difference_update(shards)
+        for shard in shards:
+            self._noted.pop(shard, None)
+
+
+def every_lane() -> HeldShards:
+    """Return the shards of a node that shares its storage with no other: one shard, with all lanes."""
+    shards = HeldShards(lambda _: 0)
+    shards.complete([0])
+    return shards

@@ -1,0 +1,166 @@
+"""A dispatcher of a node in a fleet: it delivers what is in the shards that it holds."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from hookgw.dispatch.dispatcher import PARK_AFTER
+from hookgw.dispatch.held_shards import HeldShards
+from hookgw.models.deliveries import LaneState
+from hookgw.models.lanes import registration_of
+from tests.dispatch.fakes import LANE, OTHER_LANE, World, registration
+
+OURS, THEIRS = 1, 2
+
+
+def shards() -> HeldShards:
+    return HeldShards(lambda lane: OURS if registration_of(lane) == "reg_1" else THEIRS)
+
+
+class Backlog:
+    """Reads the backlog of a world when it is asked, and not before ``may_read``."""
+
+    def __init__(self, world: World, lane: str = LANE) -> None:
+        self._world = world
+        self._lane = lane
+        self.may_read = trio.Event()
+        self.began = trio.Event()
+
+    async def __call__(self) -> list[tuple[str, int]]:
+        self.began.set()
+        await self.may_read.wait()
+        count = await self._world.outbox.count_pending(self._lane)
+        return [(self._lane, count)] if count else []
+
+
+async def now(world: World, lane: str = LANE) -> list[tuple[str, int]]:
+    backlog = Backlog(world, lane)
+    backlog.may_read.set()
+    return await backlog()
+
+
+async def test_lanes_of_other_shards_do_not_start(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher([(LANE, 1)], shards()) as dispatcher:
+        world.outbox.add(1)
+        dispatcher.dispatch([*world.outbox.add(1), *world.outbox.add(1, lane=OTHER_LANE)])
+        dispatcher.requeued({OTHER_LANE: 1})
+        await trio.sleep(1)
+        assert dispatcher.lanes() == []
+    assert world.sender.order == []
+
+
+async def test_what_is_pending_and_what_comes_later_is_delivered_once_a_shard_is_held(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        dispatcher.dispatch([*world.outbox.add(2), *world.outbox.add(2, lane=OTHER_LANE)])
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        dispatcher.dispatch([*world.outbox.add(1), *world.outbox.add(1, lane=OTHER_LANE)])
+        await trio.sleep(1)
+        assert world.sender.order == ["e1", "e2", "e5"]
+        await dispatcher.acquire({THEIRS}, lambda: now(world, OTHER_LANE))
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2", "e5", "e3", "e4", "e6"]
+
+
+async def test_a_delivery_that_comes_while_the_backlog_is_read_passes_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    world = World()
+    async with world.dispatcher(shards=shards()) as dispatcher, trio.open_nursery() as nursery:
+        backlog = Backlog(world, OTHER_LANE)  # the answer is of another time: it lacks our lane
+        world.outbox.add(2)
+        nursery.start_soon(dispatcher.acquire, {OURS}, backlog)
+        await backlog.began.wait()
+        dispatcher.dispatch(world.outbox.add(1))
+        backlog.may_read.set()
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2", "e3"]
+
+
+async def test_shards_whose_backlog_cannot_be_read_are_not_acquired(autojump_clock: MockClock) -> None:
+    async def refuse() -> list[tuple[str, int]]:
+        raise OSError
+
+    world = World()
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        with pytest.raises(OSError):
+            await dispatcher.acquire({OURS}, refuse)
+        dispatcher.dispatch(world.outbox.add(1))
+        assert dispatcher.lanes() == []
+
+
+async def test_a_release_waits_for_attempts_in_flight_and_begins_no_more(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher(shards=shards()) as dispatcher, trio.open_nursery() as nursery:
+        await dispatcher.acquire({OURS, THEIRS}, lambda: now(world))
+        world.sender.takes = 5.0
+        dispatcher.dispatch([*world.outbox.add(2), *world.outbox.add(2, lane=OTHER_LANE)])
+        await trio.sleep(1)
+        released = trio.Event()
+
+        async def release() -> None:
+            await dispatcher.release({OURS})
+            released.set()
+
+        nursery.start_soon(release)
+        await trio.sleep(3)
+        assert not released.is_set()
+        await trio.sleep(2)
+        assert released.is_set()
+        assert [lane.lane for lane in dispatcher.lanes()] == [OTHER_LANE]
+        assert sorted(seq for seq, _ in world.settled) == [1, 3]
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(20)
+    assert sorted(world.sender.order) == ["e1", "e3", "e4"]
+
+
+async def test_a_shard_that_comes_back_is_read_from_the_start(autojump_clock: MockClock) -> None:
+    world = World()
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        dispatcher.dispatch([first := world.outbox.add(1)[0]])
+        await trio.sleep(2 * PARK_AFTER)
+        await dispatcher.release({OURS})
+        assert world.monitor.states == [LaneState.IDLE]
+        # The settlement was stale, because another node held the shard by then: it changed nothing.
+        world.outbox.pending[first.seq] = first
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e1"]
+
+
+async def test_a_suspended_dispatcher_begins_no_attempt(autojump_clock: MockClock) -> None:
+    world = World(registration(), registration("reg_2"))
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        await dispatcher.acquire({OURS, THEIRS}, lambda: now(world))
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(1)
+        dispatcher.suspend()
+        dispatcher.dispatch([*world.outbox.add(1), *world.outbox.add(1, lane=OTHER_LANE)])
+        await trio.sleep(10)
+        assert world.sender.order == ["e1"]
+        with dispatcher.paused("reg_2"):
+            dispatcher.unsuspend()
+            await trio.sleep(1)
+            assert world.sender.order == ["e1", "e2"]
+        await trio.sleep(1)
+    assert world.sender.order == ["e1", "e2", "e3"]
+
+
+async def test_no_attempt_begins_without_a_lease(autojump_clock: MockClock) -> None:
+    world, leased = World(), [False]
+    world.may_send = lambda: leased[0]
+    async with world.dispatcher(shards=shards()) as dispatcher:
+        await dispatcher.acquire({OURS}, lambda: now(world))
+        dispatcher.dispatch(world.outbox.add(1))
+        await trio.sleep(10)
+        assert not world.sender.order
+        assert not world.outbox.settlements
+        leased[0] = True
+        await trio.sleep(1)
+    assert world.sender.order == ["e1"]
