@@ -19,10 +19,11 @@ from hookgw.dispatch.dispatcher import Dispatcher
 from hookgw.gateway import history_pruning
 from hookgw.models.deliveries import Delivery, DeliveryState, Settlement
 from hookgw.store import Erased
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.sqlite import database, dead_letters, erase, history, pending_changes, requeue, schema
 from hookgw.store.sqlite import repartition as repartitioning
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.shelves import SqliteRecords
+from hookgw.store.sqlite.transaction import Transaction
 
 
 def die(*_: object) -> None:
@@ -43,12 +44,12 @@ def settle() -> None:
     """A receiver's 2xx was read, and nothing of it is stored."""
     usual = GroupCommit.settle_nowait
 
-    def doomed(self: GroupCommit, settlement: Settlement) -> None:
+    def doomed(self: GroupCommit[Transaction], settlement: Settlement) -> None:
         if settlement.state is DeliveryState.DELIVERED:
             die()
         usual(self, settlement)
 
-    GroupCommit.settle_nowait = doomed  # type: ignore[method-assign]
+    GroupCommit.settle_nowait = doomed  # type: ignore[assignment,method-assign]
 
 
 def replay() -> None:

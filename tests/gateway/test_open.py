@@ -30,8 +30,8 @@ from hookgw.models.registrations import Registration
 from hookgw.models.tasks import TaskFailed
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import load_plugins
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.sqlite.checkpoints import Checkpoints
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.testing import GatewayKit, Received, Receiver, answer, hang, open_kit
 from tests.store.sqlite.previous_version import NAMES, Name, Truth, load_truth, unpack
 

@@ -10,7 +10,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from hookgw.store import Store
-from hookgw.store.sqlite.group_commit import LAST_RETRY
+from hookgw.store.commits.group_commit import LAST_RETRY
 
 
 def writer_of(store: Store) -> sqlite3.Connection:

@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from hookgw.models.deliveries import Delivery
-from hookgw.models.events import Event
+from hookgw.store.commits.jobs import NewEvent
 from hookgw.store.records import micros
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import NameIds, of_instance
@@ -31,15 +31,6 @@ _ADD_DELIVERIES = Bulk(
 _STORED_EVENTS = "SELECT json_group_array(seq) FROM events WHERE seq BETWEEN ? AND ?"
 
 _numbers_of = msgspec.json.Decoder(list[int]).decode
-
-
-class NewEvent(msgspec.Struct, gc=False):
-    """An event that is to be appended, with its deliveries."""
-
-    seq: int
-    event: Event
-    accepted_at: float
-    deliveries: list[Delivery]
 
 
 def append(connection: sqlite3.Connection, names: NameIds, news: Sequence[NewEvent]) -> set[int]:

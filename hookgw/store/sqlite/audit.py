@@ -12,9 +12,9 @@ import trio
 
 from hookgw.models.audit import Actor, AuditEntry, FieldChange
 from hookgw.models.errors import Invalid
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.records import AuditPage, AuditQuery, micros, seconds
 from hookgw.store.sqlite.database import Reader
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.transaction import Transaction
 
 # So many entries are looked at in one turn, and removed in one commit; and the rest between two commits.
@@ -72,7 +72,7 @@ class SqliteAudit:
         background: counts.
     """
 
-    def __init__(self, commits: GroupCommit, lists: Reader, background: Reader) -> None:
+    def __init__(self, commits: GroupCommit[Transaction], lists: Reader, background: Reader) -> None:
         self._commits = commits
         self._lists = lists
         self._background = background

@@ -18,6 +18,7 @@ from hookgw.models.deliveries import Attempt, DeliveryState, Outcome, parse_deli
 from hookgw.models.errors import Invalid
 from hookgw.models.events import Event
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import (
     DeliveryPage,
@@ -32,7 +33,6 @@ from hookgw.store.records import (
 )
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import forget_ids, keep_ids, remembered_bytes
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.settle import remove
@@ -203,7 +203,9 @@ class SqliteHistory:
         clock: gives the time up to which deliveries may go when the history is too large.
     """
 
-    def __init__(self, commits: GroupCommit, lists: Reader, background: Reader, clock: Clock) -> None:
+    def __init__(
+        self, commits: GroupCommit[Transaction], lists: Reader, background: Reader, clock: Clock
+    ) -> None:
         self._commits = commits
         self._lists = lists
         self._background = background

@@ -20,9 +20,9 @@ import msgspec
 import trio
 
 from hookgw.models.errors import StorageUnavailable
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import FunctionJob
 from hookgw.store.sqlite.database import Reader
-from hookgw.store.sqlite.group_commit import GroupCommit
-from hookgw.store.sqlite.jobs import FunctionJob
 from hookgw.store.sqlite.transaction import Transaction
 
 WALK_EVERY = 3600.0
@@ -78,7 +78,7 @@ class NamePruning:
         reader: walks.
     """
 
-    def __init__(self, commits: GroupCommit, reader: Reader) -> None:
+    def __init__(self, commits: GroupCommit[Transaction], reader: Reader) -> None:
         self._commits = commits
         self._reader = reader
         self._walked_at = trio.current_time()

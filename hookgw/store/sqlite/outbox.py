@@ -13,12 +13,12 @@ from hookgw.models.clock import Clock
 from hookgw.models.deliveries import Delivery, Page, Position
 from hookgw.models.events import Event
 from hookgw.models.lanes import registration_of
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import AppendJob, NewEvent
 from hookgw.store.records import Append, ConnectorState, LaneBacklog, PendingChange, seconds
-from hookgw.store.sqlite.append import NewEvent
 from hookgw.store.sqlite.database import Reader
-from hookgw.store.sqlite.group_commit import GroupCommit
-from hookgw.store.sqlite.jobs import AppendJob
 from hookgw.store.sqlite.shelves import SqliteRecords
+from hookgw.store.sqlite.transaction import Transaction
 
 # A page has no more payload and bodies than this, unless its first delivery alone has: lanes of large events
 # must not fill the memory.
@@ -204,7 +204,7 @@ class SqliteOutbox:
 
     def __init__(
         self,
-        commits: GroupCommit,
+        commits: GroupCommit[Transaction],
         lanes: Reader,
         background: Reader,
         clock: Clock,

@@ -10,6 +10,7 @@ from hookgw.models.clock import Clock
 from hookgw.models.errors import Invalid
 from hookgw.models.jobs import Job
 from hookgw.models.lanes import LaneRule
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import (
     CancelQuery,
@@ -26,7 +27,6 @@ from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.cancel import cancel, find_pending
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.erase import erase, find_concerned
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import SequenceNumbers
 from hookgw.store.sqlite.repartition import repartition
 from hookgw.store.sqlite.requeue import find_finished, requeue, resend
@@ -61,7 +61,7 @@ class SqlitePendingChanges:
 
     def __init__(
         self,
-        commits: GroupCommit,
+        commits: GroupCommit[Transaction],
         reader: Reader,
         clock: Clock,
         numbers: SequenceNumbers,

@@ -20,11 +20,11 @@ from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.jobs import Job
 from hookgw.models.registrations import Registration
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.encryption import DecryptionFailed, RecordCipher
 from hookgw.store.records import ConnectorState
 from hookgw.store.sqlite.audit import write_audit
 from hookgw.store.sqlite.database import Reader
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.settle import make_due
 from hookgw.store.sqlite.transaction import Transaction
@@ -46,7 +46,9 @@ class SqliteRecords:
         cipher: encrypts the records; ``None`` stores them in the clear.
     """
 
-    def __init__(self, commits: GroupCommit, reader: Reader, cipher: RecordCipher | None) -> None:
+    def __init__(
+        self, commits: GroupCommit[Transaction], reader: Reader, cipher: RecordCipher | None
+    ) -> None:
         self._commits = commits
         self._reader = reader
         self._cipher = cipher

@@ -15,6 +15,7 @@ from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.models.tasks import run_essential
 from hookgw.models.threads import SYSTEM_THREADS, Threads
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.encryption import RecordCipher
 from hookgw.store.protocol import Audit, Backups, History, Outbox, PendingChanges, Records, Store
 from hookgw.store.records import DiskSpace, SilentObserver, StoreObserver
@@ -22,12 +23,12 @@ from hookgw.store.sqlite.audit import SqliteAudit
 from hookgw.store.sqlite.backup import OnlineBackup
 from hookgw.store.sqlite.checkpoints import Checkpoints
 from hookgw.store.sqlite.database import Connections, Reader, measure_disk_space, open_database, start_errors
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.history import SqliteHistory
 from hookgw.store.sqlite.outbox import SequenceNumbers, SqliteOutbox, count_pending, last_numbers
 from hookgw.store.sqlite.pending_changes import SqlitePendingChanges
 from hookgw.store.sqlite.reencrypt import reencrypt
 from hookgw.store.sqlite.shelves import SqliteRecords
+from hookgw.store.sqlite.transaction import Transaction
 from hookgw.store.sqlite.writer import Writer, touch
 
 
@@ -40,7 +41,7 @@ class SqliteStore:
 
     def __init__(
         self,
-        commits: GroupCommit,
+        commits: GroupCommit[Transaction],
         outbox: Outbox,
         changes: PendingChanges,
         history: History,

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from hookgw.models.errors import Invalid
+from hookgw.store.commits.changes import Changes, Committed
+from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.append import append
 from hookgw.store.sqlite.database import is_disk_error, storage_errors
-from hookgw.store.sqlite.jobs import AppendJob, FunctionJob, Group
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.settle import settle
-from hookgw.store.sqlite.transaction import Changes, Transaction
+from hookgw.store.sqlite.transaction import Transaction
 
 # What sqlite3 and our own conversions raise for a value that cannot be stored: lone surrogates, times that
 # are not finite, integers of more than 64 bits, blobs that are too large.
@@ -29,13 +29,6 @@ _BAD_VALUES = (
     TypeError,
     OverflowError,
 )
-
-
-class Committed(NamedTuple):
-    """A commit that is on disk: how long it took, and what it changed."""
-
-    seconds: float
-    changes: Changes
 
 
 class Writer:
@@ -62,7 +55,7 @@ class Writer:
         self._path = path
         self._names = NameIds(connection)
 
-    def commit(self, groups: Sequence[Group], *, probe: bool = False) -> Committed:
+    def commit(self, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
         """Write groups in one commit, and set the result or error of each job.
 
         Args:
@@ -87,9 +80,9 @@ class Writer:
 
     def _transact(
         self,
-        groups: Sequence[Group],
+        groups: Sequence[Group[Transaction]],
         probe: bool,
-        append_jobs: Callable[[Transaction, Sequence[AppendJob]], None],
+        append_jobs: Callable[[Transaction, Sequence[AppendJob[Transaction]]], None],
     ) -> Changes:
         connection = self._connection
         transaction = Transaction(connection, self._names)
@@ -115,7 +108,7 @@ class Writer:
                     connection.execute("ROLLBACK")
         return transaction.changes
 
-    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob]) -> None:
+    def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
         news = [new for job in jobs for new in job.news]
         added = append(self._connection, self._names, news)
         for job in jobs:
@@ -124,13 +117,15 @@ class Writer:
                 job.also(transaction)
         transaction.count_appended(len(added), sum(len(new.deliveries) for new in news if new.seq in added))
 
-    def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob]) -> None:
+    def _append_one_by_one(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:
         for job in jobs:
             self._run_alone(transaction, job)
             if isinstance(job.error, _BAD_VALUES):
                 job.error = Invalid(f"An event holds a value that cannot be stored: {job.error}.")
 
-    def _run_alone(self, transaction: Transaction, job: AppendJob | FunctionJob) -> None:
+    def _run_alone(
+        self, transaction: Transaction, job: AppendJob[Transaction] | FunctionJob[Transaction]
+    ) -> None:
         """Run a job in a savepoint: if it fails, it is undone, and the other jobs of the commit are not."""
         before = transaction.changes
         job.error = None

@@ -17,9 +17,10 @@ import pytest
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, open_store
+from hookgw.store.commits.group_commit import GroupCommit
 from hookgw.store.sqlite import audit, erase, history, pending_changes, repartition, tally
-from hookgw.store.sqlite.group_commit import GroupCommit
 from hookgw.store.sqlite.outbox import PAGE_BYTES
+from hookgw.store.sqlite.transaction import Transaction
 
 
 class Engine(Protocol):
@@ -109,8 +110,8 @@ class SqliteEngine:
         self._monkeypatch.setattr(history, "TALLY_MOST", most)
 
 
-def _commits(store: Store) -> GroupCommit:
-    commits: GroupCommit = store._commits  # type: ignore[attr-defined]
+def _commits(store: Store) -> GroupCommit[Transaction]:
+    commits: GroupCommit[Transaction] = store._commits  # type: ignore[attr-defined]
     return commits
 
 

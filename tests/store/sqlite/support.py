@@ -15,9 +15,11 @@ import pytest
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
 from hookgw.store import Store, StoreObserver, open_store
-from hookgw.store.sqlite.group_commit import GroupCommit
-from hookgw.store.sqlite.jobs import Group
-from hookgw.store.sqlite.writer import Committed, Writer
+from hookgw.store.commits.changes import Committed
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import Group
+from hookgw.store.sqlite.transaction import Transaction
+from hookgw.store.sqlite.writer import Writer
 
 
 @asynccontextmanager
@@ -34,8 +36,8 @@ async def opened(
         yield store
 
 
-def commits_of(store: Store) -> GroupCommit:
-    commits: GroupCommit = store._commits  # type: ignore[attr-defined]
+def commits_of(store: Store) -> GroupCommit[Transaction]:
+    commits: GroupCommit[Transaction] = store._commits  # type: ignore[attr-defined]
     return commits
 
 
@@ -58,7 +60,7 @@ def hold_commits(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thre
     """Make the disk slow: a commit sets the first event and waits for the second."""
     commit, began, disk = Writer.commit, threading.Event(), threading.Event()
 
-    def slow(self: Writer, groups: Sequence[Group], *, probe: bool = False) -> Committed:
+    def slow(self: Writer, groups: Sequence[Group[Transaction]], *, probe: bool = False) -> Committed:
         began.set()
         assert disk.wait(30)
         return commit(self, groups, probe=probe)

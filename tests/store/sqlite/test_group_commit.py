@@ -14,8 +14,8 @@ import trio.testing
 from hookgw.models.deliveries import Delivery
 from hookgw.models.errors import StorageUnavailable
 from hookgw.store import Store
-from hookgw.store.sqlite.append import NewEvent
-from hookgw.store.sqlite.group_commit import (
+from hookgw.store.commits.changes import Changes, Committed
+from hookgw.store.commits.group_commit import (
     CLOSE_GRACE,
     COMMIT_GROUPS,
     FIRST_RETRY,
@@ -24,9 +24,8 @@ from hookgw.store.sqlite.group_commit import (
     SETTLE_DELAY,
     GroupCommit,
 )
-from hookgw.store.sqlite.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group
-from hookgw.store.sqlite.transaction import Changes, Transaction
-from hookgw.store.sqlite.writer import Committed
+from hookgw.store.commits.jobs import GROUP_ROWS, AppendJob, FunctionJob, Group, NewEvent
+from hookgw.store.sqlite.transaction import Transaction
 from tests.store.sqlite.support import commits_of, hold_commits, opened, peek
 from tests.store.support import LANE, Listener, Watch, delivered, event, ids_of, seqs_of, to
 
@@ -35,7 +34,7 @@ class Gate:
     """A writer that notes what it is given, and may be held or told to refuse."""
 
     def __init__(self) -> None:
-        self.batches: list[list[Group]] = []
+        self.batches: list[list[Group[Transaction]]] = []
         self.probes: list[bool] = []
         self.refusal: StorageUnavailable | None = None
         self.free = threading.Event()
@@ -43,7 +42,7 @@ class Gate:
         self.began = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
 
-    def commit(self, groups: list[Group], *, probe: bool = False) -> Committed:
+    def commit(self, groups: list[Group[Transaction]], *, probe: bool = False) -> Committed:
         self.batches.append(list(groups))
         self.probes.append(probe)
         self._token.run_sync_soon(self.began.set)
@@ -58,7 +57,7 @@ class Gate:
 @asynccontextmanager
 async def committing(
     gate: Gate, watch: Watch | None = None, settle_limit: int = 10
-) -> AsyncIterator[GroupCommit]:
+) -> AsyncIterator[GroupCommit[Transaction]]:
     commits = GroupCommit(gate, watch or Watch(), settle_limit=settle_limit)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(commits.run)
@@ -69,7 +68,7 @@ async def committing(
             await commits.close()
 
 
-def append_job(seq: int, rows: int = 1) -> AppendJob:
+def append_job(seq: int, rows: int = 1) -> AppendJob[Transaction]:
     deliveries = [
         Delivery(
             seq=seq + n,
@@ -85,7 +84,7 @@ def append_job(seq: int, rows: int = 1) -> AppendJob:
     return AppendJob([NewEvent(seq, event("e"), 0.0, deliveries)])
 
 
-async def hold(gate: Gate, commits: GroupCommit) -> None:
+async def hold(gate: Gate, commits: GroupCommit[Transaction]) -> None:
     """Have a commit under way that does not end before ``gate.free`` is set."""
     gate.free.clear()
     gate.began = trio.Event()
@@ -202,7 +201,7 @@ async def test_functions_run_after_what_was_asked_before_and_before_what_comes_a
     gate = Gate()
     async with committing(gate) as commits:
         await hold(gate, commits)
-        function = FunctionJob(lambda _: None)
+        function: FunctionJob[Transaction] = FunctionJob(lambda _: None)
         commits.settle_nowait(delivered(1))
         commits.call_nowait(function)
         commits.settle_nowait(delivered(2))
@@ -251,7 +250,8 @@ async def test_a_refusing_disk_fails_who_waits_and_keeps_settlements(
     async with committing(gate, watch) as commits:
         await hold(gate, commits)
         gate.refusal = StorageUnavailable("The data file x is full.")
-        append, function = append_job(2), FunctionJob(lambda _: None)
+        append = append_job(2)
+        function: FunctionJob[Transaction] = FunctionJob(lambda _: None)
         commits.append_nowait(append)
         commits.settle_nowait(delivered(1))
         commits.call_nowait(function)
@@ -303,7 +303,7 @@ async def test_the_wait_for_the_disk_grows_to_its_limit(mock_clock: trio.testing
         await commits.flush()
 
 
-async def sleeping(gate: Gate, commits: GroupCommit, tries: int) -> None:
+async def sleeping(gate: Gate, commits: GroupCommit[Transaction], tries: int) -> None:
     """Wait until the disk has refused so often, and the commits waits to try again."""
     while len(gate.batches) < tries or commits.failing is None or commits._taken:
         await trio.lowlevel.checkpoint()

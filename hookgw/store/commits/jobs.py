@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import msgspec
 import trio
 
 from hookgw.models.deliveries import Delivery, Settlement
-from hookgw.store.sqlite.append import NewEvent
-from hookgw.store.sqlite.transaction import Transaction
+from hookgw.models.events import Event
+from hookgw.store.commits.changes import CountedTransaction
+
+Tx = TypeVar("Tx", bound=CountedTransaction)
 
 # A group with this many rows accepts no more, so that a commit under load stays short.
 GROUP_ROWS = 2048
+
+
+class NewEvent(msgspec.Struct, gc=False):
+    """An event that is to be appended, with its deliveries."""
+
+    seq: int
+    event: Event
+    accepted_at: float
+    deliveries: list[Delivery]
 
 
 class Job:
@@ -44,7 +56,7 @@ class Job:
         self.done.set()
 
 
-class AppendJob(Job):
+class AppendJob(Job, Generic[Tx]):
     """One call of ``append``: all of it is stored, or nothing.
 
     Attributes:
@@ -53,7 +65,7 @@ class AppendJob(Job):
         added: the sequence numbers of the events that were not duplicates.
     """
 
-    def __init__(self, news: list[NewEvent], also: Callable[[Transaction], None] | None = None) -> None:
+    def __init__(self, news: list[NewEvent], also: Callable[[Tx], None] | None = None) -> None:
         super().__init__()
         self.news = news
         self.also = also
@@ -64,16 +76,16 @@ class AppendJob(Job):
         return [delivery for new in self.news if new.seq in self.added for delivery in new.deliveries]
 
 
-class FunctionJob(Job):
+class FunctionJob(Job, Generic[Tx]):
     """A function that runs inside a commit; it may run again if the commit has to be repeated."""
 
-    def __init__(self, function: Callable[[Transaction], Any]) -> None:
+    def __init__(self, function: Callable[[Tx], Any]) -> None:
         super().__init__()
         self.function = function
         self.result: Any = None
 
 
-class Group:
+class Group(Generic[Tx]):
     """Jobs that are done in this order: appends, settlements, functions.
 
     The order between appends and settlements does not matter, because they never concern one delivery. A
@@ -85,9 +97,9 @@ class Group:
     """
 
     def __init__(self) -> None:
-        self.appends: list[AppendJob] = []
+        self.appends: list[AppendJob[Tx]] = []
         self.settlements: list[Settlement] = []
-        self.functions: list[FunctionJob] = []
+        self.functions: list[FunctionJob[Tx]] = []
         self.flushes: list[Job] = []
         self.rows = 0
 

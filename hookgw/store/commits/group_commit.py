@@ -11,18 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
 from hookgw.models.deliveries import Delivery, Settlement
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.threads import SYSTEM_THREADS, Threads, Worker
+from hookgw.store.commits.changes import Changes, Committed
+from hookgw.store.commits.jobs import AppendJob, FunctionJob, Group, Job, Tx
 from hookgw.store.protocol import StoreListener
 from hookgw.store.records import PendingChange, StoreObserver, StoreStatistics
-from hookgw.store.sqlite.jobs import AppendJob, FunctionJob, Group, Job
-from hookgw.store.sqlite.transaction import Changes, Transaction
-from hookgw.store.sqlite.writer import Committed
 
 T = TypeVar("T")
 
@@ -45,11 +44,22 @@ _STANDSTILL = 3600.0
 CLOSE_GRACE = 5.0
 
 
-class Commits(Protocol):
+class Commits(Protocol[Tx]):
     """The part of the writer that the group commit uses."""
 
-    def commit(self, groups: list[Group], *, probe: bool = False) -> Committed:
-        """See :meth:`hookgw.store.sqlite.writer.Writer.commit`."""
+    def commit(self, groups: list[Group[Tx]], *, probe: bool = False) -> Committed:
+        """Write groups in one commit, and set the result or error of each job.
+
+        Args:
+            groups: in order.
+            probe: write something even if there is nothing to write.
+
+        Returns:
+            What was done; it is on disk.
+
+        Raises:
+            StorageUnavailable: the storage refused, and nothing was stored.
+        """
 
 
 class _NoListener:
@@ -68,7 +78,7 @@ class _NoListener:
 _NOBODY = _NoListener()
 
 
-class GroupCommit:
+class GroupCommit(Generic[Tx]):
     """Collects jobs and writes them, group after group, in the order in which they were requested.
 
     Args:
@@ -86,7 +96,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        writer: Commits,
+        writer: Commits[Tx],
         observer: StoreObserver,
         *,
         in_use: trio.CapacityLimiter | None = None,
@@ -103,8 +113,8 @@ class GroupCommit:
         self._on_committed = on_committed
         self._settle_limit = settle_limit
         self._threads = threads
-        self._groups: deque[Group] = deque()
-        self._taken: list[Group] = []
+        self._groups: deque[Group[Tx]] = deque()
+        self._taken: list[Group[Tx]] = []
         self._work = trio.Event()
         self._urgent = trio.Event()
         self._room = trio.Event()
@@ -182,7 +192,7 @@ class GroupCommit:
         if refusal is not None:
             raise _copy(refusal)
 
-    def append_nowait(self, job: AppendJob) -> None:
+    def append_nowait(self, job: AppendJob[Tx]) -> None:
         """Queue an append.
 
         Raises:
@@ -194,7 +204,7 @@ class GroupCommit:
         group.appends.append(job)
         group.rows += sum(1 + len(new.deliveries) for new in job.news) + (job.also is not None)
 
-    def call_nowait(self, job: FunctionJob) -> None:
+    def call_nowait(self, job: FunctionJob[Tx]) -> None:
         """Queue a function. It runs in the writer thread after everything that was queued before.
 
         Raises:
@@ -204,7 +214,7 @@ class GroupCommit:
         self._urgent.set()
         self._last_group().functions.append(job)
 
-    async def call(self, function: Callable[[Transaction], T]) -> T:
+    async def call(self, function: Callable[[Tx], T]) -> T:
         """Run a function inside a commit and return its result, once it is on disk.
 
         Args:
@@ -269,13 +279,13 @@ class GroupCommit:
         self._last_group().flushes.append(job)
         await job.wait()
 
-    def _open_group(self) -> Group:
+    def _open_group(self) -> Group[Tx]:
         # A function sees everything that was requested before it, and nothing that was requested after it.
         if self._groups and self._groups[-1].is_full:
             self._groups.append(Group())
         return self._last_group()
 
-    def _last_group(self) -> Group:
+    def _last_group(self) -> Group[Tx]:
         if not self._groups:
             self._groups.append(Group())
         # While the disk refuses, only the growing waits of run() start a commit, not each new settlement.

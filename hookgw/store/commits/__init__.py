@@ -1,0 +1,1 @@
+"""The group commit that every engine uses: many writes, one transaction. No SQL."""

@@ -1,0 +1,80 @@
+"""What a commit changes, counted while its jobs run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from hookgw.store.records import PendingChange
+
+replace = msgspec.structs.replace
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What a commit has changed so far. It is immutable, so that a failed job is undone by its old value.
+
+    Attributes:
+        rows: how many rows were written.
+        pending: how many more deliveries are pending.
+        requeued: how many finished deliveries are pending again, by lane key.
+        change: the change of what is pending, without appended deliveries.
+    """
+
+    rows: int = 0
+    pending: int = 0
+    requeued: Mapping[str, int] = {}
+    change: PendingChange = {}
+
+
+class Committed(NamedTuple):
+    """A commit that is on disk: how long it took, and what it changed."""
+
+    seconds: float
+    changes: Changes
+
+
+class CountedTransaction:
+    """An open transaction that counts what its jobs change. Engines add what the jobs write with.
+
+    Attributes:
+        changes: what the jobs of this commit have changed.
+    """
+
+    def __init__(self) -> None:
+        self.changes = Changes()
+
+    def count_appended(self, events: int, deliveries: int) -> None:
+        """Count what was appended. The listener gets these deliveries themselves, not their number."""
+        rows, pending = self.changes.rows, self.changes.pending
+        # Not per registration: dispatch counts the deliveries themselves.
+        self.changes = replace(self.changes, rows=rows + events + deliveries, pending=pending + deliveries)
+
+    def count_rows(self, count: int) -> None:
+        """Count rows that were written without a change of what is pending."""
+        self.changes = replace(self.changes, rows=self.changes.rows + count)
+
+    def count_finished(self, gone: PendingChange) -> None:
+        """Count deliveries that are no longer pending."""
+        self._count(gone, -1)
+
+    def count_requeued(self, lanes: Mapping[str, int], added: PendingChange) -> None:
+        """Count deliveries that are pending again."""
+        requeued = dict(self.changes.requeued)
+        for lane, count in lanes.items():
+            requeued[lane] = requeued.get(lane, 0) + count
+        self.changes = replace(self.changes, requeued=requeued)
+        self._count(added, 1)
+
+    def _count(self, change: PendingChange, sign: int) -> None:
+        # A new dictionary each time: the old one belongs to the value that a failed job returns to.
+        total = dict(self.changes.change)
+        pending = self.changes.pending
+        for holder, (count, size) in change.items():
+            if not count:
+                continue
+            has, has_bytes = total.get(holder, (0, 0))
+            total[holder] = (has + sign * count, has_bytes + sign * size)
+            pending += sign * count
+        self.changes = replace(self.changes, pending=pending, change=total)
