@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -32,6 +33,7 @@ from hookgw.store import CancelQuery, Store
 MOST_COUNTED = 100_000
 """A count goes no further."""
 
+T = TypeVar("T")
 logger = structlog.get_logger("hookgw.cancelling")
 
 
@@ -126,7 +128,6 @@ class Cancellations:
     def cancelling(self, running: RunningJob) -> Callable[[], Awaitable[None]]:
         """Pause the lanes of a job's registrations, and return the work that cancels; see :class:`Jobs`."""
         job = running.job
-        running.job = msgspec.structs.replace(job, cursor=job.cursor or self._store.cancel_cursor())
         pauses, flights = ExitStack(), []
         for registration_id in job.registrations:
             registration = self._registry.registration(registration_id)
@@ -141,6 +142,10 @@ class Cancellations:
         self, running: RunningJob, pauses: ExitStack, flights: Sequence[tuple[int, trio.Event]]
     ) -> None:
         with pauses:
+            if running.job.cursor is None:
+                # The first thing that the job does: what is accepted meanwhile is of before it.
+                cursor = await self._retried(running, self._store.cancel_cursor)
+                running.job = msgspec.structs.replace(running.job, cursor=cursor)
             if flights:
                 if not running.is_stored:  # to wait for them may take as long as their timeout
                     await self._store.put_job(running.job)
@@ -178,10 +183,7 @@ class Cancellations:
                 audit=[] if running.is_stored else [self._entry(job)],
             )
             async with self._jobs.turn():
-                if running.is_stored:
-                    done = await retry_until_readable(step, _log_refusal)
-                else:  # nothing is cancelled: the caller may ask again
-                    done = await step()
+                done = await self._retried(running, step)
             running.job = running.job.advanced(sum(done.counts.values()), running.job.cursor)
             for registration_id, count in done.counts.items():
                 registration = self._registry.registration(registration_id)
@@ -189,6 +191,11 @@ class Cancellations:
             cursor = done.cursor
             if cursor is not None:
                 running.is_stored = True
+
+    async def _retried(self, running: RunningJob, call: Callable[[], Awaitable[T]]) -> T:
+        if running.is_stored:
+            return await retry_until_readable(call, _log_refusal)
+        return await call()  # nothing is cancelled: the caller may ask again
 
     def _selected(self, instance: str, label: str | None, without_global: bool) -> list[Registration]:
         if label is not None:

@@ -83,7 +83,7 @@ class Erasures:
             instance,
             instance_id=found.id,
             registrations=tuple(own),
-            cursor=self._store.cancel_cursor(),
+            cursor=await self._store.cancel_cursor(),
             erase=remote_jid,
         )
         await self._store.put_job(job)

@@ -170,19 +170,15 @@ class PendingDeliveries:
         self, running: RunningJob, *, registrations: Sequence[Registration] = ()
     ) -> Callable[[], Awaitable[None]]:
         """Pause the lanes of a job's registrations, and return the work that parks; see :class:`Jobs`."""
-        # After a restart there is none only if the job had not begun: then everything is to be parked.
-        cursor = running.job.cursor or self._store.park_cursor()
-        running.job = msgspec.structs.replace(running.job, cursor=cursor)
         pauses, spared = ExitStack(), []
         for registration_id in running.job.registrations:
             pauses.enter_context(self._dispatcher.paused(registration_id))
             spared += self._in_flight(registration_id)
-        return partial(self._park, running, cursor, registrations, pauses, spared)
+        return partial(self._park, running, registrations, pauses, spared)
 
     async def _park(
         self,
         running: RunningJob,
-        cursor: str,
         registrations: Sequence[Registration],
         pauses: ExitStack,
         spared: Sequence[int],
@@ -191,6 +187,13 @@ class PendingDeliveries:
         reason = running.job.reason
         # Paused lanes resume when the disk works again, and not before.
         with pauses:
+            cursor = running.job.cursor
+            if cursor is None:
+                # After a restart there is none only if the job had not begun: then everything is to be
+                # parked. Otherwise this is asked for before anything else can append to the registrations.
+                refused = partial(_log_refusal, "parking", ", ".join(running.job.registrations))
+                cursor = await retry_until_readable(self._store.park_cursor, refused)
+                running.job = msgspec.structs.replace(running.job, cursor=cursor)
             for registration_id in running.job.registrations:
                 refused = partial(_log_refusal, "parking", registration_id)
                 more = True

@@ -148,8 +148,12 @@ class Outbox(Protocol):
 class PendingChanges(Protocol):
     """Bulk changes of what is pending, in commits of bounded size, so that others write between them."""
 
-    def park_cursor(self) -> str:
-        """Return the cursor for parking what is appended, or made pending again, until now."""
+    async def park_cursor(self) -> str:
+        """Return the cursor for parking what is appended, or made pending again, until now.
+
+        Now is the moment of the call: what this process asks for later does not count, even if it is on disk
+        before this returns. Of other processes, all that they were told is stored before the call counts.
+        """
 
     async def park_step(
         self,
@@ -199,8 +203,8 @@ class PendingChanges(Protocol):
             How many there were. In a lane that instances share, the search is bounded, too.
         """
 
-    def cancel_cursor(self) -> str:
-        """Return the cursor of the first step that cancels what is pending now."""
+    async def cancel_cursor(self) -> str:
+        """Return the cursor of the first step that cancels what is pending now; see :meth:`park_cursor`."""
 
     async def cancel_step(
         self,

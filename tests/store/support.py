@@ -133,7 +133,7 @@ async def seqs_of(store: Store, lane: str = LANE) -> list[int]:
 
 async def park(store: Store, registration: str, reason: str, *, spared: Collection[int] = ()) -> int:
     """Park all that is pending for a registration; return how many deliveries there were."""
-    total, more, cursor = 0, True, store.park_cursor()
+    total, more, cursor = 0, True, await store.park_cursor()
     while more:
         step = await store.park_step(registration, reason, cursor, spared=spared)
         total, more = total + step.count, step.more

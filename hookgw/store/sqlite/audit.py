@@ -5,24 +5,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import trio
 
-from hookgw.models.audit import Actor, AuditEntry, FieldChange
-from hookgw.models.errors import Invalid
+from hookgw.models.audit import AuditEntry
+from hookgw.store import audit_entries
+from hookgw.store.audit_entries import AuditPart, AuditRow
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.records import AuditPage, AuditQuery, micros, seconds
+from hookgw.store.records import AuditPage, AuditQuery, micros
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.transaction import Transaction
-
-# So many entries are looked at in one turn, and removed in one commit; and the rest between two commits.
-ROWS = 5_000
-STEP = 500
-REST = 0.01
-# A list with a filter may have to look at all entries. After this many seconds it returns what it has found.
-LIST_SECONDS = 1.0
 
 _ADD = "INSERT INTO audit (at, instance, instance_id, action, entry) VALUES (?, ?, ?, ?, ?)"
 _OLD = "SELECT json_group_array(seq) FROM (SELECT seq FROM audit WHERE at < ? ORDER BY at, seq LIMIT ?)"
@@ -34,33 +28,7 @@ _TOO_MANY = """SELECT instance, count(*) - ? FROM audit INDEXED BY audited_insta
 _REMOVE = "DELETE FROM audit WHERE seq IN (SELECT value FROM json_each(?))"
 
 
-class _Stored(msgspec.Struct, omit_defaults=True):
-    """The column ``entry``: what is neither searched nor sorted by."""
-
-    actor: Actor
-    subject: str | None = None
-    changes: tuple[FieldChange, ...] = ()
-    details: dict[str, str] = {}
-
-
-class _Row(msgspec.Struct, array_like=True):
-    at: int
-    seq: int
-    instance: str | None
-    instance_id: str | None
-    action: str
-    entry: _Stored
-
-
-_rows_of = msgspec.json.Decoder(list[_Row]).decode
-
-
-class _Part(NamedTuple):
-    """A part of a search: what matches, how many entries were looked at, and the place of the last one."""
-
-    found: list[_Row]
-    rows: int
-    last: tuple[int, int]
+_rows_of = msgspec.json.Decoder(list[AuditRow]).decode
 
 
 class SqliteAudit:
@@ -81,63 +49,45 @@ class SqliteAudit:
         await self._commits.call(partial(write_audit, entries=entries))
 
     async def list_audit(self, query: AuditQuery) -> AuditPage:
-        before = None if query.cursor is None else _read_cursor(query.cursor)
-        deadline = trio.current_time() + LIST_SECONDS
-        found: list[_Row] = []
-        while True:
-            part = await self._lists.run(partial(search_audit, query=query, before=before, rows=ROWS))
-            found += part.found
-            if len(found) > query.limit:
-                page = found[: query.limit]
-                return AuditPage([_entry(row) for row in page], _cursor(page[-1].at, page[-1].seq))
-            if part.rows < ROWS:
-                return AuditPage([_entry(row) for row in found])
-            before = part.last
-            if trio.current_time() >= deadline:
-                return AuditPage([_entry(row) for row in found], _cursor(*before))
+        async def search(before: tuple[int, int] | None) -> AuditPart:
+            find = partial(search_audit, query=query, before=before, rows=audit_entries.ROWS)
+            return await self._lists.run(find)
+
+        return await audit_entries.list_audit(query, search)
 
     async def prune_audit(self, *, before: float, most: int) -> int:
         removed = 0
         while count := await self._commits.call(
-            partial(_prune, statement=_OLD, given=(micros(before), STEP))
+            partial(_prune, statement=_OLD, given=(micros(before), audit_entries.STEP))
         ):
             removed += count
-            await trio.sleep(REST)
+            await trio.sleep(audit_entries.REST)
         too_many = await self._background.run(
             lambda connection: connection.execute(_TOO_MANY, (most, most)).fetchall()
         )
         for instance, extra in too_many:
             while extra > 0 and (
                 count := await self._commits.call(
-                    partial(_prune, statement=_OLDEST_OF, given=(instance, min(extra, STEP)))
+                    partial(_prune, statement=_OLDEST_OF, given=(instance, min(extra, audit_entries.STEP)))
                 )
             ):
                 extra -= count
                 removed += count
-                await trio.sleep(REST)
+                await trio.sleep(audit_entries.REST)
         return removed
 
 
 def write_audit(transaction: Transaction, entries: Sequence[AuditEntry]) -> None:
     """Write entries, with whatever else the transaction changes."""
     for entry in entries:
-        stored = _Stored(entry.actor, entry.subject, entry.changes, entry.details)
-        transaction.connection.execute(
-            _ADD,
-            (
-                micros(entry.at),
-                entry.instance,
-                entry.instance_id,
-                entry.action,
-                msgspec.json.encode(stored).decode(),
-            ),
-        )
+        row = (micros(entry.at), entry.instance, entry.instance_id, entry.action, audit_entries.stored(entry))
+        transaction.connection.execute(_ADD, row)
     transaction.count_rows(len(entries))
 
 
 def search_audit(
     connection: sqlite3.Connection, query: AuditQuery, before: tuple[int, int] | None, rows: int
-) -> _Part:
+) -> AuditPart:
     """Search the newest entries for those that match a query, up to one more than its limit.
 
     Args:
@@ -180,20 +130,7 @@ def search_audit(
                 FROM chosen c CROSS JOIN audit a ON a.seq = c.seq ORDER BY a.at DESC, a.seq DESC))
         FROM looked_at"""  # noqa: S608 - only the texts above are in it
     count, at, seq, lines = connection.execute(statement, given).fetchone()
-    return _Part(_rows_of(lines), count, (at, seq))
-
-
-def _entry(row: _Row) -> AuditEntry:
-    return AuditEntry(
-        at=seconds(row.at),
-        action=row.action,
-        actor=row.entry.actor,
-        instance=row.instance,
-        instance_id=row.instance_id,
-        subject=row.entry.subject,
-        changes=row.entry.changes,
-        details=row.entry.details,
-    )
+    return AuditPart(_rows_of(lines), count, (at, seq))
 
 
 def _prune(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> int:
@@ -201,15 +138,3 @@ def _prune(transaction: Transaction, statement: str, given: tuple[Any, ...]) -> 
     removed = transaction.connection.execute(_REMOVE, (found,)).rowcount
     transaction.count_rows(removed)
     return removed
-
-
-def _cursor(at: int, seq: int) -> str:
-    return f"{at}-{seq}"
-
-
-def _read_cursor(cursor: str) -> tuple[int, int]:
-    at, _, seq = cursor.partition("-")
-    # 18 digits always fit SQLite's 64-bit integers. A time of before 1970 is no time of an entry.
-    if not all(text.isascii() and text.isdigit() and len(text) <= 18 for text in (at, seq)):
-        raise Invalid("cursor must be the cursor of the page before.")
-    return int(at), int(seq)

@@ -9,12 +9,12 @@ emptied it.
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Collection
 
 import msgspec
 
+from hookgw.store.persons import person
 from hookgw.store.records import Concerned, Erased
 from hookgw.store.sqlite.event_ids import forget_ids_with
 from hookgw.store.sqlite.name_ids import of_instance
@@ -24,9 +24,6 @@ from hookgw.store.sqlite.transaction import Transaction
 # A step looks at so many deliveries, and so many bytes of payloads, or one payload.
 ROWS = 500
 SEARCH_BYTES = 8 * 2**20
-
-# "5511…:7@s.whatsapp.net" is a device of "5511…@s.whatsapp.net".
-_OF_WHATSAPP = re.compile(r"(\d+)(?::\d+)?@([a-z.]+)", re.ASCII)
 
 _SOURCES = {
     # Written out, because SQLite uses the partial index only if its condition is in the statement.
@@ -70,14 +67,13 @@ def find_concerned(
         after, newest: the range of the numbers of their deliveries, the first excluded.
         pending: search pending deliveries alone.
     """
-    match = _OF_WHATSAPP.fullmatch(value)
+    sought = person(value)
     given = {
         "instance": of_instance(instance),
-        "value": f"{match[1]}@{match[2]}" if match else value,
-        "device": f"{match[1]}:*@{match[2]}" if match else None,
-        "part": _part_of(value),
-        # Few payloads have an escaped character, many an escaped line end, which spells none of these texts.
-        "escape": "\\" if set('"/\\').intersection(value) or not value.isprintable() else "\\u",
+        "value": sought.value,
+        "device": sought.device and "*".join(sought.device),
+        "part": sought.part,
+        "escape": sought.escape,
         "after": after,
         "newest": newest,
         "rows": ROWS,
@@ -111,17 +107,11 @@ def erase(transaction: Transaction, events: Collection[int], value: str, spared:
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     try:
         remove(connection, _json([seq for _, seq, _ in gone]), _json(removed))
-        forget_ids_with(connection, _json(removed), _part_of(value))
+        forget_ids_with(connection, _json(removed), person(value))
     finally:
         connection.execute("PRAGMA secure_delete = FAST").fetchall()
     transaction.count_rows(len(gone) + len(removed))
     return Erased(events=len(removed), deliveries=len(gone), left=len(left))
-
-
-def _part_of(value: str) -> str:
-    """Return the part of an identifier that names the person: of one of WhatsApp, the number."""
-    match = _OF_WHATSAPP.fullmatch(value)
-    return match[1] if match else value
 
 
 def _json(values: Collection[int]) -> str:

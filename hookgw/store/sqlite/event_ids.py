@@ -8,9 +8,9 @@ more. The index ``remembered`` has these rows by age.
 from __future__ import annotations
 
 import math
-import re
 import sqlite3
 
+from hookgw.store.persons import Person
 from hookgw.store.records import micros
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -36,7 +36,6 @@ _OLDEST = """SELECT json_group_array(seq), count(*), coalesce(-sum(heard), 0) FR
 _FORGET = "DELETE FROM events WHERE seq IN (SELECT value FROM json_each(?))"
 _FORGET_WITH = f"""DELETE FROM events WHERE seq IN (SELECT value - {_BELOW} FROM json_each(:events))
     AND instr(lower(id), :text)"""  # noqa: S608
-_WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
 _REMEMBERED = "SELECT coalesce(-sum(heard), 0) FROM events INDEXED BY remembered WHERE heard < 0"
 _NEVER = 2**63 - 1
 
@@ -74,18 +73,16 @@ def forget_ids(transaction: Transaction, before: float, limit: int) -> int:
     return int(size)
 
 
-def forget_ids_with(connection: sqlite3.Connection, events: str, text: str) -> None:
-    """Remove those ids of events, of which only the id is left, that have a text in them.
+def forget_ids_with(connection: sqlite3.Connection, events: str, person: Person) -> None:
+    """Remove those ids of events, of which only the id is left, that name a person.
 
     Args:
         connection: in a transaction.
         events: the numbers that the events had, as a JSON array.
-        text: compared with all but ASCII letters and digits left out, as ids are made of words; see
-            :func:`hookgw.models.events.event_id_of`.
+        person: who must not be named.
     """
-    words = "-".join(_WORD.findall(text)).lower()
-    if words:
-        connection.execute(_FORGET_WITH, {"events": events, "text": words})
+    if person.words:
+        connection.execute(_FORGET_WITH, {"events": events, "text": person.words})
 
 
 def remembered_bytes(connection: sqlite3.Connection) -> int:

@@ -14,29 +14,32 @@ import msgspec
 import trio
 
 from hookgw.models.clock import Clock
-from hookgw.models.deliveries import Attempt, DeliveryState, Outcome, parse_delivery_id
-from hookgw.models.errors import Invalid
-from hookgw.models.events import Event
+from hookgw.models.deliveries import DeliveryState, parse_delivery_id
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.store import searches
 from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.history_rows import (
+    DeliveryRow,
+    attempt_of,
+    event_of,
+    event_of_summary,
+    summary_of,
+)
 from hookgw.store.protocol import NO_LIMIT
 from hookgw.store.records import (
     DeliveryPage,
     DeliveryQuery,
     DeliveryReport,
-    DeliverySummary,
     EventPage,
-    MinuteTally,
     Tally,
     micros,
-    seconds,
 )
 from hookgw.store.sqlite.database import Reader
 from hookgw.store.sqlite.event_ids import forget_ids, keep_ids, remembered_bytes
 from hookgw.store.sqlite.name_ids import of_instance
 from hookgw.store.sqlite.name_pruning import NamePruning
 from hookgw.store.sqlite.settle import remove
-from hookgw.store.sqlite.tally import LAST, TALLY_MOST, TALLY_ROWS, TallyPart, newest, tally
+from hookgw.store.sqlite.tally import newest, tally
 from hookgw.store.sqlite.transaction import Transaction
 
 # One JSON value for each delivery, and one row for a whole list: each step of a statement costs a wait for
@@ -93,22 +96,6 @@ PRUNE_REST = 0.01
 # An id is one narrow row: so many take half the time of those deliveries.
 FORGET_STEP = 500
 
-# A list with a filter may have to look at millions of deliveries to fill a page. After this many seconds it
-# returns what it has found, with a cursor.
-LIST_SECONDS = 1.0
-# It looks at so many deliveries first, then at twice as many if that was quick, so that each part takes about
-# so many seconds: others take turns in between.
-FIRST_ROWS = 1_000
-LEAST_ROWS = 100
-PART_SECONDS = 0.01
-
-RECENT = 15.0
-"""Seconds: what finished since then is found by its time, for all instances together. Beyond it, a list reads
-the instance's deliveries: otherwise a client could make one statement read all that ever finished."""
-
-EVENT_ROWS = 1_000
-EVENT_BYTES = 256 * 1024
-"""A page of events looks at so many deliveries, and has so many bytes of payloads, or one event."""
 # Row by row, each step would wait for Python's lock, so this is one row. The payload is a text in it.
 _EVENTS = """
     WITH looked_at AS MATERIALIZED (
@@ -132,38 +119,6 @@ _EVENTS = """
             FROM chosen c CROSS JOIN events e ON e.seq = c.event CROSS JOIN names k ON k.number = e.kind
             ORDER BY c.seq DESC))"""
 
-MOST_ATTEMPTS = 1_000
-"""The most attempts in a report, the newest ones."""
-
-
-class _Row(msgspec.Struct, array_like=True):
-    seq: int
-    event_id: str
-    kind: str
-    instance: str
-    time: int
-    registration: str
-    lane: str
-    state: DeliveryState
-    reason: str | None
-    accepted_at: int
-    attempts: int
-    failures: int
-    next_at: int
-    finished_at: int | None
-    number: int | None
-    at: int | None
-    duration: int | None
-    outcome: Outcome | None
-    status: int | None
-    error: str | None
-    answer: str | None
-    url: str | None
-
-
-_row_of = msgspec.json.Decoder(_Row).decode
-_rows_of = msgspec.json.Decoder(list[_Row]).decode
-
 
 class _EventRow(msgspec.Struct, array_like=True):
     id: str
@@ -174,23 +129,9 @@ class _EventRow(msgspec.Struct, array_like=True):
     server_url: str | None
 
 
+_row_of = msgspec.json.Decoder(DeliveryRow).decode
+_rows_of = msgspec.json.Decoder(list[DeliveryRow]).decode
 _event_rows_of = msgspec.json.Decoder(list[_EventRow]).decode
-
-
-class SearchPart(NamedTuple):
-    """A part of a search.
-
-    Attributes:
-        found: the matching deliveries, the newest first.
-        rows: how many deliveries it looked at.
-        last: the lowest number among those; ``None`` if there were none.
-        seconds: how long it took.
-    """
-
-    found: list[DeliverySummary]
-    rows: int
-    last: int | None
-    seconds: float
 
 
 class SqliteHistory:
@@ -213,41 +154,14 @@ class SqliteHistory:
         self._clock = clock
 
     async def list_deliveries(self, query: DeliveryQuery) -> DeliveryPage:
-        before = None
-        if query.cursor is not None:
-            before = parse_delivery_id(query.cursor)
-            if before is None:
-                raise Invalid("cursor must be the cursor of the page before.")
-        deadline = trio.current_time() + LIST_SECONDS
-        found: list[DeliverySummary] = []
-        rows = max(FIRST_ROWS, query.limit + 1)
-        while True:
-            # One more than wanted, to know whether there is a next page.
-            wanted = query.limit + 1 - len(found)
-            search = partial(
-                search_deliveries,
-                query=query,
-                before=before,
-                rows=rows,
-                wanted=wanted,
-                now=self._clock.wall(),
+        # A turn for each part: lists of others come in between.
+        async def search(before: int | None, rows: int, wanted: int) -> searches.SearchPart:
+            now = self._clock.wall()
+            return await self._lists.run(
+                partial(search_deliveries, query=query, before=before, rows=rows, wanted=wanted, now=now)
             )
-            # A turn for each part: lists of others come in between.
-            part = await self._lists.run(search)
-            found += part.found
-            if len(found) > query.limit:
-                page = found[: query.limit]
-                return DeliveryPage(page, page[-1].id)
-            if part.rows < rows:
-                return DeliveryPage(found)
-            before = part.last
-            if trio.current_time() >= deadline:
-                return DeliveryPage(found, f"dlv_{before}")
-            # A disk that is not in memory may take a thousand times as long for a row.
-            if part.seconds < PART_SECONDS / 2:
-                rows *= 2
-            elif part.seconds > PART_SECONDS * 2:
-                rows = max(LEAST_ROWS, rows // 2)
+
+        return await searches.list_deliveries(query, search)
 
     async def find_delivery(
         self, instance: str, name: str, *, without_global: bool = False
@@ -263,26 +177,19 @@ class SqliteHistory:
         return await self._lists.run(partial(list_events, instance=instance, kinds=kinds, before=before))
 
     async def tally(self, instance: str, *, since: float, without_global: bool = False) -> Tally:
-        found: dict[float, MinuteTally] = {}
-        part = TallyPart([], LAST, LAST, is_last=False)
-        for _ in range(0, TALLY_MOST, TALLY_ROWS):
-            # A turn for each part: lists of others come in between.
-            part = await self._lists.run(
+        async def count(former: searches.TallyPart) -> searches.TallyPart:
+            return await self._lists.run(
                 partial(
                     tally,
                     instance=instance,
                     since=since,
                     without_global=without_global,
-                    before=part.before,
-                    event=part.event,
+                    before=former.before,
+                    event=former.event,
                 )
             )
-            for at, *counts in part.minutes:
-                former = found.get(at, MinuteTally(at, 0, 0, 0))
-                found[at] = MinuteTally(at, *map(sum, zip(former[1:], counts, strict=True)))
-            if part.is_last:
-                break
-        return Tally([found[at] for at in sorted(found)], is_complete=part.is_last)
+
+        return await searches.tally(count)
 
     async def newest(self, instances: Collection[str]) -> dict[str, float]:
         return await self._lists.run(partial(newest, instances=instances))
@@ -332,7 +239,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     rows: int,
     wanted: int,
     now: float = 0.0,
-) -> SearchPart:
+) -> searches.SearchPart:
     """Search an instance's newest deliveries for those that match a query.
 
     Args:
@@ -362,7 +269,7 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
     if query.finished_since is not None:
         conditions.append("finished_at >= :finished")
         given["finished"] = micros(query.finished_since)
-        if query.state is None and now - query.finished_since <= RECENT:
+        if query.state is None and now - query.finished_since <= searches.RECENT:
             # Whoever follows an instance asks for this every second. Its deliveries that just finished may be
             # anywhere in a backlog of millions, but there are few of them.
             source = "deliveries INDEXED BY finished WHERE finished_at >= :finished AND"
@@ -396,8 +303,8 @@ def search_deliveries(  # noqa: C901 -- reads once from top to bottom
                 SELECT {_SUMMARY} AS line FROM chosen c
                 CROSS JOIN deliveries d ON d.seq = c.seq {_JOINS} ORDER BY d.seq DESC))"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
-    found = [_summary(row) for row in _rows_of(lines)]
-    return SearchPart(found, count, last, time.perf_counter() - started)
+    found = [summary_of(row) for row in _rows_of(lines)]
+    return searches.SearchPart(found, count, last, time.perf_counter() - started)
 
 
 def find_delivery(
@@ -416,17 +323,10 @@ def find_delivery(
     if not found:
         return None
     line, data, sender, server_url = found
-    summary = _summary(_row_of(line))
-    event = Event(
-        id=summary.event_id,
-        kind=summary.kind,
-        instance=summary.instance,
-        data_json=data,
-        time=summary.time,
-        sender=sender,
-        server_url=server_url,
-    )
-    attempts = [_attempt(*row) for row in connection.execute(_ATTEMPTS, (summary.seq, MOST_ATTEMPTS))]
+    summary = summary_of(_row_of(line))
+    event = event_of_summary(summary, data, sender, server_url)
+    rows = connection.execute(_ATTEMPTS, (summary.seq, searches.MOST_ATTEMPTS))
+    attempts = [attempt_of(*row) for row in rows]
     return DeliveryReport(summary=summary, event=event, attempts=tuple(reversed(attempts)))
 
 
@@ -438,77 +338,18 @@ def list_events(
         "instance": of_instance(instance),
         "kinds": json.dumps(list(kinds)),
         "before": before,
-        "rows": EVENT_ROWS,
-        "bytes": EVENT_BYTES,
+        "rows": searches.EVENT_ROWS,
+        "bytes": searches.EVENT_BYTES,
     }
     row = connection.execute(_EVENTS, given).fetchone()
     looked_at, last, matching, chosen, last_chosen, lines = row
     events = [
-        Event(
-            id=one.id,
-            kind=one.kind,
-            instance=instance,
-            data_json=one.data.encode(),
-            time=seconds(one.time),
-            sender=one.sender,
-            server_url=one.server_url,
-        )
+        event_of(instance, one.id, one.kind, one.time, one.data.encode(), one.sender, one.server_url)
         for one in _event_rows_of(lines)
     ]
     if chosen < matching:
         return EventPage(events, str(last_chosen))
-    return EventPage(events, str(last) if looked_at == EVENT_ROWS else None)
-
-
-def _summary(row: _Row) -> DeliverySummary:
-    last = None
-    if row.number is not None:
-        assert row.at is not None and row.duration is not None and row.outcome is not None  # noqa: S101, PT018
-        last = _attempt(
-            row.number, row.at, row.duration, row.outcome, row.status, row.error, row.answer or "", row.url
-        )
-    reason = row.reason
-    if reason is None and row.state is DeliveryState.DEAD and last is not None:
-        reason = last.error
-    return DeliverySummary(
-        seq=row.seq,
-        event_id=row.event_id,
-        kind=row.kind,
-        instance=row.instance,
-        time=seconds(row.time),
-        registration=row.registration,
-        lane=row.lane,
-        state=row.state,
-        reason=reason,
-        accepted_at=seconds(row.accepted_at),
-        attempts=row.attempts,
-        failures=row.failures,
-        next_at=seconds(row.next_at),
-        finished_at=None if row.finished_at is None else seconds(row.finished_at),
-        last_attempt=last,
-    )
-
-
-def _attempt(
-    number: int,
-    at: int,
-    duration: int,
-    outcome: str,
-    status: int | None,
-    error: str | None,
-    answer: str,
-    url: str | None,
-) -> Attempt:
-    return Attempt(
-        number=number,
-        at=seconds(at),
-        duration=seconds(duration),
-        outcome=Outcome(outcome),
-        status=status,
-        error=error,
-        answer=answer,
-        url=url,
-    )
+    return EventPage(events, str(last) if looked_at == searches.EVENT_ROWS else None)
 
 
 class _Pruned(NamedTuple):

@@ -75,7 +75,7 @@ class SqlitePendingChanges:
         # The newest last.
         self._repartitioned: dict[str, LaneRule] = {}
 
-    def park_cursor(self) -> str:
+    async def park_cursor(self) -> str:
         return str(self._numbers.newest)
 
     async def park_step(
@@ -128,7 +128,7 @@ class SqlitePendingChanges:
 
         return await self._commits.call(drop)
 
-    def cancel_cursor(self) -> str:
+    async def cancel_cursor(self) -> str:
         return f"0-{self._numbers.newest}"
 
     async def cancel_step(

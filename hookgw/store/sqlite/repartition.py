@@ -6,20 +6,15 @@ The caller owns the transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from hookgw.models.events import Event
 from hookgw.models.lanes import LaneRule
-from hookgw.models.registrations import Ordering
+from hookgw.store.new_lanes import lanes_by_rule, readable
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import NameIds
 from hookgw.store.sqlite.outbox import lanes_of
-
-# The most bytes of payload that a step reads to find lanes, unless its first payload alone has more: others
-# wait for the commit meanwhile.
-MOST_READ = 2**20
 
 # In any order: positions do not change, so the order in the new lanes does not depend on it.
 _IN_LANES = """
@@ -60,19 +55,12 @@ def repartition(
     lanes = msgspec.json.encode(outdated[:limit]).decode()
     given = {"registration": rule.registration, "lanes": lanes, "limit": limit}
     found = _sizes_of(connection.execute(_IN_LANES, given).fetchone()[0])
-    more = len(found) == limit
     # Sizes are in the index: the step is cut before a payload is read.
-    if rule.ordering is Ordering.CHAT:
-        total = 0
-        for number, (_, size) in enumerate(found):
-            total += size
-            if number and total > MOST_READ:
-                found, more = found[:number], True
-                break
-    moved = find_lanes(connection, {seq: rule for seq, _ in found})
+    fitting = readable(found, rule)
+    moved = find_lanes(connection, {seq: rule for seq, _ in fitting})
     ids = names.ids(moved.values())
     _MOVE.run(connection, [(seq, ids[lane]) for seq, lane in moved.items()])
-    return len(found), more
+    return len(moved), len(found) == limit or len(fitting) < len(found)
 
 
 def find_lanes(connection: sqlite3.Connection, rules: Mapping[int, LaneRule]) -> dict[int, str]:
@@ -80,18 +68,12 @@ def find_lanes(connection: sqlite3.Connection, rules: Mapping[int, LaneRule]) ->
 
     Payloads are read only for registrations that are ordered by chat, one at a time.
     """
-    lanes = {seq: rule.generation_prefix for seq, rule in rules.items()}
-    keyed = [seq for seq, rule in rules.items() if rule.ordering in (Ordering.INSTANCE, Ordering.NONE)]
-    chats = [seq for seq, rule in rules.items() if rule.ordering is Ordering.CHAT and rule.concurrency > 1]
-    # A rule looks at the id, the instance and the payload of an event only; the rest is left out.
-    if keyed:
-        rows = connection.execute(_KEYS, (msgspec.json.encode(keyed).decode(),)).fetchone()[0]
-        for seq, event_id, instance in _keys_of(rows):
-            event = Event(id=event_id, kind="", instance=instance, data_json=b"null", time=0.0)
-            lanes[seq] = rules[seq].lane(event)
-    if chats:
+
+    def read_names(seqs: list[int]) -> list[tuple[int, str, str]]:
+        return _keys_of(connection.execute(_KEYS, (msgspec.json.encode(seqs).decode(),)).fetchone()[0])
+
+    def read_payloads(seqs: list[int]) -> Iterable[tuple[int, bytes]]:
         # Row by row, not as one value: the payloads of a replay together may be larger than the memory.
-        for seq, data in connection.execute(_PAYLOADS, (msgspec.json.encode(chats).decode(),)):
-            event = Event(id="", kind="", instance="", data_json=data, time=0.0)
-            lanes[seq] = rules[seq].lane(event)
-    return lanes
+        return connection.execute(_PAYLOADS, (msgspec.json.encode(seqs).decode(),))
+
+    return lanes_by_rule(rules, read_names, read_payloads)

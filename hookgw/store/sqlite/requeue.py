@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from hookgw.models.lanes import LaneRule
+from hookgw.store.new_lanes import fitting
 from hookgw.store.records import ReplayQuery, micros
 from hookgw.store.sqlite.bulk import Bulk
 from hookgw.store.sqlite.name_ids import of_instance
@@ -152,13 +153,9 @@ def find_finished(
             CROSS JOIN deliveries d ON d.seq = c.seq
             CROSS JOIN names r ON r.number = d.registration)"""  # noqa: S608 - only the texts above are in it
     count, last, lines = connection.execute(statement, given).fetchone()
-    found: dict[int, LaneRule] = {}
-    total = 0
-    for seq, registration, bytes_of in sorted(_finished_of(lines)):
-        total += bytes_of
-        if found and total > size:
-            return find_lanes(connection, found), max(found)
-        found[seq] = rules[registration]
+    found, is_cut = fitting(sorted(_finished_of(lines)), rules, size)
+    if is_cut:
+        return find_lanes(connection, found), max(found)
     if len(found) == limit:
         last = max(found, default=after)
     elif count < rows:

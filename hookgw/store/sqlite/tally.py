@@ -5,18 +5,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection
-from typing import NamedTuple
 
 from hookgw.models.registrations import GLOBAL_ID_PREFIX
+from hookgw.store import searches
 from hookgw.store.records import MinuteTally, micros, seconds
 from hookgw.store.sqlite.name_ids import of_instance
 
-TALLY_ROWS = 2_000
-"""So many deliveries are looked at in one turn of the reader: about 10 ms."""
-TALLY_MOST = 50_000
-"""So many in all, the newest ones."""
-LAST = 2**63 - 1
-"""Behind every number."""
 _MINUTE = 60 * 1_000_000
 
 # The index of the history ends the walk, and has the time; only rows of the wanted time are read. One JSON
@@ -51,30 +45,15 @@ _NEWEST = """SELECT json_group_object(substr(name, 2), at) FROM (
     ) AS at FROM json_each(?)) WHERE at IS NOT NULL"""
 
 
-class TallyPart(NamedTuple):
-    """A part of the counting.
-
-    Attributes:
-        minutes: of these deliveries.
-        before, event: where the next part begins: the lowest numbers of a delivery and of an event so far.
-        is_last: whether there are no further ones of the wanted time.
-    """
-
-    minutes: list[MinuteTally]
-    before: int
-    event: int
-    is_last: bool
-
-
 def tally(
     connection: sqlite3.Connection,
     instance: str,
     *,
     since: float,
     without_global: bool,
-    before: int = LAST,
-    event: int = LAST,
-) -> TallyPart:
+    before: int = searches.LAST,
+    event: int = searches.LAST,
+) -> searches.TallyPart:
     """Count the next deliveries by minute; see :meth:`hookgw.store.protocol.History.tally`."""
     given = {
         "instance": of_instance(instance),
@@ -82,12 +61,12 @@ def tally(
         "without_global": without_global,
         "before": before,
         "event": event,
-        "rows": TALLY_ROWS,
+        "rows": searches.TALLY_ROWS,
     }
     count, last, oldest, last_event, minutes = connection.execute(_TALLY, given).fetchone()
     found = [MinuteTally(minute * 60.0, *counts) for minute, *counts in json.loads(minutes)]
-    is_last = count < TALLY_ROWS or oldest < given["since"]
-    return TallyPart(found, last or 0, event if last_event is None else last_event, is_last)
+    is_last = count < searches.TALLY_ROWS or oldest < given["since"]
+    return searches.TallyPart(found, last or 0, event if last_event is None else last_event, is_last)
 
 
 def newest(connection: sqlite3.Connection, instances: Collection[str]) -> dict[str, float]:

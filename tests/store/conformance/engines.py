@@ -16,9 +16,9 @@ import pytest
 
 from hookgw.config.master_keys import MasterKeys
 from hookgw.models.clock import Clock
-from hookgw.store import Store, StoreObserver, open_store
+from hookgw.store import Store, StoreObserver, audit_entries, new_lanes, open_store, searches
 from hookgw.store.commits.group_commit import GroupCommit
-from hookgw.store.sqlite import audit, erase, history, pending_changes, repartition, tally
+from hookgw.store.sqlite import erase, history, pending_changes
 from hookgw.store.sqlite.outbox import PAGE_BYTES
 from hookgw.store.sqlite.transaction import Transaction
 
@@ -92,22 +92,21 @@ class SqliteEngine:
         self._monkeypatch.setattr(pending_changes, "REPLAY_STEP", size)
         self._monkeypatch.setattr(history, "PRUNE_STEP", size)
         self._monkeypatch.setattr(history, "FORGET_STEP", size)
-        self._monkeypatch.setattr(audit, "STEP", size)
+        self._monkeypatch.setattr(audit_entries, "STEP", size)
         if payload is not None:
-            self._monkeypatch.setattr(repartition, "MOST_READ", payload)
+            self._monkeypatch.setattr(new_lanes, "MOST_READ", payload)
 
     def shorten_searches(self, rows: int) -> None:
-        self._monkeypatch.setattr(history, "FIRST_ROWS", rows)
+        self._monkeypatch.setattr(searches, "FIRST_ROWS", rows)
         self._monkeypatch.setattr(pending_changes, "SEARCH_ROWS", rows)
         self._monkeypatch.setattr(erase, "ROWS", rows)
-        self._monkeypatch.setattr(history, "LIST_SECONDS", 0)
-        self._monkeypatch.setattr(audit, "ROWS", rows)
-        self._monkeypatch.setattr(audit, "LIST_SECONDS", 0)
+        self._monkeypatch.setattr(searches, "LIST_SECONDS", 0)
+        self._monkeypatch.setattr(audit_entries, "ROWS", rows)
+        self._monkeypatch.setattr(audit_entries, "LIST_SECONDS", 0)
 
     def set_tally_part(self, rows: int, *, most: int = 20_000) -> None:
-        for module in (history, tally):
-            self._monkeypatch.setattr(module, "TALLY_ROWS", rows)
-        self._monkeypatch.setattr(history, "TALLY_MOST", most)
+        self._monkeypatch.setattr(searches, "TALLY_ROWS", rows)
+        self._monkeypatch.setattr(searches, "TALLY_MOST", most)
 
 
 def _commits(store: Store) -> GroupCommit[Transaction]:

@@ -19,7 +19,7 @@ async def cancel(store: Store, spared: tuple[int, ...] = (), **query: Any) -> di
     """Cancel in steps; return how many there were, by registration."""
     asked = CancelQuery(**{"instance": "shop", "registrations": ("reg_1",)} | query)
     total: dict[str, int] = {}
-    cursor: str | None = store.cancel_cursor()
+    cursor: str | None = await store.cancel_cursor()
     while cursor is not None:
         step = await store.cancel_step(asked, REASON, cursor, spared=spared)
         cursor = step.cursor
@@ -82,7 +82,7 @@ async def test_spared_ones_and_later_ones_stay(engine: Engine, store: Store) -> 
     engine.set_step(1)
     await store.append(to("e1", "e2", "e3"))
     one, two, _ = await seqs_of(store)
-    cursor = store.cancel_cursor()
+    cursor = await store.cancel_cursor()
     await store.append(to("later"))
     await settle(store, dead(one))
     await store.resend("shop", one, RULE)  # behind the newest one of the call
@@ -108,7 +108,7 @@ async def test_the_job_is_stored_with_its_steps(engine: Engine, store: Store) ->
     engine.set_step(2)
     await store.append(to(*(f"e{number}" for number in range(5))))
     query = CancelQuery(instance="shop", registrations=("reg_1",))
-    cursor = store.cancel_cursor()
+    cursor = await store.cancel_cursor()
     job = Job(id="job_1", kind=JobKind.CANCEL, instance="shop", started=1.0, cursor=cursor)
     first = await store.cancel_step(query, REASON, cursor, job=job)
     assert (await store.load_jobs())["job_1"] == job.advanced(2, cursor)
@@ -123,7 +123,7 @@ async def test_the_job_is_stored_with_its_steps(engine: Engine, store: Store) ->
 async def test_one_step_needs_no_record(store: Store) -> None:
     await store.append(to("e1"))
     query = CancelQuery(instance="shop", registrations=("reg_1",))
-    cursor = store.cancel_cursor()
+    cursor = await store.cancel_cursor()
     job = Job(id="job_1", kind=JobKind.CANCEL, instance="shop", started=1.0, cursor=cursor)
     step = await store.cancel_step(query, REASON, cursor, job=job)
     assert (step.counts, step.cursor) == ({"reg_1": 1}, None)

@@ -33,7 +33,7 @@ async def found(
 ) -> list[int]:
     """Return the events that concern a person, of all steps."""
     events: list[int] = []
-    cursor: str | None = store.cancel_cursor()
+    cursor: str | None = await store.cancel_cursor()
     while cursor is not None:
         page = await store.find_concerned(instance, value, cursor, pending=pending)
         events += page.events
@@ -138,7 +138,7 @@ async def test_a_search_in_parts_finds_all(engine: Engine, store: Store) -> None
     engine.shorten_searches(2)
     for number in range(7):
         await store.append(to(f"e{number}", data=json.dumps({"remoteJid": ANA if number % 2 else "b@c"})))
-    cursor = store.cancel_cursor()
+    cursor = await store.cancel_cursor()
     await store.append(to("later", data=json.dumps({"remoteJid": ANA})))
     first = await store.find_concerned("shop", ANA, cursor)
     assert (len(first.events), first.cursor is None) == (1, False)
@@ -152,7 +152,7 @@ async def test_a_sent_again_one_is_found_and_gone_for_the_lane(store: Store) -> 
     await store.append(to("e1", data=json.dumps({"remoteJid": ANA})))
     [seq] = await seqs_of(store)
     await settle(store, dead(seq))
-    cursor = store.cancel_cursor()
+    cursor = await store.cancel_cursor()
     await store.resend("shop", seq, RULE)
     assert len((await store.find_concerned("shop", ANA, cursor, pending=True)).events) == 1
     await erase(store)

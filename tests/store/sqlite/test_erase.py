@@ -33,7 +33,7 @@ async def test_no_byte_stays_in_the_files(tmp_path: Path, size: int) -> None:
         assert files_with(tmp_path, PERSON.encode())
         for seq in (await seqs_of(store))[::2]:
             await settle(store, failed(seq, body=text.encode()), delivered(seq, number=2))
-        cursor: str | None = store.cancel_cursor()
+        cursor: str | None = await store.cancel_cursor()
         while cursor is not None:
             page = await store.find_concerned("shop", jid, cursor)
             if page.events:
@@ -64,7 +64,7 @@ async def test_a_search_is_cut_by_bytes(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(erase, "SEARCH_BYTES", 150)
     async with open_store(tmp_path / "hookgw.db", clock=Clock()) as store:
         await store.append(to("e1", "e2", "e3", data=json.dumps({"remoteJid": "a@b", "text": "x" * 80})))
-        cursor: str | None = store.cancel_cursor()
+        cursor: str | None = await store.cancel_cursor()
         sizes = []
         while cursor is not None:
             page = await store.find_concerned("shop", "a@b", cursor)

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from hookgw.models.deliveries import FIRST
-from hookgw.store import Append, DeliveryQuery, Store
+from hookgw.store import Append, DeliveryQuery, Store, searches
 from hookgw.store.sqlite import event_ids, history
 from hookgw.store.sqlite.database import LIST_CONNECTIONS
 from hookgw.store.sqlite.transaction import Transaction
@@ -95,10 +95,10 @@ async def test_the_estimated_size_of_ids_is_what_they_take(path: Path, length: i
 
 
 async def test_a_long_search_lets_others_take_turns(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "FIRST_ROWS", 2)
-    monkeypatch.setattr(history, "PART_SECONDS", 0.0)
-    monkeypatch.setattr(history, "LEAST_ROWS", 2)
-    monkeypatch.setattr(history, "LIST_SECONDS", 60)
+    monkeypatch.setattr(searches, "FIRST_ROWS", 2)
+    monkeypatch.setattr(searches, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(searches, "LEAST_ROWS", 2)
+    monkeypatch.setattr(searches, "LIST_SECONDS", 60)
     await store.append(to(*(f"e{number}" for number in range(1_000))))
     await store.append(to("theirs", instance="other"))
     ended: list[str] = []

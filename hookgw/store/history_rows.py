@@ -1,0 +1,122 @@
+"""Deliveries and attempts as an engine reads them, and the records that are made of them. No I/O."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookgw.models.deliveries import Attempt, DeliveryState, Outcome
+from hookgw.models.events import Event
+from hookgw.store.records import DeliverySummary, seconds
+
+
+class DeliveryRow(msgspec.Struct, array_like=True):
+    """One delivery of a list: the fields of its summary, then those of its newest attempt.
+
+    Times are in microseconds. Without an attempt, all fields from ``number`` on are ``None``.
+    """
+
+    seq: int
+    event_id: str
+    kind: str
+    instance: str
+    time: int
+    registration: str
+    lane: str
+    state: DeliveryState
+    reason: str | None
+    accepted_at: int
+    attempts: int
+    failures: int
+    next_at: int
+    finished_at: int | None
+    number: int | None
+    at: int | None
+    duration: int | None
+    outcome: Outcome | None
+    status: int | None
+    error: str | None
+    answer: str | None
+    url: str | None
+
+
+def summary_of(row: DeliveryRow) -> DeliverySummary:
+    """Return what a list shows of a delivery."""
+    last = None
+    if row.number is not None:
+        assert row.at is not None and row.duration is not None and row.outcome is not None  # noqa: S101, PT018
+        last = attempt_of(
+            row.number, row.at, row.duration, row.outcome, row.status, row.error, row.answer or "", row.url
+        )
+    reason = row.reason
+    if reason is None and row.state is DeliveryState.DEAD and last is not None:
+        reason = last.error
+    return DeliverySummary(
+        seq=row.seq,
+        event_id=row.event_id,
+        kind=row.kind,
+        instance=row.instance,
+        time=seconds(row.time),
+        registration=row.registration,
+        lane=row.lane,
+        state=row.state,
+        reason=reason,
+        accepted_at=seconds(row.accepted_at),
+        attempts=row.attempts,
+        failures=row.failures,
+        next_at=seconds(row.next_at),
+        finished_at=None if row.finished_at is None else seconds(row.finished_at),
+        last_attempt=last,
+    )
+
+
+def attempt_of(
+    number: int,
+    at: int,
+    duration: int,
+    outcome: str,
+    status: int | None,
+    error: str | None,
+    answer: str,
+    url: str | None,
+) -> Attempt:
+    """Return an attempt from its columns; times are in microseconds."""
+    return Attempt(
+        number=number,
+        at=seconds(at),
+        duration=seconds(duration),
+        outcome=Outcome(outcome),
+        status=status,
+        error=error,
+        answer=answer,
+        url=url,
+    )
+
+
+def event_of(
+    instance: str, name: str, kind: str, time: int, data: bytes, sender: str | None, server_url: str | None
+) -> Event:
+    """Return an event from its columns: ``name`` is its id, and the time is in microseconds."""
+    return Event(
+        id=name,
+        kind=kind,
+        instance=instance,
+        data_json=data,
+        time=seconds(time),
+        sender=sender,
+        server_url=server_url,
+    )
+
+
+def event_of_summary(
+    summary: DeliverySummary, data: bytes, sender: str | None, server_url: str | None
+) -> Event:
+    """Return the event of a delivery, of which the summary has the rest."""
+    return Event(
+        id=summary.event_id,
+        kind=summary.kind,
+        instance=summary.instance,
+        data_json=data,
+        time=summary.time,
+        sender=sender,
+        server_url=server_url,
+    )
