@@ -1,0 +1,332 @@
+"""The database: connections to it, and the meaning of its errors."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+import trio
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+
+from hookgw.models.errors import StartError, StorageUnavailable
+from hookgw.models.threads import SYSTEM_THREADS, Threads
+
+T = TypeVar("T")
+
+# The first with pg_current_xact_id, whose numbers never start over.
+OLDEST_SERVER = 130000
+
+# How many lists are read at the same moment.
+LIST_CONNECTIONS = 2
+
+# Seconds. A server that does not answer is noticed in this time: a commit then fails, and its waiters get 503
+# within 10 s. The first is for a server that is gone, the second for one whose host does not acknowledge.
+CONNECT_TIMEOUT = 3
+ACKNOWLEDGE_TIMEOUT = 4
+# Beyond this a call is broken off from our side: a frozen server acknowledges, and never answers.
+WRITE_PATIENCE = 6.0
+READ_PATIENCE = 30.0
+
+# SQLSTATE classes of mistakes in what we sent; to report a bug of ours as a lost server would hide it. All
+# others (connection, resources, operator, system, corruption, read-only) are the server's.
+_OURS = ("0A", "21", "22", "23", "2F", "34", "3F", "42")
+_DENIED = "42501"
+# A transaction that lost against another one, and is to run again.
+CONFLICTS = ("40001", "40P01")
+
+
+class Server:
+    """Where the database is, and how to connect to it.
+
+    Args:
+        url: ``postgresql://…`` or the words of a connection string.
+        schema: the schema in the database that holds the tables.
+
+    Attributes:
+        place: names the server and the database, without user and password, for messages.
+
+    Raises:
+        StartError: the URL cannot be read. The message does not have it, as a password may be in it.
+    """
+
+    def __init__(self, url: str, schema: str = "hookgw") -> None:
+        try:
+            given = conninfo_to_dict(url)
+        except psycopg.Error:
+            raise StartError(
+                "storage.url is no URL of a PostgreSQL database.",
+                "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE.",
+            ) from None
+        self.schema = schema
+        usual: dict[str, Any] = {
+            # After a failover, only the server that accepts writes is of use.
+            "target_session_attrs": "read-write",
+            "connect_timeout": CONNECT_TIMEOUT,
+            "tcp_user_timeout": ACKNOWLEDGE_TIMEOUT * 1000,
+            "keepalives_idle": 2,
+            "keepalives_interval": 1,
+            "keepalives_count": 3,
+            "application_name": "hookgw",
+        }
+        self._conninfo = make_conninfo("", **(usual | given))
+        hosts = str(given.get("host") or given.get("hostaddr") or "localhost").split(",")
+        ports = str(given.get("port") or 5432).split(",")
+        ports *= len(hosts) if len(ports) == 1 else 1
+        where = ",".join(
+            # The socket of a folder is no host with a port.
+            host if host.startswith(("/", "@")) else f"{f'[{host}]' if ':' in host else host}:{port}"
+            for host, port in zip(hosts, ports, strict=False)
+        )
+        self.place = f"{where}/{given.get('dbname') or given.get('user') or 'postgres'}"
+
+    def connect(self, patience: float = READ_PATIENCE) -> Connection:
+        """Open a connection in autocommit mode, with the tables in its search path.
+
+        Args:
+            patience: the server gives up a statement after so many seconds; 0 for never.
+
+        Raises:
+            psycopg.Error: the server refuses.
+        """
+        connection = psycopg.connect(self._conninfo, autocommit=True)
+        try:
+            connection.execute(
+                """SELECT set_config('search_path', quote_ident(%s), false),
+                    set_config('statement_timeout', %s, false),
+                    set_config('lock_timeout', %s, false),
+                    set_config('idle_in_transaction_session_timeout', '60s', false),
+                    set_config('client_min_messages', 'warning', false)""",
+                (self.schema, str(int(patience * 1000)), str(int(patience * 1000))),
+            )
+        except psycopg.Error:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise errors of the server as :class:`~hookgw.models.errors.StorageUnavailable`.
+
+        Bugs of ours and bad values pass unchanged.
+        """
+        try:
+            yield
+        except psycopg.Error as error:
+            if not is_server_error(error):
+                raise
+            raise self.unavailable(error) from error
+
+    def unavailable(self, error: psycopg.Error) -> StorageUnavailable:
+        """Return what is raised for an error of the server."""
+        return StorageUnavailable(f"The database {self.place} cannot be used now: {reason_of(error)}")
+
+
+class Session:
+    """One connection for one thread at a time, opened at its first use and again after it was lost.
+
+    Args:
+        server: where to.
+        patience: the longest time, in seconds, that one call may take.
+    """
+
+    def __init__(self, server: Server, patience: float = READ_PATIENCE) -> None:
+        self.server = server
+        self._patience = patience
+        self._connection: Connection | None = None
+        self._deadline: float | None = None
+        self._closing = threading.Lock()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a connection, as far as known."""
+        return self._connection is not None
+
+    def call(self, function: Callable[[Connection], T]) -> T:
+        """Call a function with the connection, in autocommit mode, in the thread of the caller.
+
+        Raises:
+            psycopg.Error: the server refuses, or the call took longer than the patience.
+            Exception: from the function.
+        """
+        if self._connection is None:
+            self._connection = self.server.connect(self._patience)
+        connection = self._connection
+        self._deadline = time.monotonic() + self._patience
+        try:
+            return function(connection)
+        finally:
+            self._deadline = None
+            if connection.closed:
+                self._connection = None
+            elif connection.info.transaction_status is not TransactionStatus.IDLE:
+                # A function that raised inside a transaction. The connection may be of use still.
+                try:
+                    connection.rollback()
+                except psycopg.Error:
+                    self.close()
+
+    def break_off(self, now: float) -> None:
+        """End the connection if a call on it takes too long. Called from any thread."""
+        deadline = self._deadline
+        if deadline is not None and now > deadline:
+            with self._closing, suppress(OSError, psycopg.Error):
+                connection = self._connection
+                if connection is not None and self._deadline == deadline:
+                    _shut_down(connection)
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        with self._closing:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+
+class Connections(NamedTuple):
+    """The sessions with one database, each used by one thread at a time.
+
+    Attributes:
+        writer: commits.
+        lanes: for the refills of lanes.
+        lists: what clients ask for. They are several, so that no client waits for another.
+        background: for all other reads.
+    """
+
+    writer: Session
+    lanes: Session
+    lists: tuple[Session, ...]
+    background: Session
+
+    def sessions(self) -> list[Session]:
+        """Return all of them."""
+        return [self.writer, self.lanes, *self.lists, self.background]
+
+
+def make_connections(server: Server) -> Connections:
+    """Return the sessions of a store; they connect when they are first used."""
+    return Connections(
+        Session(server, WRITE_PATIENCE),
+        Session(server),
+        tuple(Session(server) for _ in range(LIST_CONNECTIONS)),
+        Session(server),
+    )
+
+
+async def watch(sessions: Sequence[Session], interval: float = 1.0) -> None:
+    """End connections whose calls take too long, until cancelled."""
+    while True:
+        await trio.sleep(interval)
+        now = time.monotonic()
+        for session in sessions:
+            session.break_off(now)
+
+
+class Reader:
+    """Sessions that read, each one call at a time, in worker threads beside the commits.
+
+    Callers take turns, so that long work in short calls holds nobody up for long.
+
+    Args:
+        sessions: for this reader alone. The caller closes them.
+        threads: run the calls.
+    """
+
+    def __init__(self, *sessions: Session, threads: Threads = SYSTEM_THREADS) -> None:
+        self._free = list(sessions)
+        self._limiter = trio.CapacityLimiter(len(sessions))
+        self._threads = threads
+
+    async def run(self, function: Callable[[Connection], T]) -> T:
+        """Run a function on a connection in autocommit mode. Cancellation takes effect before or after it.
+
+        Args:
+            function: reads only. It runs again on a new connection if the server closed the old one.
+
+        Raises:
+            StorageUnavailable: the server refuses.
+            Exception: from the function.
+        """
+        return await self._threads.run(partial(self._call, function), limiter=self._limiter)
+
+    def _call(self, function: Callable[[Connection], T]) -> T:
+        session = self._free.pop()  # there is one: the limiter lets in as many calls as sessions
+        try:
+            with session.server.errors():
+                was_connected = session.is_connected
+                try:
+                    return session.call(function)
+                except psycopg.OperationalError:
+                    # The server was restarted since the last call. A new connection works, or says why not.
+                    if not was_connected or session.is_connected:
+                        raise
+                    return session.call(function)
+        finally:
+            self._free.append(session)
+
+
+def is_server_error(error: BaseException) -> bool:
+    """Return whether an error is one of the server or the way to it, not a bug or a bad value."""
+    if not isinstance(error, psycopg.Error):
+        return False
+    state = error.sqlstate
+    if state is None:  # libpq's own: the connection failed. Others come from the driver, for our mistakes.
+        return isinstance(error, psycopg.OperationalError)
+    return state == _DENIED or state[:2] not in _OURS
+
+
+def reason_of(error: psycopg.Error) -> str:
+    """Return why the server refuses, in one line."""
+    primary = error.diag.message_primary
+    text = primary or next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    state = f" ({error.sqlstate})" if error.sqlstate else ""
+    return f"{text.rstrip('.')}{state}."
+
+
+@contextmanager
+def start_errors(server: Server) -> Iterator[None]:
+    """Raise errors of the server as :class:`~hookgw.models.errors.StartError`."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise StartError(
+            f"The database {server.place} cannot be used: {reason_of(error)}",
+            "Check storage.url, that the server runs and accepts connections from here, and that the user "
+            "may create tables there.",
+        ) from error
+
+
+def check_server(connection: Connection, place: str) -> None:
+    """Refuse a server that cannot keep what hookgw promises.
+
+    Raises:
+        StartError: it is too old, or acknowledges commits that are not on disk.
+    """
+    version = connection.info.server_version
+    if version < OLDEST_SERVER:
+        raise StartError(
+            f"The database {place} is on PostgreSQL {version // 10000}; hookgw needs "
+            f"{OLDEST_SERVER // 10000} or newer."
+        )
+    row = connection.execute("SHOW synchronous_commit").fetchone()
+    if row == ("off",):
+        raise StartError(
+            f"The database {place} has synchronous_commit = off: events that were acknowledged would be lost "
+            "in a crash.",
+            "Set it to on (or local, remote_write, remote_apply) for hookgw's user: ALTER ROLE … SET "
+            "synchronous_commit = on.",
+        )
+
+
+def _shut_down(connection: Connection) -> None:
+    """End a connection that another thread waits on: it gets an error at once."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,173 @@
+"""The schema of a database, and the migrations of databases of earlier versions.
+
+The tables are those of the data file (:mod:`hookgw.store.sqlite.schema`), with the same numbers of versions.
+What differs, and why:
+
+*Order.* The place of a delivery in its lane is the pair ``(xid, position)``: the transaction that made it
+pending, and a number from ``delivery_numbers``. Numbers alone are given before the commit, and transactions
+commit in any order: a reader that goes on behind the highest number it has seen skips what commits later.
+Only rows with an ``xid`` below the oldest open transaction (:data:`SETTLED`) are read in order, because
+nothing can appear before them any more.
+
+*Names.* Kinds, registrations, lanes and URLs are stored as text. Numbers for them, as the data file has,
+would need a cache on every node that a rename or a removal by another node makes wrong. The price is about
+100 bytes for each delivery, and as much in the index of the outbox while it is pending. Instances have
+numbers, in ``instance_numbers``: when an instance is removed, one row is renamed, not all of its deliveries.
+Statements look the numbers up; no node remembers them.
+
+*Sequences.* ``event_numbers`` and ``delivery_numbers`` give numbers to all nodes. A delivery that is sent
+again keeps its ``seq`` and gets a new ``xid`` and ``position``; until then ``position`` equals ``seq``.
+
+A schema that was released is never edited: a change is a further migration.
+"""
+
+from __future__ import annotations
+
+import structlog
+from psycopg import Connection, sql
+
+from hookgw.models.errors import StartError
+
+logger = structlog.get_logger("hookgw.store")
+
+VERSION = 5
+OLDEST_VERSION = 5
+"""The first schema that had an engine for PostgreSQL."""
+
+# Taken for the length of a migration: nodes that start together create the tables once.
+_LOCK = 0x686B6777
+
+SETTLED = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+"""SQL: every transaction before this one has ended. Nothing becomes visible below it any more."""
+
+XID = "pg_current_xact_id()::text::bigint"
+"""SQL: the number of this transaction."""
+
+# Texts are compared by their bytes, as in the data file: it is faster, and the same on every server.
+SCHEMA: tuple[str, ...] = (
+    "CREATE SEQUENCE event_numbers",
+    "CREATE SEQUENCE delivery_numbers",
+    """CREATE TABLE instance_numbers (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text COLLATE "C" NOT NULL UNIQUE
+    )""",
+    """CREATE TABLE events (
+        seq bigint PRIMARY KEY,
+        instance bigint NOT NULL,
+        id text COLLATE "C" NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        time bigint NOT NULL,
+        accepted_at bigint NOT NULL,
+        data bytea NOT NULL,
+        sender text,
+        server_url text,
+        heard integer NOT NULL,
+        UNIQUE (id, instance)
+    )""",
+    "CREATE INDEX unheard ON events (accepted_at) WHERE heard = 0",
+    "CREATE INDEX remembered ON events (accepted_at, heard) WHERE heard < 0",
+    """CREATE TABLE deliveries (
+        seq bigint PRIMARY KEY,
+        event bigint NOT NULL,
+        instance bigint NOT NULL,
+        kind text COLLATE "C" NOT NULL,
+        registration text COLLATE "C" NOT NULL,
+        lane text COLLATE "C" NOT NULL,
+        state text COLLATE "C" NOT NULL,
+        accepted_at bigint NOT NULL,
+        size bigint NOT NULL,
+        xid bigint NOT NULL,
+        position bigint NOT NULL,
+        queued_at bigint NOT NULL,
+        attempts integer NOT NULL,
+        failures integer NOT NULL,
+        next_at bigint NOT NULL,
+        finished_at bigint,
+        reason text
+    )""",
+    """CREATE INDEX outbox ON deliveries (registration, lane, xid, position) INCLUDE (instance, size)
+        WHERE state = 'pending'""",
+    # What became pending lately, whatever its lane: see feed.py.
+    "CREATE INDEX feed ON deliveries (xid, position) WHERE state = 'pending'",
+    "CREATE INDEX waiting ON deliveries (registration) WHERE state = 'pending' AND next_at > 0",
+    "CREATE INDEX deliveries_of_event ON deliveries (event)",
+    "CREATE INDEX history ON deliveries (instance, seq) INCLUDE (kind, accepted_at)",
+    """CREATE INDEX undelivered ON deliveries (instance, state, seq) INCLUDE (kind, accepted_at)
+        WHERE state <> 'delivered'""",
+    "CREATE INDEX finished ON deliveries (finished_at) WHERE finished_at IS NOT NULL",
+    "CREATE TABLE bodies (seq bigint PRIMARY KEY, body bytea NOT NULL)",
+    """CREATE TABLE attempts (
+        delivery bigint NOT NULL,
+        number integer NOT NULL,
+        at bigint NOT NULL,
+        duration bigint NOT NULL,
+        outcome text NOT NULL,
+        status integer,
+        error text,
+        answer text NOT NULL,
+        url text,
+        PRIMARY KEY (delivery, number)
+    )""",
+    """CREATE TABLE shelves (
+        shelf text COLLATE "C" NOT NULL,
+        key bytea NOT NULL,
+        value bytea NOT NULL,
+        PRIMARY KEY (shelf, key)
+    )""",
+    "CREATE TABLE probe (number integer PRIMARY KEY, writes bigint NOT NULL)",
+    """CREATE TABLE audit (
+        seq bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+        at bigint NOT NULL,
+        instance text COLLATE "C",
+        instance_id text COLLATE "C",
+        action text COLLATE "C" NOT NULL,
+        entry text NOT NULL
+    )""",
+    "CREATE INDEX audited ON audit (at, seq)",
+    "CREATE INDEX audited_instances ON audit (instance, at, seq) WHERE instance IS NOT NULL",
+    # Rows of the outbox change once or twice and then stay. Without this, the server would clean up the
+    # index of the outbox after a fifth of the whole history has changed.
+    *(
+        f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000)"
+        for table in ("events", "deliveries", "bodies")
+    ),
+    "CREATE TABLE hookgw_schema (version integer NOT NULL)",
+)
+
+
+def migrate(connection: Connection, schema: str, place: str) -> None:
+    """Bring a database to the present schema; an empty one gets all of it. One node does it, others wait.
+
+    Args:
+        connection: in autocommit mode, with the schema in its search path.
+        schema: the name of the schema in the database that holds the tables.
+        place: names the database in messages.
+
+    Raises:
+        StartError: it is too old, or a newer hookgw wrote it.
+        psycopg.Error: the server refused; the database is as it was.
+    """
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, schema))
+        if connection.execute("SELECT to_regclass('hookgw_schema')").fetchone() == (None,):
+            # CREATE SCHEMA IF NOT EXISTS needs the right to create one even where it exists.
+            if connection.execute("SELECT to_regnamespace(%s)", (f'"{schema}"',)).fetchone() == (None,):
+                connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+            for statement in SCHEMA:
+                connection.execute(statement)
+            connection.execute("INSERT INTO hookgw_schema VALUES (%s)", (VERSION,))
+            logger.info("tables created", database=place, schema=schema)
+            return
+        row = connection.execute("SELECT version FROM hookgw_schema").fetchone()
+        version: int = row[0] if row else 0
+    if version > VERSION:
+        raise StartError(
+            f"The tables in {place} have version {version}, and this hookgw knows {VERSION}: a newer hookgw "
+            "wrote them.",
+            "Install that version again.",
+        )
+    if version < OLDEST_VERSION:
+        raise StartError(
+            f"The tables in {place} have version {version}; this hookgw migrates from {OLDEST_VERSION} on.",
+            "Restore a backup, or start with an empty database.",
+        )

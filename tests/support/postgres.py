@@ -1,0 +1,167 @@
+"""A real PostgreSQL server for tests: started once for a test run, on a Unix socket of its own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+START_SECONDS = 30.0
+
+
+def find_binaries() -> Path | None:
+    """Return the folder of the newest server that is installed; ``None`` if there is none."""
+    # Debian keeps the servers of all versions out of the search path.
+    folders = [Path(found).parent] if (found := shutil.which("postgres")) else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    whole = [folder for folder in folders if (folder / "initdb").exists()]
+    return whole[-1] if whole else None
+
+
+class PostgresServer:
+    """A server that runs.
+
+    Attributes:
+        folder: of its data and its socket.
+        port: names the socket; if ``listen`` was given, also the port on 127.0.0.1.
+    """
+
+    def __init__(self, binaries: Path, folder: Path, port: int, *, fsync: bool, listen: bool) -> None:
+        self.folder = folder
+        self.port = port
+        self._binaries = binaries
+        self._fsync = fsync
+        self._listen = listen
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        assert self._process is not None
+        return self._process.pid
+
+    def url(self, database: str = "postgres") -> str:
+        """Return the URL of a database."""
+        if self._listen:
+            return f"postgresql://hookgw:secret-of-the-database@127.0.0.1:{self.port}/{database}"
+        return f"postgresql:///{database}?host={self.folder}&port={self.port}&user=hookgw"
+
+    def initialize(self) -> None:
+        """Make the data folder."""
+        words: list[Any] = [
+            self._binaries / "initdb",
+            "-D",
+            self.folder / "data",
+            "-U",
+            "hookgw",
+            "--no-sync",
+        ]
+        words += ["--auth=trust", "--encoding=UTF8", "--no-locale"]
+        subprocess.run(words, check=True, capture_output=True, **_as_user(self.folder))
+
+    def start(self) -> None:
+        """Start it, and wait until it accepts connections."""
+        settings = {
+            "listen_addresses": "127.0.0.1" if self._listen else "",
+            "unix_socket_directories": str(self.folder),
+            "port": str(self.port),
+            "shared_buffers": "64MB",
+            "max_connections": "100",
+            "fsync": "on" if self._fsync else "off",
+            "full_page_writes": "on" if self._fsync else "off",
+        }
+        words: list[Any] = [self._binaries / "postgres", "-D", self.folder / "data"]
+        for name, value in settings.items():
+            words += ["-c", f"{name}={value}"]
+        log = (self.folder / "log").open("ab")
+        with log:
+            self._process = subprocess.Popen(words, stdout=log, stderr=log, **_as_user(self.folder))
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError((self.folder / "log").read_text()[-2000:])
+            time.sleep(0.05)
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def stop(self, signal: int = 3) -> None:
+        """End it: at once (SIGQUIT, as a crash), or with another signal, such as 2 for an orderly end."""
+        if self._process is not None:
+            self._process.send_signal(signal)
+            self._process.wait(30)
+            self._process = None
+
+    def execute(self, statement: str, database: str = "postgres") -> list[Any]:
+        """Run a statement as the owner of everything; return its rows."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def new_schema(self) -> Iterator[str]:
+        """Give the name of a schema that nobody has used, and remove it with its tables at the end."""
+        schema = f"test_{secrets.token_hex(6)}"
+        try:
+            yield schema
+        finally:
+            with suppress(psycopg.Error):
+                self.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+@contextmanager
+def run_postgres(*, fsync: bool = False, listen: int | None = None) -> Iterator[PostgresServer]:
+    """Run a new, empty server for the length of a block.
+
+    Args:
+        fsync: whether commits reach the disk. Only tests that crash the machine would notice.
+        listen: a port on 127.0.0.1, for tests of the network; ``None`` for a Unix socket only.
+    """
+    binaries = find_binaries()
+    assert binaries is not None, "There is no PostgreSQL: apt-get install postgresql."
+    # Not below pytest's folder, which only root may enter; the server refuses to run as root. Short, because
+    # the path of a Unix socket may have 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="hookgw-pg-"))
+    server = PostgresServer(binaries, folder, listen or 5432, fsync=fsync, listen=listen is not None)
+    try:
+        if user := _server_user():
+            os.chown(folder, user.pw_uid, user.pw_gid)
+        server.initialize()
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _server_user() -> pwd.struct_passwd | None:
+    """Return the user that the server runs as, if this process is root's."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise RuntimeError("PostgreSQL does not run as root, and there is no user postgres or nobody.")
+
+
+def _as_user(folder: Path) -> dict[str, Any]:
+    user = _server_user()
+    # A session of its own: Ctrl-C in a terminal is for the tests, which then stop the server.
+    common: dict[str, Any] = {"cwd": folder, "start_new_session": True}
+    return (
+        common if user is None else common | {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    )
