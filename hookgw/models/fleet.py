@@ -1,0 +1,48 @@
+"""The nodes of a fleet, as one of them sees it. No I/O."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hookgw.models.shards import SHARDS
+
+
+class FleetNode(msgspec.Struct, frozen=True):
+    """One node.
+
+    Attributes:
+        name: ``fleet.node`` of its configuration.
+        generation: of this process, higher than that of every process before it.
+        url: where the other nodes reach it.
+        heartbeat_age: seconds since its last heartbeat, by the database's clock.
+        is_leaving: whether it hands its shards over because it stops.
+    """
+
+    name: str
+    generation: int
+    url: str
+    heartbeat_age: float
+    is_leaving: bool = False
+
+
+class FleetView(msgspec.Struct, frozen=True):
+    """The whole fleet at one moment.
+
+    Attributes:
+        nodes: those with a heartbeat, sorted by name. A node that has just died is among them.
+        owners: for each shard the generation of the node that holds it; ``None`` if nobody does.
+        version: of the records.
+    """
+
+    nodes: tuple[FleetNode, ...] = ()
+    owners: tuple[int | None, ...] = (None,) * SHARDS
+    version: int = 0
+
+    def held_by(self, generation: int) -> frozenset[int]:
+        """Return the shards that a node holds."""
+        return frozenset(shard for shard, owner in enumerate(self.owners) if owner == generation)
+
+    def owner_of(self, shard: int) -> FleetNode | None:
+        """Return the node that holds a shard; ``None`` while it moves."""
+        owner = self.owners[shard]
+        return next((node for node in self.nodes if node.generation == owner), None)
