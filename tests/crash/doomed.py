@@ -97,7 +97,7 @@ def state(when: str) -> None:
         if calls == 10:
             die()
 
-    SqliteRecords.write_state = doomed  # type: ignore[method-assign]
+    SqliteRecords.write_state = doomed  # type: ignore[assignment,method-assign]
 
 
 def creation() -> None:

@@ -7,6 +7,7 @@ import pickle
 import shelve
 import sqlite3
 from collections.abc import Iterator, MutableMapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ import pytest
 from hookgw.models.errors import StorageUnavailable
 from hookgw.models.instances import Instance
 from hookgw.models.registrations import Ordering, Registration, RetryOptions, Secret
+from hookgw.store.shelves import RecordShelf, Shelves
 from hookgw.store.sqlite.schema import migrate
-from hookgw.store.sqlite.shelves import RecordShelf, Shelves
+from hookgw.store.sqlite.shelves import SqliteTable
 from tests.store.sqlite.support import opened, peek
 
 SHOP = Instance(name="shop", id="0b0c", integration="simulator", options={"rate": 1.5}, connected=True)
@@ -35,7 +37,7 @@ HOOK = Registration(
 def shelves() -> Iterator[Shelves]:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     migrate(connection, Path(":memory:"))
-    yield Shelves(connection)
+    yield Shelves(partial(SqliteTable, connection))
     connection.close()
 
 

@@ -1,0 +1,286 @@
+"""Instances, registrations and the like: ``shelve.Shelf`` over a table of the engine, with JSON values.
+
+The files of the standard library lose keys when the process is killed, and its pickles can run code when they
+are read. Here the table commits with everything else, and a value is the JSON of a typed record, or an error.
+"""
+
+from __future__ import annotations
+
+import shelve
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, MutableMapping, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from hookgw.models.audit import AuditEntry
+from hookgw.models.browser_sessions import BrowserSession
+from hookgw.models.errors import StorageUnavailable
+from hookgw.models.instances import Instance
+from hookgw.models.jobs import Job
+from hookgw.models.registrations import Registration
+from hookgw.store.commits.group_commit import GroupCommit
+from hookgw.store.commits.jobs import Tx
+from hookgw.store.encryption import DecryptionFailed, RecordCipher
+from hookgw.store.records import ConnectorState
+
+T = TypeVar("T")
+
+
+def place_of(shelf: str, key: bytes) -> bytes:
+    """Return the associated data that ties an encrypted record to its place."""
+    return shelf.encode() + b"\0" + key
+
+
+class ShelvedRecords(ABC, Generic[Tx]):
+    """The records; see :class:`hookgw.store.protocol.Records`. Engines say how they read and write.
+
+    Args:
+        commits: writes.
+        cipher: encrypts the records; ``None`` stores them in the clear.
+    """
+
+    def __init__(self, commits: GroupCommit[Tx], cipher: RecordCipher | None) -> None:
+        self._commits = commits
+        self._cipher = cipher
+
+    @abstractmethod
+    async def _read(self, function: Callable[[Shelves], T]) -> T:
+        """Call a function with shelves to read from, beside the commits."""
+
+    @abstractmethod
+    def _shelves(self, transaction: Tx) -> Shelves:
+        """Return the shelves as a transaction sees them."""
+
+    @abstractmethod
+    def _write_audit(self, transaction: Tx, entries: Sequence[AuditEntry]) -> None:
+        """Store entries of the audit."""
+
+    @abstractmethod
+    def _rename_instance(self, transaction: Tx, old: str, new: str) -> None:
+        """Keep the events and deliveries of an instance under another name."""
+
+    @abstractmethod
+    def _make_due(self, transaction: Tx, registration: str) -> int:
+        """Make the waiting deliveries of a registration due at once; return how many there were."""
+
+    async def load_instances(self) -> dict[str, Instance]:
+        return await self._read(lambda shelves: shelves.instances.load())
+
+    async def put_instance(
+        self, instance: Instance, first: Registration | None = None, *, audit: Sequence[AuditEntry] = ()
+    ) -> None:
+        def put(transaction: Tx) -> None:
+            shelves = self._shelves(transaction)
+            shelves.instances[instance.name] = instance
+            if first is not None:
+                shelves.registrations[first.id] = first
+            self._write_audit(transaction, audit)
+
+        await self._commits.call(put)
+
+    async def remove_instance(
+        self,
+        name: str,
+        *,
+        retired_as: str | None = None,
+        registrations: Collection[str] = (),
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        def remove(transaction: Tx) -> None:
+            shelves = self._shelves(transaction)
+            instance = shelves.instances.pop(name, None)
+            if instance is not None:
+                shelves.states.pop(instance.id, None)
+            for registration_id in registrations:
+                shelves.registrations.pop(registration_id, None)
+            self.write_job(transaction, job)
+            self._write_audit(transaction, audit)
+            if retired_as is not None:
+                # One row, however many deliveries: they refer to the instance by its number.
+                self._rename_instance(transaction, name, retired_as)
+
+        await self._commits.call(remove)
+
+    async def load_registrations(self) -> dict[str, Registration]:
+        return await self._read(lambda shelves: shelves.registrations.load())
+
+    async def put_registration(
+        self,
+        registration: Registration,
+        *,
+        due: bool = False,
+        job: Job | None = None,
+        audit: Sequence[AuditEntry] = (),
+    ) -> None:
+        def put(transaction: Tx) -> None:
+            self._shelves(transaction).registrations[registration.id] = registration
+            self.write_job(transaction, job)
+            self._write_audit(transaction, audit)
+            if due:
+                transaction.count_rows(self._make_due(transaction, registration.id))
+
+        await self._commits.call(put)
+
+    async def make_due(self, registration_id: str) -> None:
+        await self._commits.call(
+            lambda transaction: transaction.count_rows(self._make_due(transaction, registration_id))
+        )
+
+    async def remove_registration(
+        self, registration_id: str, *, job: Job | None = None, audit: Sequence[AuditEntry] = ()
+    ) -> None:
+        def remove(transaction: Tx) -> None:
+            self._shelves(transaction).registrations.pop(registration_id, None)
+            self.write_job(transaction, job)
+            self._write_audit(transaction, audit)
+
+        await self._commits.call(remove)
+
+    async def load_jobs(self) -> dict[str, Job]:
+        return await self._read(lambda shelves: shelves.jobs.load())
+
+    async def put_job(self, job: Job) -> None:
+        await self._commits.call(partial(self.write_job, job=job))
+
+    async def remove_jobs(self, job_ids: Collection[str]) -> None:
+        def remove(transaction: Tx) -> None:
+            jobs = self._shelves(transaction).jobs
+            for job_id in job_ids:
+                jobs.pop(job_id, None)
+
+        await self._commits.call(remove)
+
+    async def load_sessions(self) -> dict[str, BrowserSession]:
+        return await self._read(lambda shelves: shelves.sessions.load())
+
+    async def put_session(self, session: BrowserSession) -> None:
+        def put(transaction: Tx) -> None:
+            self._shelves(transaction).sessions[session.id] = session
+
+        await self._commits.call(put)
+
+    async def remove_sessions(self, session_ids: Collection[str]) -> None:
+        def remove(transaction: Tx) -> None:
+            sessions = self._shelves(transaction).sessions
+            for session_id in session_ids:
+                sessions.pop(session_id, None)
+
+        await self._commits.call(remove)
+
+    def write_job(self, transaction: Tx, job: Job | None) -> None:
+        """Store a job, if there is one, with whatever else the transaction changes."""
+        if job is not None:
+            self._shelves(transaction).jobs[job.id] = job
+
+    async def load_state(self, instance_id: str) -> Any:
+        found = await self._read(lambda shelves: shelves.states.get(instance_id))
+        return None if found is None else found["state"]
+
+    def write_state(self, transaction: Tx, state: ConnectorState) -> None:
+        """Store the state of a connector with whatever else the transaction changes."""
+        # In an object: a state may be a text that begins like an encrypted record.
+        record = {"state": msgspec.Raw(state.state_json)}
+        self._shelves(transaction).states[state.instance_id] = record
+        transaction.count_rows(1)
+
+    async def get_value(self, key: str) -> Any:
+        return await self._read(lambda shelves: shelves.values.get(key))
+
+    async def put_value(self, key: str, value: Any, *, audit: Sequence[AuditEntry] = ()) -> None:
+        def put(transaction: Tx) -> None:
+            self._shelves(transaction).values[key] = value
+            self._write_audit(transaction, audit)
+
+        await self._commits.call(put)
+
+
+class Shelves:
+    """The shelves of one connection.
+
+    Args:
+        table: returns the rows of a shelf, by its name.
+        cipher: encrypts the values; ``None`` stores them in the clear.
+
+    Attributes:
+        instances: by name.
+        registrations: by registration id.
+        jobs: by job id.
+        sessions: of browsers, by session id.
+        values: JSON values, such as the hash of the global key.
+        states: of connectors, by instance id, each in an object.
+    """
+
+    def __init__(self, table: Callable[[str], Table], cipher: RecordCipher | None = None) -> None:
+        self.instances: RecordShelf[Instance] = RecordShelf(table("instances"), Instance, cipher)
+        self.registrations: RecordShelf[Registration] = RecordShelf(
+            table("registrations"), Registration, cipher
+        )
+        self.jobs: RecordShelf[Job] = RecordShelf(table("jobs"), Job, cipher)
+        self.sessions: RecordShelf[BrowserSession] = RecordShelf(table("sessions"), BrowserSession, cipher)
+        self.values: RecordShelf[Any] = RecordShelf(table("values"), object, cipher)
+        self.states: RecordShelf[dict[str, Any]] = RecordShelf(table("states"), dict[str, Any], cipher)
+
+
+class Table(MutableMapping[bytes, bytes], ABC):
+    """One shelf's rows, keys and values as bytes; engines say where they are.
+
+    Attributes:
+        shelf: the shelf's name.
+    """
+
+    shelf: str
+
+    @abstractmethod
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """Return all keys with their values, read by one statement."""
+
+
+class RecordShelf(shelve.Shelf[T]):
+    """A shelf of records of one type, as JSON, encrypted if there is a master key.
+
+    Args:
+        table: the rows.
+        record: the type, anything that msgspec can decode.
+        cipher: encrypts every value; ``None`` stores them in the clear.
+
+    Every method raises the engine's errors when the storage refuses. Reading a value that is not JSON of the
+    type, or cannot be decrypted, raises ``StorageUnavailable`` and names the shelf and the key.
+    """
+
+    def __init__(self, table: Table, record: type[T], cipher: RecordCipher | None = None) -> None:
+        super().__init__(table)
+        self._table = table
+        self._cipher = cipher
+        self._decoder = msgspec.json.Decoder(record)
+
+    # shelve.Shelf would unpickle in __getitem__ and pickle in __setitem__. All its other methods that read or
+    # write a value go through these two.
+
+    def __getitem__(self, key: str) -> T:
+        return self._decode(key, self._table[key.encode()])
+
+    def __setitem__(self, key: str, value: T) -> None:
+        encoded, name = msgspec.json.encode(value), key.encode()
+        if self._cipher is not None:
+            encoded = msgspec.json.encode(self._cipher.encrypt(place_of(self._table.shelf, name), encoded))
+        self._table[name] = encoded
+
+    def load(self) -> dict[str, T]:
+        """Return all records by key, read by one statement, in the order of the keys."""
+        return {(name := key.decode()): self._decode(name, value) for key, value in self._table.rows()}
+
+    def _decode(self, key: str, value: bytes) -> T:
+        try:
+            if self._cipher is not None:
+                encrypted = str(msgspec.json.decode(value))
+                value = self._cipher.decrypt(place_of(self._table.shelf, key.encode()), encrypted)
+            return self._decoder.decode(value)
+        # A record that cannot be read is no record that is missing: to go on would lose it for good.
+        except (msgspec.DecodeError, UnicodeDecodeError, DecryptionFailed) as error:
+            raise StorageUnavailable(
+                f"The storage is damaged: on the shelf {self._table.shelf}, {key!r} is not a valid record "
+                f"({error})."
+            ) from error
