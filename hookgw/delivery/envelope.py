@@ -8,6 +8,51 @@ from hookgw.models.events import Event
 
 _encode = msgspec.json.Encoder().encode
 
+MOST_KEPT = 16
+"""So many beginnings of envelopes, or of heads, are kept: a global webhook gets the events of all
+instances."""
+
+
+class Envelope:
+    """Encodes the envelopes of one registration. What they share is encoded once.
+
+    Args:
+        destination: the registered URL.
+        server_url: this gateway's address, for events that do not name another.
+    """
+
+    __slots__ = ("_beginnings", "_end", "_middle", "_server_url")
+
+    def __init__(self, destination: str, server_url: str | None) -> None:
+        self._server_url = server_url
+        # By kind and instance.
+        self._beginnings: dict[tuple[str, str], bytes] = {}
+        self._middle = b',"destination":%b,"date_time":"' % _encode(destination)
+        self._end = _end(server_url)
+
+    def encode(self, event: Event) -> bytes:
+        """Encode an event as JSON in UTF-8; see :func:`encode_envelope`."""
+        kind = event.kind, event.instance
+        beginning = self._beginnings.get(kind)
+        if beginning is None:
+            if len(self._beginnings) >= MOST_KEPT:
+                self._beginnings.clear()
+            beginning = b'{"event":%b,"instance":%b,"data":' % (_encode(event.kind), _encode(event.instance))
+            self._beginnings[kind] = beginning
+        url, sender = event.server_url, event.sender
+        # data_json goes in as the bytes that came. Decoding and encoding it again would cost the most of all
+        # here, and change numbers that Python cannot represent (1e400, -0).
+        return b"".join(
+            (
+                beginning,
+                event.data_json,
+                self._middle,
+                event.date_time.encode("ascii"),
+                b'"' if sender is None else b'","sender":' + _encode(sender),
+                self._end if url is None or url == self._server_url else _end(url),
+            )
+        )
+
 
 def encode_envelope(event: Event, *, destination: str, server_url: str | None) -> bytes:
     """Encode the envelope as JSON in UTF-8.
@@ -20,22 +65,8 @@ def encode_envelope(event: Event, *, destination: str, server_url: str | None) -
         destination: the registered URL.
         server_url: this gateway's address, for events that do not name another.
     """
-    # data_json goes in as the bytes that came. Decoding and encoding it again would cost the most of all
-    # here, and change numbers that Python cannot represent (1e400, -0).
-    parts = [
-        b'{"event":%b,"instance":%b,"data":%b,"destination":%b,"date_time":"%b"'
-        % (
-            _encode(event.kind),
-            _encode(event.instance),
-            event.data_json,
-            _encode(destination),
-            event.date_time.encode("ascii"),
-        )
-    ]
-    if event.sender is not None:
-        parts.append(b',"sender":' + _encode(event.sender))
-    known_url = event.server_url if event.server_url is not None else server_url
-    if known_url is not None:
-        parts.append(b',"server_url":' + _encode(known_url))
-    parts.append(b"}")
-    return b"".join(parts)
+    return Envelope(destination, server_url).encode(event)
+
+
+def _end(server_url: str | None) -> bytes:
+    return b"}" if server_url is None else b',"server_url":%b}' % _encode(server_url)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from hookgw.models.target_url import Target
@@ -43,6 +43,19 @@ class RequestHead:
         self._start = f"POST {target.path} HTTP/1.1\r\nhost: {target.host_header}\r\n"
         self._fixed = fixed
         self._rendered = self._start + _lines(fixed.items())
+
+    def beginning(self, headers: Mapping[str, str], without: Collection[str]) -> str:
+        """Render what many requests have in common: the head up to the headers of each of them.
+
+        Args:
+            headers: added to the fixed ones, names in lower case. Each replaces a fixed one of the same name.
+            without: fixed headers to leave out, because each request has its own; names in lower case.
+
+        Raises:
+            ValueError: as for the class.
+        """
+        fixed = {name: value for name, value in self._fixed.items() if name not in without}
+        return self._start + _lines({**fixed, **headers}.items())
 
     def render(self, content_length: int, headers: Sequence[tuple[str, str]] = ()) -> bytes:
         """Render the head of one request, including the blank line that ends it.

@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from hookgw._version import __version__
-from hookgw.delivery.envelope import encode_envelope
+from hookgw.delivery.envelope import MOST_KEPT, Envelope
 from hookgw.delivery.http.connection import Origin
 from hookgw.delivery.http.errors import Blocked, DeliveryError, OutOfDescriptors
 from hookgw.delivery.http.transport import LaneTransport
@@ -32,6 +32,7 @@ from hookgw.models.signing_keys import SigningKey, signing_key
 from hookgw.models.target_url import Target, parse_target
 
 _DEFAULT_HEADERS = {"content-type": "application/json", "user-agent": f"hookgw/{__version__}"}
+_OF_ATTEMPT = ("webhook-id", "webhook-timestamp", "webhook-signature", "x-attempt")
 
 
 class SenderHooks(Protocol):
@@ -74,8 +75,11 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
         headers: the headers of every request, names in lower case.
         heads: rendered heads with their targets and masked URLs, by kind for ``byEvents``, otherwise under
             ``""``.
+        beginnings: the same by kind and instance, with their headers, up to the headers of the attempt.
+        envelope: encodes the envelopes; ``None`` until the first one.
         filter: the registration's filter; ``None`` without one.
         signing: the secrets with the keys made from them, the newest first.
+        lasting: the keys, if none of the secrets expires.
         hooks: the names of the hooks that plugins need for its deliveries, in a generation of the hooks.
         sent_secrets: what must be masked in responses, which may repeat the request; ``None`` until the first
             response.
@@ -88,12 +92,15 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
     shares_connections: bool
     headers: dict[str, str]
     heads: dict[str, tuple[Target, RequestHead, str]] = {}
+    beginnings: dict[tuple[str, str], tuple[Target, str, str]] = {}
+    envelope: Envelope | None = None
     filter: EventFilter | None = None
     signing: tuple[tuple[Secret, SigningKey], ...] = ()
+    lasting: list[SigningKey] | None = None
     hooks: tuple[int, frozenset[str]] = (-1, frozenset())
     sent_secrets: tuple[bytes, ...] | None = None
 
-    __repr__ = repr_without("headers", "heads", "signing", "sent_secrets")
+    __repr__ = repr_without("headers", "heads", "beginnings", "signing", "lasting", "sent_secrets")
 
     def refusal(self, event: Event) -> str | None:
         """Return why the registration's filter drops an event, as a sentence; ``None`` if it lets it pass."""
@@ -105,6 +112,8 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
 
     def keys(self, now: float) -> list[SigningKey]:
         """Return the signing keys in force at a time in seconds since the epoch, the newest first."""
+        if self.lasting is not None:
+            return self.lasting
         return [key for secret, key in self.signing if secret.expires_at is None or secret.expires_at > now]
 
     def head(self, kind: str) -> tuple[Target, RequestHead, str]:
@@ -120,6 +129,22 @@ class RequestTemplate(msgspec.Struct, kw_only=True):
             )
         return found
 
+    def beginning(self, event: Event) -> tuple[Target, str, str]:
+        """Return the target, the head up to the headers of the attempt, and the masked URL, for an event.
+
+        Raises:
+            ValueError: a header is not allowed.
+        """
+        kind = event.kind, event.instance
+        found = self.beginnings.get(kind)
+        if found is None:
+            target, head, url = self.head(event.kind)
+            if len(self.beginnings) >= MOST_KEPT:
+                self.beginnings.clear()
+            beginning = head.beginning(_event_headers(event), _OF_ATTEMPT)
+            found = self.beginnings[kind] = target, beginning, url
+        return found
+
 
 def template_for(registration: Registration) -> RequestTemplate:
     """Prepare what all requests of a registration share.
@@ -130,6 +155,8 @@ def template_for(registration: Registration) -> RequestTemplate:
     headers = {name.lower(): value for name, value in registration.headers.items()}
     target = parse_target(registration.url)
     scheme = headers.get("authorization", "").partition(" ")[0].lower()
+    signing = tuple((secret, signing_key(secret.value)) for secret in registration.secrets)
+    expires = any(secret.expires_at is not None for secret in registration.secrets)
     return RequestTemplate(
         registration=registration,
         for_plugins=registration.detached(),
@@ -138,7 +165,8 @@ def template_for(registration: Registration) -> RequestTemplate:
         shares_connections=scheme not in ("ntlm", "negotiate"),
         headers={**_DEFAULT_HEADERS, **headers},
         filter=EventFilter(registration.filter) if registration.filter else None,
-        signing=tuple((secret, signing_key(secret.value)) for secret in registration.secrets),
+        signing=signing,
+        lasting=None if expires else [key for _, key in signing],
     )
 
 
@@ -207,8 +235,10 @@ class DeliverySender:
             body = await self._hooks.encode(event, registration)
             if body is not None:
                 return body
-        # address, not url: the envelope must not show the receiver's user and password to its users.
-        return encode_envelope(event, destination=registration.address, server_url=self._server_url)
+        if template.envelope is None:
+            # address, not url: the envelope must not show the receiver's user and password to its users.
+            template.envelope = Envelope(registration.address, self._server_url)
+        return template.envelope.encode(event)
 
     async def prepare(
         self, delivery: Delivery, body: bytes, template: RequestTemplate, number: int
@@ -223,7 +253,7 @@ class DeliverySender:
         """
         if "hookgw_prepare" not in self.concerned(template):
             return None
-        defaults = {**template.headers, **_event_headers(delivery.event, number)}
+        defaults = {**template.headers, **_event_headers(delivery.event), "x-attempt": str(number)}
         registration = template.for_plugins
         request = Outgoing(url=registration.url, body=body, headers=defaults.copy(), attempt=number)
         await self._hooks.prepare(request, delivery.event, registration)
@@ -266,28 +296,34 @@ class DeliverySender:
         """
         started_at, wall = trio.current_time(), self._clock.wall()
         event, timestamp = delivery.event, int(wall)
-        prepared, url = headers, None
+        url: str | None = None
+        # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
+        # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
+        # replay.
+        signature = sign(template.keys(timestamp), event.id, timestamp, body)
         try:
-            target, rendered, url = template.head(event.kind)
             if headers is None:
-                headers = _event_headers(event, number)
+                target, beginning, url = template.beginning(event)
+                # An event's id has letters, digits, "_" and "-" alone.
+                head = (
+                    f"{beginning}webhook-id: {event.id}\r\nwebhook-timestamp: {timestamp}\r\n"
+                    f"webhook-signature: {signature}\r\nx-attempt: {number}\r\n"
+                    f"content-length: {len(body)}\r\n\r\n"
+                ).encode()
             else:
+                target, _, url = template.head(event.kind)
                 # A plugin may also remove headers, which the rendered head cannot do.
-                rendered, headers = RequestHead(target, headers), {}
+                signed = (
+                    ("webhook-id", event.id),
+                    ("webhook-timestamp", str(timestamp)),
+                    ("webhook-signature", signature),
+                )
+                head = RequestHead(target, headers).render(len(body), signed)
         except ValueError as refusal:
             # A header that was allowed when the registration was stored.
             return AttemptResult(
                 _attempt(number, wall, started_at, Outcome.FAILED, error=str(refusal), url=url)
             )
-        # Signed after the hooks ran, and rendered last: neither a plugin nor a registration's headers can
-        # replace the signature. Each attempt has its own timestamp, or a late retry would be refused as a
-        # replay.
-        signed = (
-            ("webhook-id", event.id),
-            ("webhook-timestamp", str(timestamp)),
-            ("webhook-signature", sign(template.keys(timestamp), event.id, timestamp, body)),
-        )
-        head = rendered.render(len(body), (*signed, *headers.items()))
         try:
             response = await transport.exchange(target, head, body, deadline=started_at + timeout)
         except OutOfDescriptors:
@@ -297,25 +333,16 @@ class DeliverySender:
             return AttemptResult(_attempt(number, wall, started_at, outcome, error=str(failure), url=url))
         if not template.shares_connections:
             transport.close_nowait()
-        outcome = outcome_of_status(response.status)
-        error = describe_status(response.status, response.header("location"))
-        answer = response.body
-        if template.sent_secrets is None:
-            options = self._hooks.secrets_of(template.registration)
-            template.sent_secrets = secrets_sent(template.registration, template.target, options)
-        secrets = template.sent_secrets
-        if prepared is not None:
-            secrets = with_added_headers(secrets, template.headers, prepared)
-        # Before the cut: a secret across the cut would leave its first half unmasked.
-        if secrets:
-            answer = redact(answer, secrets)
-            # A redirect's location may repeat them as well.
-            error = error and redact(error.encode(), secrets).decode()
-        attempt = _attempt(
-            number,
-            wall,
-            started_at,
-            outcome,
+        outcome, answer, error = outcome_of_status(response.status), response.body, None
+        if outcome is not Outcome.DELIVERED:
+            error = describe_status(response.status, response.header("location"))
+        if answer or error is not None:
+            answer, error = self._masked(answer, error, template, headers)
+        attempt = Attempt(
+            number=number,
+            at=wall,
+            duration=trio.current_time() - started_at,
+            outcome=outcome,
             status=response.status,
             error=error,
             answer=answer[: self._kept_answer].decode("utf-8", "replace"),
@@ -325,6 +352,22 @@ class DeliverySender:
             return AttemptResult(attempt)
         # A date in retry-after is compared to the time of the response, not to that of the request.
         return AttemptResult(attempt, parse_retry_after(response.header("retry-after"), self._clock.wall()))
+
+    def _masked(
+        self, answer: bytes, error: str | None, template: RequestTemplate, headers: dict[str, str] | None
+    ) -> tuple[bytes, str | None]:
+        """Mask the secrets of a request in the answer to it, and in the error that quotes it."""
+        if template.sent_secrets is None:
+            options = self._hooks.secrets_of(template.registration)
+            template.sent_secrets = secrets_sent(template.registration, template.target, options)
+        secrets = template.sent_secrets
+        if headers is not None:
+            secrets = with_added_headers(secrets, template.headers, headers)
+        if not secrets:
+            return answer, error
+        # Before the answer is cut: a secret across the cut would leave its first half unmasked. A redirect's
+        # location may repeat secrets as well.
+        return redact(answer, secrets), error and redact(error.encode(), secrets).decode()
 
     def failed(self, number: int, failure: PluginFailed) -> Attempt:
         """Return the record of an attempt that a plugin failed before anything was sent.
@@ -346,8 +389,8 @@ class DeliverySender:
         return _attempt(number, self._clock.wall(), trio.current_time(), outcome, error=str(failure))
 
 
-def _event_headers(event: Event, number: int) -> dict[str, str]:
-    return {"x-event-type": event.kind, "x-instance-name": event.instance, "x-attempt": str(number)}
+def _event_headers(event: Event) -> dict[str, str]:
+    return {"x-event-type": event.kind, "x-instance-name": event.instance}
 
 
 def _attempt(

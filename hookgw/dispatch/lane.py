@@ -130,6 +130,7 @@ class Lane:
         "_plan",
         "_queue",
         "_rate_waited_for",
+        "_registration_id",
         "_reported_waiting",
         "_services",
         "_state",
@@ -152,6 +153,7 @@ class Lane:
         memory: LaneMemory | None = None,
     ) -> None:
         self.key = key
+        self._registration_id = registration_of(key)
         self._services = services
         self._idle_lanes = idle_lanes
         self._attempt_limit = attempt_limit
@@ -194,7 +196,7 @@ class Lane:
     def requeued(self, count: int) -> None:
         """Finished deliveries are pending again, behind everything the lane has taken."""
         # The dispatcher calls this before it offers what the same commit appended. So their positions are
-        # greater than all that the lane has taken or has in its channel, and reading on from
+        # greater than all that the lane has taken or was offered, and reading on from
         # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
         self._backlog += count
         self._queue.behind = True
@@ -262,7 +264,7 @@ class Lane:
         head, registration = self._head or self._deferred, self._registration()
         return LaneStatistics(
             lane=self.key,
-            registration=registration_of(self.key),
+            registration=self._registration_id,
             partition=partition_of(self.key),
             url=registration.address if registration else None,
             state=self._state,
@@ -370,7 +372,7 @@ class Lane:
 
     async def _read(self) -> None:
         """Read the next page once there is memory for it, unless a flag is set meanwhile."""
-        registration, registration_id = self._registration(), registration_of(self.key)
+        registration, registration_id = self._registration(), self._registration_id
         if registration is None or is_global(registration_id):
             holder = partition_of(self.key) or registration_id
         else:
@@ -396,7 +398,7 @@ class Lane:
         logger.warning("the outbox cannot be read", lane=self.key, reason=str(error))
 
     def _registration(self) -> Registration | None:
-        return self._services.registration(registration_of(self.key))
+        return self._services.registration(self._registration_id)
 
     # One delivery, until it is settled or dropped from memory.
 
@@ -426,9 +428,9 @@ class Lane:
         self._head = delivery
         try:
             while self._head is not None and not self._must_refresh and not self._must_stop:
-                wait = delivery.next_at - clock.steady()
-                if wait > 0 or self._rate_waited_for is not None:
-                    await self._wait_for_head(delivery, is_long=wait >= LONG_WAIT)
+                # Most deliveries have no time to wait for, and reading the clock is not free.
+                if delivery.next_at or self._rate_waited_for is not None:
+                    await self._wait_for_head(delivery)
                     if self._must_refresh or self._must_stop or self._deferred:
                         break
                 if self._attempt_limit is None:
@@ -440,8 +442,12 @@ class Lane:
             self._head = None
             self._queue.release(delivery)
 
-    async def _wait_for_head(self, delivery: Delivery, *, is_long: bool) -> None:
+    async def _wait_for_head(self, delivery: Delivery) -> None:
         """Wait until the head is due, a flag is set, or a long wait can go on without the head in memory."""
+        wait = delivery.next_at - self._services.clock.steady()
+        if wait <= 0 and self._rate_waited_for is None:
+            return
+        is_long = wait >= LONG_WAIT
         self._waiting_until = delivery.next_at
         if is_long:
             self._queue.discard()
@@ -497,20 +503,22 @@ class Lane:
         # no plan, because its URL may be any string.
         if self._plan is None or self._plan.registration is not registration:
             self._plan = plan_for(registration, self._services)
-        plan = self._plan
-        now = self._services.clock.steady()
-        age = plan.policy.age(delivery.queued_at, now)
-        if is_expired(plan.policy, age=age, streak=self._memory.streak):
-            self._must_redirect = False
-            await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
-            return
+        plan, streak = self._plan, self._memory.streak
+        if streak:
+            age = plan.policy.age(delivery.queued_at, self._services.clock.steady())
+            if is_expired(plan.policy, age=age, streak=streak):
+                self._must_redirect = False
+                await self._finish(delivery, registration, DeliveryState.DEAD, expiry_reason(plan.policy))
+                return
         if plan.rate is not None:
             opens_at = plan.rate.opens_at(has_waited=self._has_waited_for_rate)
             self._has_waited_for_rate = False
-            if opens_at > now:
+            if opens_at > self._services.clock.steady():
                 self._wait_for_rate(delivery, plan.rate, opens_at)
                 return
-        await self._show(LaneState.DELIVERING)
+        if self._reported_waiting:
+            await self._show(LaneState.DELIVERING)
+        self._state = LaneState.DELIVERING
         await self._attempt(delivery, plan)
 
     def _wait_for_rate(self, delivery: Delivery, rate: RateLimit, opens_at: float) -> None:
@@ -636,8 +644,10 @@ class Lane:
     ) -> None:
         attempt, now = result.attempt, self._services.clock.steady()
         delivered = attempt.outcome is Outcome.DELIVERED
-        current = self._registration()
-        if not delivered and current is not None and not current.has_target_of(plan.registration):
+        if delivered:
+            decision = Decision(DeliveryState.DELIVERED, failures=delivery.failures)
+            self._memory.streak = 0
+        elif (current := self._registration()) is not None and not current.has_target_of(plan.registration):
             # The registration has another target by now. This failure, or 410, is the former receiver's:
             # it neither counts nor delays the first attempt at the new one.
             decision = Decision(DeliveryState.PENDING, failures=delivery.failures)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hookgw.delivery.envelope import encode_envelope
+from hookgw.delivery.envelope import MOST_KEPT, Envelope, encode_envelope
 from hookgw.models.events import Event
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
@@ -80,3 +80,19 @@ def test_any_text_is_escaped(text: str) -> None:
     given_event = msgspec.structs.replace(event(b"null", sender=text, server_url=text), instance=text)
     decoded = json.loads(encode_envelope(given_event, destination=text, server_url=None))
     assert [decoded[key] for key in ("instance", "destination", "sender", "server_url")] == [text] * 4
+
+
+@pytest.mark.parametrize("ours", [None, "https://gw"])
+def test_events_of_many_instances_and_kinds_in_turn_get_their_own_envelopes(ours: str | None) -> None:
+    envelope = Envelope(URL, ours)
+    for number in (*range(MOST_KEPT + 2), 0, 1):
+        for changed in (
+            event(b"{}"),
+            event(b"{}", sender="55@s"),
+            event(b"{}", server_url="https://other"),
+            event(b"{}", server_url="https://gw"),
+        ):
+            of_one = msgspec.structs.replace(changed, instance=f"i{number}", kind=f"K{number % 3}")
+            expected = encode_envelope(of_one, destination=URL, server_url=ours)
+            assert envelope.encode(of_one) == expected
+            assert json.loads(expected)["instance"] == f"i{number}"

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import trio
 
+from hookgw.delivery.envelope import MOST_KEPT
 from hookgw.delivery.http.address_guard import AddressGuard
 from hookgw.delivery.http.dialer import Dialer
 from hookgw.delivery.http.transport import LaneTransport
@@ -117,6 +118,35 @@ async def test_a_request_carries_envelope_signature_and_headers(hookgw_receiver:
         "x-attempt": "3",
     }
     assert {name: request.header(name) for name in expected} == expected
+
+
+async def test_one_template_serves_all_kinds_instances_and_attempts(hookgw_receiver: Receiver) -> None:
+    registration = registration_for(
+        hookgw_receiver.url, headers={"X-Attempt": "9", "X-Event-Type": "mine", "Webhook-Id": "mine"}
+    )
+    template, sender = template_for(registration), sender_with(NoPlugins())
+    numbers = range(MOST_KEPT + 2)
+    async with transport() as lane:
+        for number in (*numbers, 0):
+            event = msgspec.structs.replace(
+                EVENT, id=f"e{number}", kind=f"K{number % 3}", instance=f"i{number}"
+            )
+            delivery = Delivery(
+                seq=1, event=event, registration="reg_1", lane="", accepted_at=0.0, position=1, queued_at=0.0
+            )
+            body = await sender.render_body(event, template)
+            assert body is not None
+            await sender.send(delivery, body, template, lane, number=number + 1, timeout=5)
+    for number, request in zip((*numbers, 0), hookgw_receiver.requests, strict=True):
+        hookgw_receiver.verify(request, registration.secrets[0].value)
+        assert request.json["instance"] == f"i{number}"
+        sent = [(name, value) for name, value in request.headers if name.startswith(("x-", "webhook-id"))]
+        assert sent == [
+            ("x-event-type", f"K{number % 3}"),
+            ("x-instance-name", f"i{number}"),
+            ("webhook-id", f"e{number}"),
+            ("x-attempt", str(number + 1)),
+        ]
 
 
 async def test_every_secret_in_force_signs_and_none_that_expired(hookgw_receiver: Receiver) -> None:

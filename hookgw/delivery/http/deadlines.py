@@ -9,8 +9,6 @@ closed, which has to happen to that connection anyway.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Protocol
 
 import trio
@@ -27,11 +25,11 @@ class Closable(Protocol):
 
 
 class Deadlines:
-    """Enforces deadlines. :meth:`run` must be running while :meth:`until` is used."""
+    """Enforces deadlines. :meth:`run` must be running while :meth:`watch` is used."""
 
     def __init__(self) -> None:
-        # A dict, not a heap: nearly every limit is removed before it expires, and removal must be cheap.
-        self._limits: dict[_Limit, None] = {}
+        # A dict, not a heap: nearly every deadline is removed before it passes, and removal must be cheap.
+        self._deadlines: dict[Closable, float] = {}
         self._timer: trio.CancelScope | None = None
         self._wakes_at = -math.inf
 
@@ -41,70 +39,45 @@ class Deadlines:
             while True:
                 # This scan visits every exchange in flight, so the timer never wakes more often than once a
                 # GRAIN.
-                earliest = min((limit.deadline for limit in self._limits), default=math.inf)
+                earliest = min(self._deadlines.values(), default=math.inf)
                 self._wakes_at = max(earliest, trio.current_time() + GRAIN)
                 with trio.CancelScope(deadline=self._wakes_at) as self._timer:
                     task_status.started()
                     task_status = trio.TASK_STATUS_IGNORED
                     await trio.sleep_forever()
                 now = trio.current_time()
-                # Collect first: closing a resource may remove its limit from the dictionary.
-                for limit in [limit for limit in self._limits if limit.deadline <= now]:
-                    limit.expire()
+                # Collect first: closing a resource may remove its deadline from the dictionary.
+                for resource in [one for one, deadline in self._deadlines.items() if deadline <= now]:
+                    # Its task may take a while to end; what has expired must not wake the timer again.
+                    self._deadlines[resource] = math.inf
+                    resource.close_nowait()
         finally:
             self._timer = None
 
-    def until(self, deadline: float, resource: Closable) -> AbstractContextManager[None]:
-        """Return a context manager for a block that must end by a deadline.
-
-        At the deadline ``resource`` is closed. The ``trio.ClosedResourceError`` that this raises in the block
-        ends the block and is swallowed; every other error passes.
+    def watch(self, resource: Closable, deadline: float) -> None:
+        """Close a resource at a deadline, unless :meth:`unwatch` is called before.
 
         Args:
+            resource: has no deadline yet. The caller keeps ownership.
             deadline: by ``trio.current_time()``. It may be :data:`GRAIN` seconds late.
-            resource: what the block waits on. The caller keeps ownership.
 
         Raises:
-            RuntimeError: on entry, if :meth:`run` is not running.
+            RuntimeError: :meth:`run` is not running.
         """
-        return _Limit(self, deadline, resource)
-
-    def watch(self, limit: _Limit) -> None:
         if self._timer is None:
             raise RuntimeError("Nothing enforces these deadlines; start Deadlines.run first.")
-        self._limits[limit] = None
+        self._deadlines[resource] = deadline
         # Exchanges mostly have the same timeout, so a later exchange rarely has the earliest deadline: the
         # timer is almost never moved.
-        if limit.deadline < self._wakes_at:
-            self._timer.deadline = self._wakes_at = limit.deadline
+        if deadline < self._wakes_at:
+            self._timer.deadline = self._wakes_at = deadline
 
-    def unwatch(self, limit: _Limit) -> None:
+    def has_expired(self, resource: Closable) -> bool:
+        """Return whether a watched resource was closed at its deadline, and not by anybody else."""
+        return self._deadlines[resource] == math.inf
+
+    def unwatch(self, resource: Closable) -> None:
+        """End :meth:`watch`."""
         # The timer keeps its deadline: waking up once too often costs less than finding the next deadline
         # now.
-        del self._limits[limit]
-
-
-class _Limit:
-    __slots__ = ("_deadlines", "_resource", "deadline", "expired")
-
-    def __init__(self, deadlines: Deadlines, deadline: float, resource: Closable) -> None:
-        self._deadlines = deadlines
-        self._resource = resource
-        self.deadline = deadline
-        self.expired = False
-
-    def __enter__(self) -> None:
-        self._deadlines.watch(self)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> bool:
-        self._deadlines.unwatch(self)
-        # Without `expired`, another task that closes the connection would look like a timeout.
-        return self.expired and kind is trio.ClosedResourceError
-
-    def expire(self) -> None:
-        self.expired = True
-        # The block may take a while to end; an expired limit must not wake the timer again.
-        self.deadline = math.inf
-        self._resource.close_nowait()
+        del self._deadlines[resource]

@@ -172,13 +172,19 @@ class LaneTransport(httpx.AsyncBaseTransport):
     async def _converse(
         self, connection: Connection, request: bytes, deadline: float, started_at: float
     ) -> Response:
-        limit = (
-            self._deadlines.until(deadline, connection)
-            if self._deadlines
-            else trio.CancelScope(deadline=deadline)
-        )
-        with limit:
-            return await connection.exchange(request, bodiless=request.startswith(b"HEAD "))
+        bodiless, deadlines = request.startswith(b"HEAD "), self._deadlines
+        if deadlines is None:
+            with trio.CancelScope(deadline=deadline):
+                return await connection.exchange(request, bodiless=bodiless)
+        else:
+            deadlines.watch(connection, deadline)
+            try:
+                return await connection.exchange(request, bodiless=bodiless)
+            except trio.ClosedResourceError:
+                if not deadlines.has_expired(connection):
+                    raise
+            finally:
+                deadlines.unwatch(connection)
         # The deadline passed. A receiver that sent its status has taken the event, however slow its body is.
         if connection.parser.status:
             return connection.parser.finish()
