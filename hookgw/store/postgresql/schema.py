@@ -27,6 +27,7 @@ import structlog
 from psycopg import Connection, sql
 
 from hookgw.models.errors import StartError
+from hookgw.store.postgresql.record_changes import CHANGES
 
 logger = structlog.get_logger("hookgw.store")
 
@@ -131,6 +132,23 @@ SCHEMA: tuple[str, ...] = (
         f"ALTER TABLE {table} SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000)"
         for table in ("events", "deliveries", "bodies")
     ),
+    # The fleet: see nodes.py.
+    "CREATE SEQUENCE node_generations",
+    "CREATE TABLE members (generation bigint PRIMARY KEY)",
+    """CREATE TABLE nodes (
+        generation bigint PRIMARY KEY,
+        name text COLLATE "C" NOT NULL UNIQUE,
+        url text NOT NULL,
+        heartbeat_at timestamptz NOT NULL,
+        is_leaving boolean NOT NULL,
+        token text NOT NULL
+    ) WITH (fillfactor = 50)""",
+    "CREATE TABLE shards (shard integer PRIMARY KEY, generation bigint, epoch bigint NOT NULL)",
+    "INSERT INTO shards SELECT shard, NULL, 0 FROM generate_series(0, 255) shard",  # as models/shards.py
+    # Which records have changed: see record_changes.py.
+    "CREATE SEQUENCE record_versions",
+    "SELECT nextval('record_versions')",  # an unused sequence shows its first value already
+    *CHANGES,
     "CREATE TABLE hookgw_schema (version integer NOT NULL)",
 )
 

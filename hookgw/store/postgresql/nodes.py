@@ -1,0 +1,181 @@
+"""The nodes of a fleet, and which shards they hold; see :class:`hookgw.store.fleet.Membership`.
+
+Three tables, because three things must not wait for each other:
+
+- ``nodes`` has the heartbeats, which change twice a second;
+- ``members`` has one row for each node that may write, which never changes: commits lock it with
+  FOR KEY SHARE (:data:`FENCE`), and only the removal of the node waits for them, and they for it;
+- ``shards`` says which member works on each shard.
+
+Everything that changes more than a heartbeat happens under one advisory lock, so that the rows of these
+tables are locked in one order.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TypeVar
+
+from psycopg import Connection
+
+from hookgw.models.errors import Conflict
+from hookgw.models.fleet import FleetNode, FleetView
+from hookgw.models.shards import share_targets
+from hookgw.store.postgresql.database import Reader, Server, Session
+
+T = TypeVar("T")
+
+DEAD_AFTER = 3.0
+"""Seconds without a heartbeat, by the database's clock, after which a node is dead."""
+
+PATIENCE = 2.0
+"""The longest time, in seconds, that a call may take. Later, the lease would have ended anyway."""
+
+LOCK = 0x686B666C
+"""The advisory lock of changes of members and shards."""
+
+CHANNEL = "hookgw_fleet"
+"""Notified when shards are free. A hint: heartbeats find them, too."""
+
+FENCE = "SELECT FROM members WHERE generation = %s FOR KEY SHARE"
+"""In a commit: no row if this node is no member any more. Otherwise it stays one until the commit ends."""
+
+_DEAD = f"heartbeat_at < clock_timestamp() - interval '{DEAD_AFTER} s'"
+
+_VIEW = """SELECT
+    (SELECT coalesce(jsonb_agg(jsonb_build_array(
+        name, generation, url, extract(epoch FROM clock_timestamp() - heartbeat_at), is_leaving
+     ) ORDER BY name), '[]') FROM nodes),
+    (SELECT array_agg(generation ORDER BY shard) FROM shards),
+    (SELECT last_value FROM record_versions)"""
+
+
+class Nodes:
+    """The fleet in one database.
+
+    Args:
+        server: the database.
+
+    Attributes:
+        generation: of this process, stamped on what it writes for its shards; 0 before :meth:`join`.
+        session: the caller closes it, and watches that its calls end.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.generation = 0
+        self.session = Session(server, PATIENCE)
+        self._reader = Reader(self.session)
+        self._token = secrets.token_hex(8)
+
+    async def join(self, node: str, url: str) -> int:
+        self.generation = await self._run(partial(self._join, node, url))
+        return self.generation
+
+    async def heartbeat(self) -> FleetView | None:
+        return await self._run(self._heartbeat)
+
+    async def claim(self) -> frozenset[int]:
+        return await self._change(self._claim)
+
+    async def give(self, shards: Collection[int]) -> None:
+        def give(connection: Connection) -> None:
+            connection.execute(
+                "UPDATE shards SET generation = NULL WHERE shard = ANY(%s) AND generation = %s",
+                (list(shards), self.generation),
+            )
+            connection.execute(f"NOTIFY {CHANNEL}")
+
+        await self._change(give)
+
+    async def announce_leaving(self) -> None:
+        def announce(connection: Connection) -> None:
+            connection.execute("UPDATE nodes SET is_leaving = true WHERE generation = %s", (self.generation,))
+
+        await self._change(announce)
+
+    async def leave(self) -> None:
+        await self._change(partial(_remove, generations=[self.generation]))
+
+    async def _change(self, change: Callable[[Connection], T]) -> T:
+        return await self._run(partial(_locked, change))
+
+    async def _run(self, function: Callable[[Connection], T]) -> T:
+        return await self._reader.run(function)
+
+    def _join(self, node: str, url: str, connection: Connection) -> int:
+        def join(connection: Connection) -> int:
+            found = connection.execute(
+                f"SELECT generation, token, {_DEAD} FROM nodes WHERE name = %s",  # noqa: S608
+                (node,),
+            ).fetchone()
+            if found is not None:
+                generation, token, is_dead = found
+                # With our own token, the answer to an earlier call was lost on its way.
+                if not is_dead and token != self._token:
+                    raise Conflict(f"A node {node!r} is in the fleet already: fleet.node must be unique.")
+                _remove(connection, [generation])
+            row = connection.execute(
+                "INSERT INTO members VALUES (nextval('node_generations')) RETURNING generation"
+            ).fetchone()
+            assert row is not None  # noqa: S101 -- RETURNING
+            connection.execute(
+                "INSERT INTO nodes VALUES (%s, %s, %s, clock_timestamp(), false, %s)",
+                (row[0], node, url, self._token),
+            )
+            generation_: int = row[0]
+            return generation_
+
+        return _locked(join, connection)
+
+    def _heartbeat(self, connection: Connection) -> FleetView | None:
+        beat = connection.execute(
+            "UPDATE nodes SET heartbeat_at = clock_timestamp() WHERE generation = %s", (self.generation,)
+        )
+        if not beat.rowcount:
+            return None
+        row = connection.execute(_VIEW).fetchone()
+        assert row is not None  # noqa: S101 -- no FROM, so one row
+        nodes, owners, version = row
+        return FleetView(
+            tuple(FleetNode(name, gen, url, float(age), leaving) for name, gen, url, age, leaving in nodes),
+            tuple(owners),
+            version,
+        )
+
+    def _claim(self, connection: Connection) -> frozenset[int]:
+        dead = connection.execute(f"SELECT generation FROM nodes WHERE {_DEAD}").fetchall()  # noqa: S608
+        if dead:
+            _remove(connection, [generation for (generation,) in dead])
+        counts = connection.execute(
+            """SELECT name, count(shard), bool_or(generation = %s) FROM nodes
+            LEFT JOIN shards USING (generation) WHERE NOT is_leaving GROUP BY name""",
+            (self.generation,),
+        ).fetchall()
+        held = {name: count for name, count, _ in counts}
+        if mine_name := next((name for name, _, is_mine in counts if is_mine), None):
+            room = share_targets(held)[mine_name] - held[mine_name]
+            connection.execute(
+                """UPDATE shards SET generation = %s, epoch = epoch + 1 WHERE shard IN (
+                    SELECT shard FROM shards WHERE generation IS NULL ORDER BY shard LIMIT %s
+                )""",
+                (self.generation, max(0, room)),
+            )
+        mine = connection.execute("SELECT shard FROM shards WHERE generation = %s", (self.generation,))
+        return frozenset(shard for (shard,) in mine.fetchall())
+
+
+def _locked(change: Callable[[Connection], T], connection: Connection) -> T:
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(current_schema()))", (LOCK,))
+        return change(connection)
+
+
+def _remove(connection: Connection, generations: Collection[int]) -> None:
+    """Remove members. This waits for commits that they have begun."""
+    gone = (list(generations),)
+    connection.execute("DELETE FROM members WHERE generation = ANY(%s)", gone)
+    connection.execute("DELETE FROM nodes WHERE generation = ANY(%s)", gone)
+    connection.execute("UPDATE shards SET generation = NULL WHERE generation = ANY(%s)", gone)
+    connection.execute(f"NOTIFY {CHANNEL}")

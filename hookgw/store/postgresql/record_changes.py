@@ -1,0 +1,57 @@
+"""Which records have changed: nodes keep them in memory, and read those that another node has changed.
+
+Every change of a record that nodes keep writes its key and a new version, in its own transaction. A change
+holds the lock :data:`LOCK` alone from then on; accepting events shares it. So in a transaction that has the
+lock, the last version says for certain whether a node knows everything that was committed before: an event is
+never stored for the registrations of a moment ago. Versions are committed in their order.
+
+What belongs to one node at a time (the state of a connector, which changes with every event, or a job) is
+kept by no other node, and does not count.
+"""
+
+from __future__ import annotations
+
+from psycopg import Connection
+
+LOCK = 1751872099
+"""The advisory lock: held alone by transactions that change records, and shared by those that accept."""
+
+CHANGES = (
+    """CREATE TABLE record_changes (
+        shelf text COLLATE "C" NOT NULL,
+        key bytea NOT NULL,
+        version bigint NOT NULL,
+        PRIMARY KEY (shelf, key)
+    )""",
+    "CREATE INDEX record_changes_by_version ON record_changes (version)",
+    """CREATE FUNCTION note_record_change() RETURNS trigger LANGUAGE plpgsql AS $$
+    DECLARE
+        changed_shelf text := CASE WHEN TG_OP = 'DELETE' THEN OLD.shelf ELSE NEW.shelf END;
+        changed_key bytea := CASE WHEN TG_OP = 'DELETE' THEN OLD.key ELSE NEW.key END;
+    BEGIN
+        IF changed_shelf IN ('instances', 'registrations', 'sessions')
+            OR changed_shelf = 'values' AND changed_key = 'auth.global_keys' THEN
+            PERFORM pg_advisory_xact_lock(1751872099, hashtext(TG_TABLE_SCHEMA));
+            INSERT INTO record_changes VALUES (changed_shelf, changed_key, nextval('record_versions'))
+                ON CONFLICT (shelf, key) DO UPDATE SET version = EXCLUDED.version;
+        END IF;
+        RETURN NULL;
+    END $$""",
+    """CREATE TRIGGER note_record_change AFTER INSERT OR UPDATE OR DELETE ON shelves
+        FOR EACH ROW EXECUTE FUNCTION note_record_change()""",
+)
+
+
+def lock_records(connection: Connection, *, changes: bool) -> int:
+    """Take the lock in a transaction, and return the version of the records.
+
+    Args:
+        connection: in a transaction that has changed no record yet.
+        changes: whether the transaction may change records. One that has shared the lock must not ask for it
+            alone: two of these would wait for each other.
+    """
+    lock = "pg_advisory_xact_lock" if changes else "pg_advisory_xact_lock_shared"
+    connection.execute(f"SELECT {lock}(%s, hashtext(current_schema()))", (LOCK,))
+    row = connection.execute("SELECT last_value FROM record_versions").fetchone()
+    version: int = row[0] if row else 0
+    return version

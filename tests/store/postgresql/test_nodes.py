@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+from psycopg import Connection
+from psycopg.errors import LockNotAvailable
+
+from hookgw.models.errors import Conflict, StorageUnavailable
+from hookgw.models.shards import SHARDS
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.nodes import FENCE, Nodes
+
+
+@pytest.fixture
+def nodes(database: Server) -> Iterator[list[Nodes]]:
+    with ExitStack() as stack:
+        made = [Nodes(database) for _ in range(3)]
+        for node in made:
+            stack.enter_context(closing(node.session))
+        yield made
+
+
+def age(connection: Connection, node: Nodes) -> None:
+    """Let a node's last heartbeat be long ago."""
+    connection.execute(
+        "UPDATE nodes SET heartbeat_at = heartbeat_at - interval '1 h' WHERE generation = %s",
+        (node.generation,),
+    )
+
+
+async def test_a_node_joins_and_is_seen(nodes: list[Nodes]) -> None:
+    a, b, _ = nodes
+    await a.join("a", "http://a")
+    await b.join("b", "http://b")
+    assert a.generation < b.generation
+    view = await a.heartbeat()
+    assert view is not None
+    assert [(n.name, n.generation, n.url) for n in view.nodes] == [
+        ("a", a.generation, "http://a"),
+        ("b", b.generation, "http://b"),
+    ]
+    assert all(0 <= node.heartbeat_age < 3 and not node.is_leaving for node in view.nodes)
+    assert view.owners == (None,) * SHARDS
+
+
+async def test_nodes_take_their_share(nodes: list[Nodes], connection: Connection) -> None:
+    a, b, _ = nodes
+    await a.join("a", "http://a")
+    assert await a.claim() == frozenset(range(SHARDS))
+    await b.join("b", "http://b")
+    assert await b.claim() == frozenset()
+    await a.give(range(128))
+    assert await b.claim() == frozenset(range(128))
+    view = await b.heartbeat()
+    assert view is not None
+    assert view.held_by(a.generation) == frozenset(range(128, SHARDS))
+    owner = view.owner_of(0)
+    assert owner is not None
+    assert owner.name == "b"
+    # Each takeover raises the epoch.
+    epochs = connection.execute("SELECT epoch FROM shards WHERE shard IN (0, 200) ORDER BY shard")
+    assert epochs.fetchall() == [(2,), (1,)]
+
+
+async def test_nodes_only_give_what_is_theirs(nodes: list[Nodes]) -> None:
+    a, b, _ = nodes
+    await a.join("a", "")
+    await a.claim()
+    await b.join("b", "")
+    await b.give(range(SHARDS))
+    assert len(await a.claim()) == SHARDS
+
+
+async def test_a_node_without_heartbeats_is_removed_with_everything(
+    nodes: list[Nodes], connection: Connection
+) -> None:
+    a, b, _ = nodes
+    await a.join("a", "")
+    await a.claim()
+    await b.join("b", "")
+    age(connection, a)
+    assert len(await b.claim()) == SHARDS
+    assert await a.heartbeat() is None
+    assert await a.claim() == frozenset()
+    assert connection.execute(FENCE, (a.generation,)).fetchone() is None
+    # It comes back as another member.
+    former = a.generation
+    assert await a.join("a", "") > former
+    assert await a.heartbeat() is not None
+
+
+async def test_a_name_is_taken_as_long_as_its_node_lives(nodes: list[Nodes], connection: Connection) -> None:
+    a, again, _ = nodes
+    await a.join("a", "")
+    await a.claim()
+    with pytest.raises(Conflict, match="unique"):
+        await again.join("a", "")
+    age(connection, a)
+    await again.join("a", "")
+    assert len(await again.claim()) == SHARDS
+
+
+async def test_a_node_whose_answer_was_lost_joins_again(nodes: list[Nodes]) -> None:
+    a = nodes[0]
+    first = await a.join("a", "")
+    assert await a.join("a", "") > first
+
+
+async def test_a_node_that_leaves_gives_everything_back(nodes: list[Nodes]) -> None:
+    a, b, _ = nodes
+    await a.join("a", "")
+    await a.claim()
+    await b.join("b", "")
+    await a.announce_leaving()
+    view = await b.heartbeat()
+    assert view is not None
+    assert [node.is_leaving for node in view.nodes] == [True, False]
+    await a.give(range(10))
+    assert await a.claim() == frozenset(range(10, SHARDS))  # takes nothing
+    assert await b.claim() == frozenset(range(10))
+    await a.leave()
+    assert len(await b.claim()) == SHARDS
+
+
+async def test_a_node_is_not_removed_during_its_commit(
+    nodes: list[Nodes], connection: Connection, database: Server
+) -> None:
+    a, b, _ = nodes
+    await a.join("a", "")
+    await a.claim()
+    await b.join("b", "")
+    age(connection, a)
+    with closing(database.connect()) as writer, writer.transaction():
+        assert writer.execute(FENCE, (a.generation,)).fetchone() is not None
+        # A heartbeat does not wait for a commit, nor a commit for a heartbeat.
+        assert await a.heartbeat() is not None
+        age(connection, a)
+        with pytest.raises(StorageUnavailable):
+            await b.claim()
+    assert len(await b.claim()) == SHARDS
+
+
+async def test_many_commits_share_the_fence(nodes: list[Nodes], database: Server) -> None:
+    a = nodes[0]
+    await a.join("a", "")
+    with closing(database.connect()) as one, closing(database.connect()) as other:
+        other.execute("SET lock_timeout = '100ms'")
+        with one.transaction(), other.transaction():
+            for writer in (one, other):
+                try:
+                    assert writer.execute(FENCE, (a.generation,)).fetchone() is not None
+                except LockNotAvailable:
+                    pytest.fail("one commit waits for another")
+
+
+async def test_the_version_of_the_records_is_seen(nodes: list[Nodes], connection: Connection) -> None:
+    a = nodes[0]
+    await a.join("a", "")
+    before = await a.heartbeat()
+    connection.execute("INSERT INTO shelves VALUES ('instances', 'shop', '{}')")
+    after = await a.heartbeat()
+    assert before is not None
+    assert after is not None
+    assert after.version > before.version

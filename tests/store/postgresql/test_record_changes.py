@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from psycopg import Connection
+from psycopg.errors import LockNotAvailable
+
+from hookgw.store.postgresql.database import Server
+from hookgw.store.postgresql.record_changes import lock_records
+
+
+def versions(connection: Connection) -> dict[tuple[str, str], int]:
+    rows = connection.execute("SELECT shelf, convert_from(key, 'UTF8'), version FROM record_changes")
+    return {(shelf, key): version for shelf, key, version in rows.fetchall()}
+
+
+def test_each_change_of_a_record_has_a_version(connection: Connection) -> None:
+    connection.execute("INSERT INTO shelves VALUES ('instances', 'shop', '1')")
+    first = versions(connection)[("instances", "shop")]
+    connection.execute("INSERT INTO shelves VALUES ('registrations', 'reg_1', '1')")
+    connection.execute("UPDATE shelves SET value = '2' WHERE key = 'shop'")
+    connection.execute("DELETE FROM shelves WHERE key = 'reg_1'")
+    found = versions(connection)
+    assert found.keys() == {("instances", "shop"), ("registrations", "reg_1")}
+    assert first < found[("instances", "shop")] < found[("registrations", "reg_1")]
+    with connection.transaction():
+        assert lock_records(connection, changes=False) == found[("registrations", "reg_1")]
+
+
+@pytest.mark.parametrize("shelf", ["states", "jobs", "values"])
+def test_what_one_node_keeps_for_itself_has_none(connection: Connection, shelf: str) -> None:
+    connection.execute("INSERT INTO shelves VALUES (%s, 'x', '1')", (shelf,))
+    assert versions(connection) == {}
+
+
+def test_global_keys_have_one(connection: Connection) -> None:
+    connection.execute("INSERT INTO shelves VALUES ('values', 'auth.global_keys', '1')")
+    assert versions(connection).keys() == {("values", "auth.global_keys")}
+
+
+def test_accepting_waits_for_a_change_that_is_not_committed_and_for_nothing_else(
+    connection: Connection, database: Server
+) -> None:
+    with closing(database.connect()) as other:
+        other.execute("SET lock_timeout = '50ms'")
+        with connection.transaction(), other.transaction():
+            assert lock_records(connection, changes=False) == lock_records(other, changes=False)
+        with connection.transaction():
+            connection.execute("INSERT INTO shelves VALUES ('states', 'x', '1')")
+            with other.transaction():
+                before = lock_records(other, changes=False)
+        with connection.transaction():
+            connection.execute("INSERT INTO shelves VALUES ('instances', 'shop', '1')")
+            with pytest.raises(LockNotAvailable), other.transaction():
+                lock_records(other, changes=False)
+        with other.transaction():
+            assert lock_records(other, changes=False) > before
