@@ -21,6 +21,7 @@ import structlog
 import trio
 
 from hookgw.config.settings import EventsSettings
+from hookgw.gateway.append_turns import AppendTurns
 from hookgw.gateway.backlog_limits import LimitedOutbox
 from hookgw.gateway.connectors.states import ConnectionStates
 from hookgw.gateway.long_work import long_work, run_in_slices
@@ -46,6 +47,8 @@ LARGE_ROWS = 4000
 LARGE_SIZE = 4 * 2**20
 """A batch of more events and deliveries together, or of more bytes, takes more than about 50 ms to store.
 While other instances are active, such batches of one instance are kept apart. Smaller ones never wait."""
+_BYTES_AS_A_ROW = 4096
+"""So many bytes of payload take about as long to store as a row."""
 _REPORTED_PROBLEMS = 100
 """How many problems of a batch are listed, in an error or as warnings."""
 _SHORT = 4096
@@ -92,6 +95,7 @@ class EventIntake:
         self._hooks = hooks
         self._metrics = metrics
         self._server_url = server_url
+        self._turns = AppendTurns()
 
     async def accept(  # noqa: C901 -- one step a time
         self,
@@ -156,10 +160,17 @@ class EventIntake:
                 appends.append(Append(event, targets))
             return appends
 
-        # No checkpoint after this: a caller that is cancelled during the write cannot take the events back,
-        # so metrics and observers must hear of them.
-        async with self._turn(completed):
-            stored = await self._outbox.append(address, state=state)
+        instance = completed[0].instance if completed else state.instance if state is not None else ""
+        rows = len(completed) * (1 + self._registry.count_hearing(instance)) + (state is not None)
+        size = sum([len(event.data_json) for event in completed])
+        async with self._apart(completed, rows, size):
+            turn = await self._turns.begin(instance, rows + size // _BYTES_AS_A_ROW)
+            # No checkpoint after this: a caller that is cancelled during the write cannot take the events
+            # back, so metrics and observers must hear of them.
+            try:
+                stored = await self._outbox.append(address, state=state)
+            finally:
+                self._turns.end(turn)
         accepted = [event for event, is_new in zip(completed, stored, strict=True) if is_new]
         # Once for each kind, not for each event of a batch.
         for kind, count in Counter(event.kind for event in accepted).items():
@@ -192,16 +203,14 @@ class EventIntake:
             logger.warning("payloads violate their schema", count=len(warnings), first=warnings[0])
         return _first(warnings)
 
-    def _turn(self, events: Sequence[Event]) -> AbstractAsyncContextManager[None]:
+    def _apart(self, events: Sequence[Event], rows: int, size: int) -> AbstractAsyncContextManager[None]:
         """Return the block in which to store events: the next large batch of an instance waits for it."""
         if not events:
             return _AT_ONCE
         instance = events[0].instance
         long_work().active(instance)
-        if len(events) > 1:
-            rows = len(events) * (1 + len(self._registry.of_instance(instance)))
-            if rows > LARGE_ROWS or sum(len(event.data_json) for event in events) > LARGE_SIZE:
-                return long_work().large_append(instance)
+        if len(events) > 1 and (rows > LARGE_ROWS or size > LARGE_SIZE):
+            return long_work().large_append(instance)
         return _AT_ONCE
 
     def _goes_by_chat(self, event: Event) -> bool:

@@ -154,6 +154,10 @@ class Registry:
         """Return all registrations that an instance's events can go to, including disabled ones."""
         return [*self._of_instance.get(instance, {}).values(), *self._everywhere]
 
+    def count_hearing(self, instance: str) -> int:
+        """Return the length of :meth:`hearing`."""
+        return len(self._of_instance.get(instance, ())) + len(self._everywhere)
+
     def wanting(self, instance: str, kind: str) -> list[Registration]:
         """Return the registrations that an event of a kind goes to."""
         by_label = self._of_instance.get(instance)

@@ -17,7 +17,8 @@ from statistics import median
 import httpx
 import trio
 
-from tests.bench.over_http import EVENT, port_of
+from tests.bench.load import EVENT
+from tests.bench.over_http import port_of
 from tests.bench.parts import gateway, receiving, register, scratch
 from tests.bench.results import Result
 from tests.support.gateway_process import KEY, Server, serving

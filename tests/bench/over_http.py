@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from subprocess import PIPE, Popen
 from urllib.parse import urlsplit
 
-from tests.bench.load import Load, drive
+from tests.bench.load import EVENT, Load, drive, request_of
 from tests.bench.parts import DATA, ROOT, receiving, scratch
 from tests.bench.results import Result, percentile
-from tests.support.gateway_process import KEY, Server, serving
+from tests.support.gateway_process import Server, serving
 
 CONNECTIONS = 16
-EVENT = b'{"event":"MESSAGES_UPSERT","data":' + DATA + b"}"
 
 
 def emit_one(full: bool) -> list[Result]:
@@ -138,11 +137,6 @@ def _both(body: bytes, seconds: float) -> tuple[Load, Load, Load]:
 def _load(port: int, request: bytes, seconds: float) -> Load:
     drive(port, request, connections=CONNECTIONS, seconds=0.5)
     return drive(port, request, connections=CONNECTIONS, seconds=seconds).only(202)
-
-
-def request_of(path: str, body: bytes) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\napikey: {KEY}\r\n"
-    return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
 
 def port_of(server: Server) -> int:
