@@ -100,12 +100,13 @@ class Writer:
                 for job in group.functions:
                     self._run_alone(transaction, job)
             connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                # Names that were added are rolled back, and their numbers may be given to others.
-                self._names.forget()
-                with suppress(sqlite3.OperationalError):  # after some errors SQLite has rolled back already
-                    connection.execute("ROLLBACK")
+        except BaseException:
+            # Names that were added are rolled back, and their numbers may be given to others. Always: after
+            # some errors, as of a full disk, SQLite has rolled back already, and no transaction is open.
+            self._names.forget()
+            with suppress(sqlite3.OperationalError):
+                connection.execute("ROLLBACK")
+            raise
         return transaction.changes
 
     def _append_together(self, transaction: Transaction, jobs: Sequence[AppendJob[Transaction]]) -> None:

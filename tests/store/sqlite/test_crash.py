@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import sys
 from pathlib import Path
 
 import pytest
 
+from hookgw.models.errors import StorageUnavailable
 from hookgw.store import Append
 from hookgw.store.sqlite.schema import VERSION
-from tests.store.sqlite.support import child, opened, peek
+from tests.store.sqlite.support import child, commits_of, opened, peek
 from tests.store.support import AT, LANE, RULE, dead, event, ids_of, pending, replay, seqs_of, settle, to
 
 APPEND = """
@@ -228,3 +230,19 @@ async def test_a_kill_during_a_replay_leaves_each_delivery_in_one_state(path: Pa
         assert sum(await replay(store, reg_1=RULE)) == len(names) - len(again)
         await store.append(to("new"))
         assert await ids_of(store) == [*names, "new"]
+
+
+async def test_names_of_a_commit_that_the_disk_refused_at_its_end_are_not_used(path: Path) -> None:
+    """SQLite rolls back by itself then. Rows with a name that is not on disk would be found by nobody."""
+    async with opened(path) as store:
+        assert await store.append(to("e1")) == [True]
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+        try:
+            with pytest.raises(StorageUnavailable):
+                await store.append(to("e2", registration="reg_2"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        commits_of(store).failing = None  # as after the wait
+        assert await store.append(to("e2", registration="reg_2")) == [True]
+        assert {found.lane for found in await store.pending_lanes()} == {LANE, "reg_2:0"}

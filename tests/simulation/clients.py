@@ -1,0 +1,314 @@
+"""Those who call the gateway: producers of events, and people who change registrations."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from hookgw.models.errors import HookgwError
+from hookgw.models.events import Event
+from hookgw.models.rates import Rate
+from hookgw.models.registrations import (
+    Ordering,
+    Registration,
+    RegistrationChange,
+    RetryOptions,
+)
+from hookgw.parsing.deliveries import Cancellation, Replay
+from tests.simulation.history import Accepted, Changed, Known, Record, Refused, Requeued
+from tests.simulation.scenario import KINDS
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+LABELS = ("default", "crm")
+TARGET = ("url", "by_events", "headers", "secrets", "timeout")
+
+
+class Clients:
+    """Calls the gateway in each of its lives, and notes what it answers.
+
+    Args:
+        world: what they live in.
+        chance: the seed's.
+    """
+
+    def __init__(self, world: World, chance: random.Random) -> None:
+        self._world = world
+        self._chance = chance
+        self._events = 0
+        self._emitted: list[tuple[str, str]] = []
+        self._versions = 0
+        self._creations = 0
+        self._calls_left = 0
+        self._timeouts: dict[str, float] = {}
+
+    def shortest_timeout(self, name: str) -> float:
+        """Return the shortest timeout that a registration has had."""
+        return min(self._timeouts.get(name, 1e9), self._world.scenario.settings.delivery.timeout)
+
+    def learn(self) -> None:
+        """Look at the registrations after a start: an unanswered change may have been stored."""
+        found = [one for name in self._world.scenario.instances for one in self._world._of(name)]
+        known = [(self._world.name_of(one), int(one.url.split("/")[4])) for one in found]
+        self._note(Known, registrations=tuple(known))
+
+    async def run(self) -> None:
+        """Make the calls of one life."""
+        self._calls_left = self._world.scenario.calls
+        for instance in self._world.scenario.instances:
+            if self._world.gateway.instances.find(instance) is None:
+                await self._attempt("create", partial(self._world.gateway.instances.create, instance))
+        if not any(map(self._world._of, self._world.scenario.instances)):
+            for _ in range(self._chance.choice((1, 2, 3))):
+                await self._set()
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._world.scenario.clients):
+                nursery.start_soon(self._client)
+        nights = self._world.scenario.nights
+        if nights and self._chance.random() < 0.5:
+            with self._world.night(nights * 3600 * self._chance.random(), stride=600):
+                await trio.sleep_until(self._world.clock.until)
+
+    async def _client(self) -> None:
+        chance = self._chance
+        calls: dict[Callable[[], Awaitable[None]], float] = {
+            self._emit: 10,
+            self._set: 2,
+            self._delete: 0.3,
+            self._pause: 0.5,
+            self._resume: 0.7,
+            self._resend: 0.6,
+            self._replay: 0.3,
+            self._cancel: 0.3,
+            self._rotate: 0.2,
+        }
+        while self._calls_left > 0:
+            self._calls_left -= 1
+            await chance.choices(list(calls), list(calls.values()))[0]()
+            if chance.random() < 0.3:
+                self._world.measure()
+            await trio.sleep(chance.choice((0, 0, 0.003, 0.05, 1, 20, 200)))
+
+    async def resume_all(self) -> None:
+        """End every pause."""
+        for instance in self._world.scenario.instances:
+            for registration in self._world._of(instance):
+                if registration.is_paused:
+                    await self._resume(registration)
+
+    async def _attempt(
+        self, what: str, call: Callable[[], Awaitable[object]], registration: str = ""
+    ) -> bool:
+        """Make a call, and return whether it was answered. A refusal is noted; any other error is a bug."""
+        try:
+            await call()
+        except HookgwError as error:
+            if not self._world.is_over:
+                self._note(
+                    Refused,
+                    what=what,
+                    why=f"{type(error).__name__}: {error}"[:120],
+                    registration=registration,
+                )
+            return False
+        return not self._world.is_over
+
+    def _note(self, kind: type[Record], **fields: object) -> None:
+        self._world.note(kind(at=self._world.now, life=self._world.life, **fields))
+
+    async def _emit(self) -> None:
+        chance, world = self._chance, self._world
+        instance = chance.choice(world.scenario.instances)
+        count = chance.choice((1, 1, 1, 1, 2, 5, 15))
+        if self._emitted and chance.random() < 0.08:
+            repeated, instance = chance.choice(self._emitted)
+            ids = [repeated]
+        else:
+            ids = [f"e{self._events + number}" for number in range(1, count + 1)]
+            self._events += count
+        kind = chance.choice(KINDS)
+        chats = [f"c{chance.randrange(3)}@s" for _ in ids]
+        events = [
+            Event(
+                id=event,
+                kind=kind,
+                instance=instance,
+                data_json=_payload(event, chat, chance.choice((1, 900))),
+                time=world.clock.wall(),
+            )
+            for event, chat in zip(ids, chats, strict=True)
+        ]
+        began, before = world.now, self._wanting(instance, kind)
+        stored: list[bool] = []
+
+        async def call() -> None:
+            receipt = await world.gateway.events.accept(events, single=len(events) == 1)
+            stored.extend(receipt.fresh)
+
+        # An event that is refused, or not answered, may be stored: its id is not used for another one.
+        self._emitted += [(event, instance) for event in ids]
+        if not await self._attempt("emit", call):
+            return
+        after = self._wanting(instance, kind)
+        same = {key for key, found in before.items() if after.get(key) == found}
+        new = [number for number, is_new in enumerate(stored) if is_new]
+        if new:
+            self._note(
+                Accepted,
+                began=began,
+                events=tuple(ids[number] for number in new),
+                instance=instance,
+                chats=tuple(chats[number] for number in new),
+                wanted=tuple(sorted(same)),
+                maybe=tuple(sorted((before.keys() | after.keys()) - same)),
+            )
+
+    def _wanting(self, instance: str, kind: str) -> dict[str, object]:
+        return {
+            self._world.name_of(one): (one.updated_at, one.enabled)
+            for one in self._world._of(instance)
+            if one.wants(kind)
+        }
+
+    def _choose(self) -> Registration | None:
+        every = [one for name in self._world.scenario.instances for one in self._world._of(name)]
+        return self._chance.choice(every) if every else None
+
+    async def _set(self) -> None:
+        """Store a registration, new or changed."""
+        chance, world = self._chance, self._world
+        instance, label = chance.choice(world.scenario.instances), chance.choice(LABELS)
+        if world.gateway.instances.find(instance) is None:
+            return
+        old = world.gateway.registrations.find(instance, label)
+        if old is None:
+            self._creations += 1
+            name = f"{instance}-{label}-{self._creations}"
+        else:
+            name = world.name_of(old)
+        if old is None or chance.random() < 0.5:
+            self._versions += 1
+            url = f"http://{chance.choice(world.scenario.hosts)}/{name}/{self._versions}"
+        else:
+            url = old.url
+        given: dict[str, Any] = {}
+        if old is None or chance.random() < 0.4:
+            given["ordering"] = chance.choice((*Ordering, Ordering.URL, Ordering.URL))
+            given["concurrency"] = chance.choice((1, 2, 4))
+        if chance.random() < 0.2:
+            given["rate"] = chance.choice((Rate(2, "s"), Rate(10, "m"), None))
+        if chance.random() < 0.2:
+            given["retry"] = RetryOptions(schedule=chance.choice(((), (3.0,), (1.0, 20.0))))
+        if chance.random() < 0.2:
+            given["timeout"] = chance.choice((7.0, 20.0, None))
+        if chance.random() < 0.3:
+            token = f"token-{self._versions}-of-{name}-kept-secret"
+            world.secrets[token] = f"a header of {name}"
+            given["headers"] = {"authorization": f"Bearer {token}"}
+        enabled = old is None or chance.random() < 0.85
+        kinds = () if chance.random() < 0.7 else tuple(chance.sample(KINDS, 2))
+        change = RegistrationChange(url=url, enabled=enabled, events=kinds, **given)
+        self._timeouts[name] = min(self.shortest_timeout(name), given.get("timeout") or 1e9)
+        await self._change(
+            "set", name, lambda: world.gateway.registrations.set(instance, label, change, create=True)
+        )
+
+    async def _change(self, call: str, name: str, make: Callable[[], Awaitable[object]]) -> None:
+        """Change a registration, and note how it is then; if the call fails, that it may have changed."""
+        world, began = self._world, self._world.now
+        life, is_answered = world.life, False
+        try:
+            is_answered = await self._attempt(call, make, name)
+        finally:
+            instance, label, _ = name.split("-")
+            found = None
+            with suppress(HookgwError):
+                found = world.gateway.registrations.find(instance, label)
+            if found is not None and world.name_of(found) != name:
+                found = None
+            fields: dict[str, Any] = {}
+            if found is not None:
+                settings = world.scenario.settings.delivery
+                schedule = settings.schedule if found.retry.schedule is None else found.retry.schedule
+                fields = {
+                    "version": int(found.url.split("/")[4]),
+                    "ordering": found.ordering.value,
+                    "enabled": found.enabled,
+                    "schedule": tuple(map(float, schedule)),
+                    "paused": found.is_paused,
+                }
+            else:
+                fields = {"enabled": False}
+            world.note(
+                Changed(
+                    at=world.now,
+                    life=life,
+                    began=began,
+                    registration=name,
+                    call=call if is_answered else "maybe",
+                    **fields,
+                )
+            )
+
+    async def _delete(self) -> None:
+        if (found := self._choose()) is not None:
+            registrations = self._world.gateway.registrations
+            name = self._world.name_of(found)
+            await self._change("delete", name, lambda: registrations.delete(found.instance, found.label))
+
+    async def _pause(self) -> None:
+        if (found := self._choose()) is not None:
+            registrations = self._world.gateway.registrations
+            name = self._world.name_of(found)
+            await self._change("pause", name, lambda: registrations.pause(found.instance, found.label))
+
+    async def _resume(self, found: Registration | None = None) -> None:
+        found = found or self._choose()
+        if found is not None:
+            registrations = self._world.gateway.registrations
+            name = self._world.name_of(found)
+            await self._change("resume", name, lambda: registrations.resume(found.instance, found.label))
+
+    async def _rotate(self) -> None:
+        if (found := self._choose()) is not None:
+            registrations = self._world.gateway.registrations
+            name = self._world.name_of(found)
+            await self._change(
+                "rotate", name, lambda: registrations.rotate_secret(found.instance, found.label, 86_400.0)
+            )
+
+    async def _resend(self) -> None:
+        if self._emitted:
+            event, instance = self._chance.choice(self._emitted)
+            deliveries = self._world.gateway.deliveries
+            await self._requeue("resend", instance, (event,), lambda: deliveries.resend(instance, event))
+
+    async def _replay(self) -> None:
+        instance = self._chance.choice(self._world.scenario.instances)
+        replay = Replay(since=0.0, state=self._chance.choice(("dead", "dead", "all")))
+        deliveries = self._world.gateway.deliveries
+        await self._requeue("replay", instance, (), lambda: deliveries.replay(instance, replay))
+
+    async def _requeue(
+        self, what: str, instance: str, events: tuple[str, ...], call: Callable[[], Awaitable[object]]
+    ) -> None:
+        began = self._world.now
+        # Before the call, too: what it makes pending may arrive before it is answered.
+        self._note(Requeued, began=began, what=what, instance=instance, events=events)
+        await self._attempt(what, call)
+
+    async def _cancel(self) -> None:
+        instance = self._chance.choice(self._world.scenario.instances)
+        deliveries = self._world.gateway.deliveries
+        await self._attempt("cancel", lambda: deliveries.cancel(instance, Cancellation()))
+
+
+def _payload(event: str, chat: str, size: int) -> bytes:
+    return msgspec.json.encode({"key": {"remoteJid": chat, "id": event}, "text": "x" * size})

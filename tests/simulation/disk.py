@@ -1,0 +1,170 @@
+"""The simulated disk: blocking calls run inline, and this decides how long they take and how they fail.
+
+SQLite itself is the real one, on a real file. A disk that is full, or refuses, is a limit on the size of
+files: SQLite fails in the middle of its work, as on a full disk. A kill copies the file as it is at that
+moment, which is what the system has after a kill: the next start uses the copy.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import trio
+
+T = TypeVar("T")
+
+PAGE = 4096
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+
+class Disk:
+    """Runs blocking calls of one start of the gateway. It is a :class:`~hookgw.models.threads.Threads`.
+
+    Args:
+        path: the data file.
+        chance: the seed's.
+        on_commit: called with the time at which a commit was handed over, once it is on disk.
+        on_kill: called when the process is killed, with the moment.
+
+    Attributes:
+        latest: the longest time of a call, in seconds; 0 for none.
+        room: how many bytes files may still grow by before the disk refuses; ``None`` for all.
+        kill_in: the process is killed at this call from now; 0 for none.
+        is_dead: whether the process was killed: calls still work, but nobody sees what they do.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        chance: random.Random,
+        on_commit: Callable[[float], None],
+        on_kill: Callable[[str], None],
+    ) -> None:
+        self._path = path
+        self._chance = chance
+        self._on_commit = on_commit
+        self._on_kill = on_kill
+        self.latest = 0.0
+        self.room: int | None = None
+        self.kill_in = 0
+        self.is_dead = False
+        self.copy: Path | None = None
+
+    async def run(self, call: Callable[[], T], *, limiter: trio.CapacityLimiter | None = None) -> T:
+        """Make a call inline."""
+        if limiter is None:
+            return await self._call(call)
+        async with limiter:
+            return await self._call(call)
+
+    def run_in_loop(self, function: Callable[[], T]) -> T:
+        """Make a call in the same thread."""
+        return function()
+
+    def sleep(self, seconds: float) -> None:
+        """Return at once: nothing else can run during a call."""
+
+    def worker(self, name: str) -> Writer:
+        """Return the writer."""
+        return Writer(self)
+
+    async def _call(self, call: Callable[[], T], *, is_commit: bool = False) -> T:
+        began = trio.current_time()
+        with trio.CancelScope(shield=True):  # a thread cannot be interrupted
+            if self.latest and not self.is_dead:
+                await trio.sleep(self.latest * self._chance.random() ** 4)
+            else:
+                await trio.lowlevel.checkpoint()
+        with self._kill_here(is_commit), self._limited():
+            result = call()
+        if is_commit and not self.is_dead:
+            self._on_commit(began)
+        return result
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        if self.room is None or self.is_dead:
+            yield
+            return
+        largest = max(file.stat().st_size for file in _files(self._path))
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # Pages of the log that exist already can be written again: not at a limit below their place.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.room and largest + self.room, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+
+    @contextmanager
+    def _kill_here(self, is_commit: bool) -> Iterator[None]:
+        self.kill_in -= 1
+        if self.kill_in != 0 or self.is_dead:
+            yield
+            return
+        moment = self._chance.choice(("before", "within", "after"))
+        before = {file.name: file.read_bytes() for file in _files(self._path)} if moment != "after" else {}
+        if moment == "before":
+            self.kill("before " + ("a commit" if is_commit else "a call"))
+            yield
+            return
+        try:
+            yield
+        finally:
+            self.kill(moment + (" a commit" if is_commit else " a call"))
+            if moment == "within" and self.copy is not None:
+                self._tear(before, self.copy)
+
+    def kill(self, moment: str) -> None:
+        """Kill the process: copy the data file as it is now."""
+        if self.is_dead:
+            return
+        self.is_dead = True
+        folder = self._path.parent.with_name(self._path.parent.name + "k")
+        folder.mkdir(mode=0o700)
+        self.copy = folder / self._path.name
+        for file in _files(self._path):
+            shutil.copyfile(file, folder / file.name)
+        self._on_kill(moment)
+
+    def _tear(self, before: dict[str, bytes], copy: Path) -> None:
+        """Make a copy what it was in the middle of the call.
+
+        A commit appends to the log: a part of that is there. A checkpoint writes pages of the file from the
+        first to the last, while the log is whole: those up to some page are there.
+        """
+        log = copy.with_name(copy.name + "-wal")
+        old_log, new_log = before.get(log.name, b""), log.read_bytes() if log.exists() else b""
+        old, new = before[copy.name], copy.read_bytes()
+        if new != old:
+            if new_log == old_log:
+                cut = self._chance.randrange(len(new) // PAGE) * PAGE
+                copy.write_bytes(new[:cut] + old[cut:])
+        elif len(new_log) > len(old_log) and new_log.startswith(old_log):
+            log.write_bytes(new_log[: self._chance.randrange(len(old_log), len(new_log))])
+
+
+class Writer:
+    """Makes the calls of the group commit. It is a :class:`~hookgw.models.threads.Worker`."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Make a commit inline."""
+        return await self._disk._call(call, is_commit=True)
+
+    def close(self) -> None:
+        """Do nothing: there is no thread."""
+
+
+def _files(path: Path) -> list[Path]:
+    """Return the data file and its log, as far as they exist."""
+    return [file for file in (path, path.with_name(path.name + "-wal")) if file.exists()]

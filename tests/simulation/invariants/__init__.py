@@ -1,0 +1,26 @@
+"""What must hold in every run: pure checks of a history, one promise a file."""
+
+from __future__ import annotations
+
+from tests.simulation.history import History, Violation
+from tests.simulation.invariants import (
+    accounting,
+    ending,
+    kept,
+    limits,
+    order,
+    records,
+    repeats,
+    secrets,
+    silence,
+    waits,
+)
+from tests.simulation.invariants.index import Index
+
+CHECKS = (kept, order, repeats, accounting, waits, silence, limits, secrets, records, ending)
+
+
+def broken_promises(history: History) -> list[Violation]:
+    """Return what a history breaks."""
+    index = Index(history)
+    return [violation for module in CHECKS for violation in module.check(index)]

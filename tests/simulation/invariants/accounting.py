@@ -1,0 +1,55 @@
+"""Accepted = delivered + dead + dropped + pending, for each registration."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.simulation.history import Requeued, Violation
+from tests.simulation.invariants.index import Index
+
+
+def check(index: Index) -> Iterator[Violation]:
+    """At the end, each delivery is there once and in the right state, and nothing is left."""
+    final = index.final
+    if final is None:
+        return
+    seen: set[tuple[str, str]] = set()
+    pending: Counter[str] = Counter()
+    requeued = any(index.history.of(Requeued))
+    for row in final.rows:
+        key = row.event, row.registration
+        names = frozenset(key)
+        if key in seen:
+            yield Violation("accounting", f"{row.event} has two deliveries to {row.registration}", names)
+        seen.add(key)
+        outcomes = {
+            "none" if exchange.answered is None else exchange.answered.outcome
+            for exchange in index.exchanges.get(key, ())
+        }
+        if row.state == "pending":
+            pending[row.registration] += 1
+            yield Violation(
+                "accounting", f"{row.event} is still pending for {row.registration}, though all works", names
+            )
+        elif row.state == "delivered" and not outcomes & {"delivered", "unknown", "none"}:
+            yield Violation(
+                "accounting",
+                f"{row.event} counts as delivered, but {row.registration} did not take it",
+                names,
+            )
+        elif row.state in ("dead", "dropped") and "delivered" in outcomes and not requeued:
+            last = [
+                one for one in index.exchanges[key] if one.answered and one.answered.outcome == "delivered"
+            ]
+            answered = last[-1].answered
+            if answered is not None and not index.was_lost(answered.at, float("inf")):
+                yield Violation(
+                    "accounting", f"{row.event} is {row.state}, but {row.registration} has taken it", names
+                )
+    if dict(final.backlog) != dict(pending):
+        yield Violation(
+            "accounting",
+            f"the gateway counts {dict(final.backlog)} as pending, and the data file has {dict(pending)}",
+            frozenset(dict(final.backlog).keys() | pending.keys()),
+        )

@@ -1,0 +1,111 @@
+"""A history by event and registration, for the checks."""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from functools import cached_property
+from typing import NamedTuple
+
+from tests.simulation.history import (
+    Accepted,
+    Answered,
+    Arrived,
+    Changed,
+    Committed,
+    Ended,
+    Final,
+    History,
+    Requeued,
+    Rules,
+    Started,
+)
+
+
+class Exchange(NamedTuple):
+    """A request, and what the receiver made of it; ``None`` if the run or the process ended before."""
+
+    arrived: Arrived
+    answered: Answered | None
+
+
+class Index:
+    """The records that several checks need, found once."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+
+    @cached_property
+    def rules(self) -> Rules:
+        return next(self.history.of(Rules), Rules(at=0.0, life=0))
+
+    @cached_property
+    def final(self) -> Final | None:
+        return next(self.history.of(Final), None)
+
+    @cached_property
+    def exchanges(self) -> dict[tuple[str, str], list[Exchange]]:
+        """The requests of each event to each registration, in order."""
+        answers = {record.number: record for record in self.history.of(Answered)}
+        found: dict[tuple[str, str], list[Exchange]] = defaultdict(list)
+        for record in self.history.of(Arrived):
+            found[record.event, record.registration].append(Exchange(record, answers.get(record.number)))
+        return found
+
+    @cached_property
+    def accepted(self) -> dict[str, Accepted]:
+        """The call that stored each event."""
+        return {event: record for record in self.history.of(Accepted) for event in record.events}
+
+    @cached_property
+    def changes(self) -> dict[str, list[Changed]]:
+        """The changes of each registration, in order."""
+        found: dict[str, list[Changed]] = defaultdict(list)
+        for record in self.history.of(Changed):
+            found[record.registration].append(record)
+        return found
+
+    @cached_property
+    def _commits(self) -> list[float]:
+        return sorted(record.began for record in self.history.of(Committed))
+
+    @cached_property
+    def _ends(self) -> list[Ended]:
+        return list(self.history.of(Ended))
+
+    @cached_property
+    def _requeues(self) -> list[Requeued]:
+        return list(self.history.of(Requeued))
+
+    @cached_property
+    def offsets(self) -> dict[int, float]:
+        """How far the machine's clock was off at each start."""
+        return {record.life: record.offset for record in self.history.of(Started)}
+
+    def was_lost(self, since: float, until: float) -> bool:
+        """Return whether what was to be stored at a time may not be stored: the process ended before."""
+        for end in self._ends:
+            if since <= end.at <= until:
+                after = bisect.bisect_right(self._commits, since)
+                # The first commit that began after that moment has it, if it was done before the end.
+                return after == len(self._commits) or self._commits[after] >= end.at
+        return False
+
+    def was_requeued(self, event: str, instance: str, until: float, since: float = 0.0) -> bool:
+        """Return whether somebody may have made a delivery of an event pending again.
+
+        Args:
+            event, instance: of the delivery.
+            until: the request came then.
+            since: calls before this had no effect on it: it was pending.
+        """
+        return any(
+            since <= one.began <= until
+            and one.instance == instance
+            and (not one.events or event in one.events)
+            for one in self._requeues
+        )
+
+    def instance_of(self, registration: str) -> str:
+        """Return the instance of a registration."""
+        return registration.split("-")[0]

@@ -1,0 +1,34 @@
+"""Limits hold: pending deliveries, memory, connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulation.history import Measured, Violation
+from tests.simulation.invariants.index import Index
+
+LARGEST = 4096
+"""Bytes of one delivery: the memory that everybody may exceed the limit by, because one always fits."""
+
+
+def check(index: Index) -> Iterator[Violation]:
+    """No figure was ever above its limit, and at the end nothing is held."""
+    for found in index.history.of(Measured):
+        for registration, count in found.pending:
+            if found.limit and count > found.limit:
+                yield Violation(
+                    "limits",
+                    f"{registration} has {count} pending deliveries, not {found.limit}",
+                    frozenset({registration}),
+                )
+        if found.total_limit and found.total > found.total_limit:
+            yield Violation("limits", f"{found.total} deliveries are pending, not {found.total_limit}")
+        if found.memory_limit and found.memory > found.memory_limit + LARGEST:
+            yield Violation("limits", f"lanes hold {found.memory} bytes, not {found.memory_limit}")
+        if found.lent_limit and found.lent > found.lent_limit:
+            yield Violation("limits", f"{found.lent} connections lead to a host, not {found.lent_limit}")
+    final = index.final
+    if final is not None and final.lent:
+        yield Violation("limits", f"at the end, {final.lent} connections are lent, though nothing is sent")
+    if final is not None and final.memory and not any(row.state == "pending" for row in final.rows):
+        yield Violation("limits", f"at the end, lanes hold {final.memory} bytes, though nothing is pending")

@@ -1,0 +1,48 @@
+"""The first arrivals of each registration are in order of acceptance: all, or per key of its ordering."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.simulation.history import Violation
+from tests.simulation.invariants.index import Index
+
+
+def check(index: Index) -> Iterator[Violation]:
+    """No event overtakes another one of its key that was accepted before it was sent to hookgw."""
+    firsts: dict[str, list[tuple[int, float, str]]] = defaultdict(list)
+    for (event, registration), exchanges in index.exchanges.items():
+        first = exchanges[0].arrived
+        firsts[registration].append((first.number, first.at, event))
+    for registration, arrivals in firsts.items():
+        orderings = {change.ordering for change in index.changes[registration] if change.ordering}
+        if "none" in orderings:
+            continue
+        newest: dict[tuple[str, ...], tuple[float, int, str]] = {}
+        for _, at, event in sorted(arrivals):
+            accepted = index.accepted.get(event)
+            # An event whose call was not answered has no known place.
+            if accepted is None or index.was_requeued(event, accepted.instance, at):
+                continue
+            place = accepted.events.index(event)
+            key: tuple[str, ...] = (accepted.instance,) if orderings - {"url"} else ()
+            if "chat" in orderings:
+                key = (accepted.instance, accepted.chats[place])
+            # Of the arrivals so far, the one whose call began last.
+            before = newest.get(key)
+            if before is not None and (
+                accepted.at < before[0] or (accepted.began == before[0] and _same(index, event, before))
+            ):
+                yield Violation(
+                    "order",
+                    f"{registration} got {before[2]} before {event}, which was accepted before it",
+                    frozenset({registration, event, before[2]}),
+                )
+            newest[key] = max(before or (-1.0, -1, ""), (accepted.began, place, event))
+
+
+def _same(index: Index, event: str, before: tuple[float, int, str]) -> bool:
+    """Return whether an event came before another one in the same call."""
+    accepted = index.accepted[event]
+    return accepted is index.accepted[before[2]] and accepted.events.index(event) < before[1]

@@ -1,0 +1,64 @@
+"""``Retry-After`` and the schedules are never undercut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tests.simulation.history import Violation
+from tests.simulation.invariants.index import Exchange, Index
+
+ROUNDING = 0.001
+"""Seconds: times on disk are in microseconds, and ``Retry-After`` dates in whole seconds."""
+FREE = ("set", "resume", "pause", "maybe", "rotate")
+"""Calls after which a waiting delivery may be tried at once."""
+
+
+def check(index: Index) -> Iterator[Violation]:
+    """Between the end of an attempt and the next one lies the wait that follows from its outcome."""
+    for (event, registration), exchanges in index.exchanges.items():
+        failures = 0
+        for before, after in pairwise(exchanges):
+            answered = before.answered
+            if answered is None:
+                continue
+            least = 0.0
+            if answered.outcome == "failed":
+                least = _shortest(index, registration, failures)
+                failures += 1
+            elif answered.outcome == "unreachable":
+                least = index.rules.first_wait
+            if answered.outcome in ("failed", "unreachable"):
+                least = max(least, min(answered.wait, index.rules.retry_after_max))
+            waited = after.arrived.at - answered.at
+            if waited < least - ROUNDING and not _is_excused(index, event, registration, before, after):
+                yield Violation(
+                    "waits",
+                    f"{registration} got {event} again after {waited:.3f} s, not {least:.3f} s",
+                    frozenset({event, registration}),
+                )
+
+
+def _shortest(index: Index, registration: str, failures: int) -> float:
+    """Return the shortest wait that may follow so many failures.
+
+    Failures of plugins, which are no requests, may have come in between.
+    """
+    waits = [wait for change in index.changes[registration] for wait in change.schedule[failures:]]
+    return min(waits, default=0.0)
+
+
+def _is_excused(index: Index, event: str, registration: str, before: Exchange, after: Exchange) -> bool:
+    answered, at = before.answered, after.arrived.at
+    assert answered is not None
+    if index.was_lost(answered.at, at) or index.was_requeued(event, index.instance_of(registration), at):
+        return True
+    # After a start, there is only the machine's clock.
+    first, second = answered.life, after.arrived.life
+    offsets = {index.offsets.get(life) for life in range(first, second + 1)}
+    if first != second and len(offsets) > 1:
+        return True
+    return any(
+        change.call in FREE and before.arrived.at - 15 <= change.at and change.began <= at
+        for change in index.changes[registration]
+    )

@@ -1,0 +1,126 @@
+"""What a seed makes of a run: settings, hosts, how many lives, and how much of everything."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+
+from hookgw.config.settings import (
+    AuthSettings,
+    DeliverySettings,
+    LimitsSettings,
+    PluginsSettings,
+    ServerSettings,
+    Settings,
+    StorageSettings,
+)
+from hookgw.models.units import Duration, Size
+
+DAY = 86_400.0
+GLOBAL_KEY = "global-key-of-the-simulation-7f3a"
+KINDS = ("MESSAGES_UPSERT", "MESSAGES_UPDATE", "SEND_MESSAGE")
+
+
+class Scenario(msgspec.Struct, kw_only=True):
+    """The frame of a run.
+
+    Attributes:
+        settings: of the gateway, the same for all its lives.
+        hosts: names of receivers.
+        instances: names.
+        lives: how many times the gateway starts before the last life, in which nothing fails.
+        clients: how many tasks call the gateway at the same time.
+        calls: how many calls they make in all, in one life.
+        moods: of receivers, from which each gets a new one now and then.
+        latency: the longest usual time until an answer, in seconds.
+        plugin: how many of a plugin's calls fail, from 0 to 1.
+        slow_disk: the longest call, in seconds.
+        disk_faults: how likely the disk refuses for a while, in one life.
+        jumps: whether the machine's clock jumps.
+        nights: how many hours pass between two busy phases, at most.
+        connector: whether a connector emits events, too.
+    """
+
+    settings: Settings
+    hosts: tuple[str, ...]
+    instances: tuple[str, ...]
+    lives: int
+    clients: int
+    calls: int
+    moods: tuple[str, ...]
+    latency: float
+    plugin: float
+    slow_disk: float
+    disk_faults: float
+    jumps: bool
+    nights: float
+    connector: bool
+
+
+def scenario_of(seed: int, folder: Path) -> Scenario:
+    """Return the frame of a run. Each of its parts is extreme in some runs, and usual in most."""
+    chance = random.Random(f"scenario {seed}")
+
+    def pick(*values: float) -> float:
+        return chance.choice(values)
+
+    def whole(*values: int) -> int:
+        return chance.choice(values)
+
+    limited = chance.random() < 0.25
+    first_wait = pick(0.05, 0.05, 1)
+    settings = Settings(
+        server=ServerSettings(shutdown_grace=Duration(pick(0, 1, 10))),
+        auth=AuthSettings(global_key=GLOBAL_KEY),
+        storage=StorageSettings(
+            path=str(folder / "hookgw.db"),
+            min_free=Size(0),
+            retention=Duration(0 if chance.random() < 0.1 else 60 * DAY),
+        ),
+        delivery=DeliverySettings(
+            timeout=Duration(pick(15, 15, 8)),
+            max_age=Duration(pick(3 * DAY, 3 * DAY, 3600)),
+            schedule=tuple(
+                map(
+                    Duration,
+                    chance.choice(
+                        ((5, 15, 30, 60, 120, 300, 600), (1, 2), (), (30, 5), (5, 15, 30, 60, 120, 300, 600))
+                    ),
+                )
+            ),
+            unreachable_first_wait=Duration(first_wait),
+            unreachable_max_wait=Duration(pick(300, 300, 10)),
+            retry_after_max=Duration(pick(3600, 60)),
+            disable_after=Duration(pick(5 * DAY, 5 * DAY, 1800)),
+            host_connections=whole(64, 64, 4, 2, 1),
+            lane_buffer=whole(256, 8, 2, 1),
+            lane_idle=Duration(pick(60, 60, 2)),
+            memory=Size(whole(128 * 2**20, 128 * 2**20, 64 * 2**10)),
+        ),
+        limits=LimitsSettings(
+            deliveries=whole(12, 25) if limited else 5_000_000,
+            registration_deliveries=whole(6, 15, 2_000_000) if limited else 2_000_000,
+            instance_reserved_deliveries=whole(0, 4) if limited else 1000,
+            on_full=chance.choice(("refuse", "drop_oldest")),
+        ),
+        plugins=PluginsSettings(block_warning=Duration(0), first_party=False, folders=()),
+    )
+    every = ("healthy", "slow", "flaky", "busy", "failing", "liar", "picky", "gone", "hanging", "down")
+    return Scenario(
+        settings=settings,
+        hosts=tuple(f"h{number}.example" for number in range(1, whole(2, 3, 4))),
+        instances=("shop", "bank", "cafe")[: whole(1, 2, 3)],
+        lives=whole(1, 1, 2, 2, 3, 4),
+        clients=whole(1, 1, 2, 3),
+        calls=whole(4, 8, 12),
+        moods=("healthy", "healthy", *chance.sample(every, whole(0, 1, 2, 3, 5))),
+        latency=pick(0, 0.2, 3),
+        plugin=pick(0, 0, 0, 0, 0.1, 0.3),
+        slow_disk=pick(0, 0.01, 0.01, 2),
+        disk_faults=pick(0, 0, 0.5),
+        jumps=chance.random() < 0.2,
+        nights=pick(0, 1, 12, 48),
+        connector=chance.random() < 0.2,
+    )

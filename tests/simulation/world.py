@@ -1,0 +1,417 @@
+"""A run: a gateway, from its first start to its last end, in a world that follows from a seed."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import structlog
+import trio
+import trio._core._run
+
+from hookgw.delivery.signing import SignatureInvalid, verify
+from hookgw.gateway.gateway import Gateway
+from hookgw.gateway.long_work import LONG_WORK, LongWork
+from hookgw.gateway.open import open_gateway
+from hookgw.models.clock import Clock
+from hookgw.models.randomness import random_source
+from hookgw.models.registrations import Registration
+from hookgw.models.signing_keys import verifying_key
+from hookgw.plugins.hook_implementation import new_manager
+from hookgw.plugins.hooks import Hooks
+from hookgw.plugins.loading import LoadedPlugins, PluginInfo
+from hookgw.store.sqlite.group_commit import CLOSE_GRACE
+from tests.simulation.clients import Clients
+from tests.simulation.clock import SimulatedClock
+from tests.simulation.disk import Disk
+from tests.simulation.history import (
+    Answered,
+    Arrived,
+    Committed,
+    Dead,
+    Ended,
+    Faulted,
+    Final,
+    History,
+    Measured,
+    Printed,
+    Record,
+    Row,
+    Rules,
+    Started,
+    Stopped,
+)
+from tests.simulation.network import Host, Line, Network, Request, checksum
+from tests.simulation.plugin import QuietPlugin, SimulatedPlugin
+from tests.simulation.scenario import GLOBAL_KEY, Scenario, scenario_of
+
+CALM = 4 * 86_400.0
+"""Seconds of the last life: longer than anything waits."""
+
+
+class World:
+    """Everything around the gateway, and what is known of it.
+
+    Args:
+        seed: decides everything.
+        folder: an empty one.
+        history: gets the records.
+    """
+
+    def __init__(self, seed: int, folder: Path, history: History) -> None:
+        self.seed = seed
+        self.scenario: Scenario = scenario_of(seed, folder / "1")
+        self.history = history
+        self.clock = SimulatedClock()
+        self.life = 0
+        self.is_over = True
+        self.secrets: dict[str, str] = {GLOBAL_KEY: "the global key"}
+        self.names: dict[str, str] = {}
+        self.keys: dict[str, list[Registration]] = {}
+        self._numbers = 0
+        self._open: dict[int, tuple[int, float, str, str]] = {}
+        self._aliases: dict[str, str] = {}
+        self._folder = folder
+        hosts = [Host(name, number) for number, name in enumerate(self.scenario.hosts, 1)]
+        self.network = Network(hosts, self.chance("network"), self, self.scenario.latency)
+        self.disk: Disk
+        self.gateway: Gateway
+        self.clients = Clients(self, self.chance("clients"))
+
+    def chance(self, purpose: str) -> random.Random:
+        """Return the seed's source of chance for a purpose: more draws of one do not change others."""
+        return random.Random(f"{purpose} {self.seed}")
+
+    def note(self, record: Record) -> None:
+        """Add a record."""
+        self.history.records.append(record)
+
+    @property
+    def now(self) -> float:
+        """The simulated time."""
+        return self.clock.current_time()
+
+    # What receivers report: see network.Observer.
+
+    def arrived(self, request: Request) -> int:
+        """See :class:`tests.simulation.network.Observer`."""
+        self._numbers += 1
+        _, name, version = request.path.split("/")
+        headers = request.headers
+        event = headers["webhook-id"]
+        now = self.now
+        # Looking up and connecting are a part of the attempt, and take up to five seconds.
+        timeout = self.clients.shortest_timeout(name) - (0 if request.dialled is None else 5)
+        limit = (now if request.dialled is None else request.dialled) + timeout
+        self._open[self._numbers] = (self.life, limit, name, event)
+        self.note(
+            Arrived(
+                at=now,
+                life=self.life,
+                number=self._numbers,
+                registration=name,
+                version=int(version),
+                event=event,
+                attempt=int(headers["x-attempt"]),
+                body=checksum(request.body),
+                dialled=request.dialled,
+                signed=self._is_signed(name, request),
+                limit=limit,
+            )
+        )
+        self.read("a body", request.body.decode())
+        return self._numbers
+
+    def answered(self, number: int, outcome: str, status: int = 0, wait: float = 0.0) -> None:
+        """See :class:`tests.simulation.network.Observer`."""
+        life, limit, name, event = self._open.pop(number)
+        if self.is_over or life != self.life or self.now >= limit:
+            outcome = "unknown"
+        self.note(
+            Answered(
+                at=self.now,
+                life=self.life,
+                number=number,
+                registration=name,
+                event=event,
+                outcome=outcome,
+                status=status,
+                wait=wait,
+            )
+        )
+
+    def _is_signed(self, name: str, request: Request) -> bool:
+        now = self.clock.wall()
+        for registration in self.keys.get(name, ()):
+            keys = [verifying_key(secret.value) for secret in registration.secrets]
+            try:
+                verify(keys, request.headers, request.body, now=now)
+            except SignatureInvalid:
+                continue
+            return True
+        return False
+
+    def read(self, where: str, text: str) -> None:
+        """Look for secrets in something that people may read."""
+        for secret, name in self.secrets.items():
+            if secret in text:
+                self.note(Printed(at=self.now, life=self.life, where=f"{where}: {text[:300]}", secret=name))
+
+    def _dead(self, event: str, registration: str, reason: str) -> None:
+        if not self.is_over:
+            name = self.names.get(registration, registration)
+            self.note(Dead(at=self.now, life=self.life, event=event, registration=name, reason=reason))
+
+    # The lives of the gateway.
+
+    async def run(self) -> None:
+        """Run the gateway through all its lives."""
+        delivery = self.scenario.settings.delivery
+        self.note(
+            Rules(
+                at=0.0,
+                life=0,
+                first_wait=delivery.unreachable_first_wait,
+                retry_after_max=delivery.retry_after_max,
+                alters=self.scenario.plugin > 0,
+            )
+        )
+        async with trio.open_nursery() as nursery:
+            self.network.nursery = nursery
+            nursery.start_soon(self.clock.run)
+            LONG_WORK.set(LongWork(now=lambda: 0.0))
+            chance = self.chance("lives")
+            path = Path(self.scenario.settings.storage.path)
+            path.parent.mkdir(mode=0o700)
+            for life in range(1, self.scenario.lives + 2):
+                self.life = life
+                is_last = life == self.scenario.lives + 1
+                path = await self._live(path, chance, is_last=is_last)
+                await trio.sleep(chance.choice((0.001, 1, 100, 5000)))
+            nursery.cancel_scope.cancel()
+
+    async def _live(self, path: Path, chance: random.Random, *, is_last: bool) -> Path:
+        """Start the gateway on a data file, and return the file for the next start."""
+        scenario = self.scenario
+        killed = trio.CancelScope()
+        line = self.network.line()
+        life = self.life
+
+        def on_commit(began: float) -> None:
+            self.note(Committed(at=self.now, life=life, began=began))
+
+        def on_kill(moment: str) -> None:
+            self.is_over = True
+            line.cut()
+            killed.cancel()
+            self.note(Ended(at=self.now, life=life, how="kill", moment=moment))
+
+        disk = self.disk = Disk(path, self.chance(f"disk {life}"), on_commit, on_kill)
+        is_stopped = chance.random() < 0.3
+        if not is_last:
+            disk.latest = scenario.slow_disk
+            if not is_stopped:
+                disk.kill_in = 12 + int(chance.expovariate(1 / 25))
+        if scenario.jumps and not is_last and chance.random() < 0.5:
+            self.clock.offset += chance.choice((-90_000.0, -3600.0, -1.0, 1.0, 3600.0, 90_000.0))
+        replace = msgspec.structs.replace
+        settings = scenario.settings
+        settings = replace(settings, storage=replace(settings.storage, path=str(path)))
+        stopped_at: float | None = None
+        with killed:
+            async with open_gateway(
+                settings,
+                clock=Clock(self.clock.wall),
+                hooks=self._hooks(calm=is_last),
+                resolve=line.resolve,
+                connect=line.connect,
+                threads=disk,
+            ) as gateway:
+                self.gateway = gateway
+                self.is_over = disk.is_dead
+                self.note(Started(at=self.now, life=life, offset=self.clock.offset))
+                self.clients.learn()
+                if is_last:
+                    await self._calm_down(line)
+                else:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(self._disturb, disk)
+                        await self.clients.run()
+                        nursery.cancel_scope.cancel()
+                self.is_over = True
+                stopped_at = self.now
+                if not disk.is_dead:
+                    self.note(Ended(at=self.now, life=life, how="stop"))
+        if stopped_at is not None and not disk.is_dead:
+            self.note(
+                Stopped(
+                    at=self.now,
+                    life=life,
+                    took=self.now - stopped_at,
+                    allowed=settings.server.shutdown_grace + CLOSE_GRACE + 4 * disk.latest + 1,
+                    open_connections=len(line.ends),
+                )
+            )
+        return disk.copy or path
+
+    def _hooks(self, *, calm: bool) -> Hooks:
+        plugin: object = QuietPlugin(self._dead)
+        if self.scenario.plugin:
+            failing = 0.0 if calm else self.scenario.plugin
+            plugin = SimulatedPlugin(self.chance(f"plugin {self.life}"), failing, self._dead)
+        manager = new_manager()
+        manager.register(plugin, name="simulated")
+        return Hooks(LoadedPlugins(manager=manager, plugins=(PluginInfo(name="simulated", source="here"),)))
+
+    async def _disturb(self, disk: Disk) -> None:
+        """Change the moods of receivers, names, the disk and the clock, until cancelled."""
+        scenario, chance = self.scenario, self.chance(f"disturbance {self.life}")
+        while True:
+            host = chance.choice(list(self.network.hosts.values()))
+            host.mood = chance.choice(scenario.moods)
+            self._fault(f"{host.name} is {host.mood}")
+            if chance.random() < 0.15:
+                host.lookup = chance.choice(("found", "lost", "slow", "private"))
+                self._fault(f"the name {host.name} is {host.lookup}")
+            if chance.random() < 0.1:
+                first, _, last = host.address.rpartition(".")
+                host.address = f"{first}.{int(last) + 10 if int(last) < 200 else int(last)}"
+            if chance.random() < scenario.disk_faults:
+                disk.room = chance.choice((None, 0, 20_000))
+                self._fault(f"the disk has {'all' if disk.room is None else disk.room} room")
+            if scenario.jumps and chance.random() < 0.2:
+                self.clock.offset += chance.choice((-7200.0, -1.0, 1.0, 7200.0))
+                self._fault(f"the clock is off by {self.clock.offset:g} s")
+            await trio.sleep(chance.choice((0.02, 1.0, 30.0, 600.0)))
+
+    def _fault(self, what: str) -> None:
+        self.note(Faulted(at=self.now, life=self.life, what=what))
+
+    async def _calm_down(self, line: Line) -> None:
+        """End all faults, wait until everything that can be delivered is, and note the state."""
+        for host in self.network.hosts.values():
+            host.mood, host.lookup = "healthy", "found"
+        self._fault("everything works")
+        await self.clients.resume_all()
+        await trio.sleep(30)
+        with self.night(CALM / 2, stride=1200):
+            await trio.sleep_until(self.clock.until)
+        await self.gateway.store.flush()
+        self.measure()
+        gateway, limits = self.gateway, self.scenario.settings
+        rows = self._rows(Path(gateway.settings.storage.path))
+        registrations = [one for name in self.scenario.instances for one in self._of(name)]
+        self.note(
+            Final(
+                at=self.now,
+                life=self.life,
+                rows=tuple(rows),
+                complete=limits.storage.retention > 0,
+                registrations=tuple(self.name_of(one) for one in registrations if one.enabled),
+                backlog=tuple(
+                    (self.names.get(key, key), count)
+                    for key, count in gateway.backlog.registrations()
+                    if count
+                ),
+                memory=gateway.metrics._memory(),
+                lent=gateway.outbound.pools.statistics(1).lent,
+            )
+        )
+
+    def _of(self, instance: str) -> list[Registration]:
+        if self.gateway.instances.find(instance) is None:
+            return []
+        return self.gateway.registrations.of_instance(instance)
+
+    def name_of(self, registration: Registration) -> str:
+        """Return the name of a registration in this run, and remember it."""
+        name = registration.url.split("/")[3]
+        self.names[registration.id] = name
+        known = self.keys.setdefault(name, [])
+        if registration not in known:
+            known.append(registration)
+        for secret in registration.secrets:
+            self.secrets[secret.value] = f"a secret of {name}"
+        return name
+
+    @contextmanager
+    def night(self, seconds: float, *, stride: float) -> Iterator[None]:
+        """Let time pass in long moves during a block."""
+        self.clock.until, self.clock.stride = self.now + seconds, stride
+        try:
+            yield
+        finally:
+            self.clock.stride = 0.0
+
+    def measure(self) -> None:
+        """Note the figures of the gateway, those of the data file among them."""
+        settings, gateway = self.scenario.settings, self.gateway
+        with closing(sqlite3.connect(gateway.settings.storage.path)) as connection:
+            found = connection.execute(
+                "SELECT n.name, count(*) FROM deliveries d JOIN names n ON n.number = d.registration"
+                " WHERE d.state = 'pending' GROUP BY d.registration"
+            ).fetchall()
+        pending = Counter({self.names.get(key, key): count for key, count in found})
+        pools = gateway.outbound.pools
+        self.note(
+            Measured(
+                at=self.now,
+                life=self.life,
+                pending=tuple(sorted(pending.items())),
+                limit=settings.limits.registration_deliveries,
+                total=pending.total(),
+                total_limit=settings.limits.deliveries,
+                memory=gateway.metrics._memory(),
+                memory_limit=settings.delivery.memory,
+                lent=max((len(pool.lent) for pool in pools._pools.values()), default=0),
+                lent_limit=settings.delivery.host_connections,
+            )
+        )
+
+    def _rows(self, path: Path) -> Iterator[Row]:
+        with closing(sqlite3.connect(path)) as connection:
+            found = connection.execute(
+                "SELECT d.seq, e.id, n.name, d.state, d.position, d.attempts, d.reason FROM deliveries d"
+                " JOIN events e ON e.seq = d.event JOIN names n ON n.number = d.registration ORDER BY d.seq"
+            ).fetchall()
+        for seq, event, registration, state, position, attempts, reason in found:
+            name = self.names.get(registration, registration)
+            yield Row(seq, event, name, state, position, attempts, reason or "")
+
+
+def simulate(seed: int, folder: Path, history: History) -> None:
+    """Run a seed.
+
+    Args:
+        seed: any number.
+        folder: an empty one, on a fast file system.
+        history: gets what happens.
+
+    Raises:
+        Exception: a fault of the gateway has ended it, or the simulator has one.
+    """
+    world = World(seed, folder, history)
+    chance = world.chance("ids")
+    trio._core._run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc] # as pytest-trio does
+    trio._core._run._r.seed(seed)
+    random.seed(seed)
+    token = random_source.set(chance.randbytes)
+    structlog.configure(processors=[partial(_hear, world)], cache_logger_on_first_use=False)
+    try:
+        trio.run(world.run, clock=world.clock)
+    finally:
+        random_source.reset(token)
+        structlog.reset_defaults()
+
+
+def _hear(world: World, _logger: object, _method: str, entry: structlog.typing.EventDict) -> str:
+    if entry.get("exc_info"):
+        entry = structlog.processors.format_exc_info(None, "", dict(entry))
+    world.read("the log", repr(entry))
+    raise structlog.DropEvent
