@@ -26,7 +26,7 @@ from hookgw.models.signing_keys import verifying_key
 from hookgw.plugins.hook_implementation import new_manager
 from hookgw.plugins.hooks import Hooks
 from hookgw.plugins.loading import LoadedPlugins, PluginInfo
-from hookgw.store.sqlite.group_commit import CLOSE_GRACE
+from hookgw.store.commits.group_commit import CLOSE_GRACE
 from tests.simulation.clients import Clients
 from tests.simulation.clock import SimulatedClock
 from tests.simulation.disk import Disk
