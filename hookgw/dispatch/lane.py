@@ -196,7 +196,7 @@ class Lane:
     def requeued(self, count: int) -> None:
         """Finished deliveries are pending again, behind everything the lane has taken."""
         # The dispatcher calls this before it offers what the same commit appended. So their positions are
-        # greater than all that the lane has taken or was offered, and reading on from
+        # greater than all that the lane has taken or has in its channel, and reading on from
         # ``LaneMemory.last`` finds them. A page that is being read now may lack them; the next one has them.
         self._backlog += count
         self._queue.behind = True

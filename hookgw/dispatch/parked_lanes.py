@@ -1,6 +1,6 @@
 """Parked lanes: lanes without a task, because they have been idle for a while.
 
-The task, the queue and everything else a lane works with are gone. Its :class:`LaneMemory` stays:
+The task, the memory channel and everything else a lane works with are gone. Its :class:`LaneMemory` stays:
 the position that the lane had reached, because its last settlements may not be on disk yet, and its last
 outcome, which is shown. Ten thousand parked lanes cost a few MiB.
 """

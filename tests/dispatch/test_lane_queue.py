@@ -1,4 +1,4 @@
-"""Where a lane's deliveries come from: offered, pages from disk, and offered again."""
+"""Where a lane's deliveries come from: the memory channel, pages from disk, and the channel again."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_deliveries_that_are_appended_during_a_read_come_once_and_last(
     assert world.sender.order == [f"e{n}" for n in range(1, PAGE + late + 1)]
 
 
-async def test_a_delivery_that_is_offered_and_in_a_page_is_sent_once(
+async def test_a_delivery_that_comes_in_a_page_and_through_the_channel_is_sent_once(
     autojump_clock: MockClock,
 ) -> None:
     """A read may see a commit before the dispatcher hears of it."""
@@ -133,7 +133,7 @@ async def test_requeued_deliveries_come_once_between_those_appended_before_and_a
         for delivery in old:
             lane.offer(delivery)
         await quiet()
-        for delivery in world.outbox.add(3):  # offered, and not taken yet
+        for delivery in world.outbox.add(3):  # on their way through the channel
             lane.offer(delivery)
         for delivery in old:
             world.outbox.requeue(delivery)
@@ -180,24 +180,3 @@ async def test_requeued_deliveries_do_not_cut_the_wait_of_the_head_short(autojum
         assert lane.statistics().backlog == 2
         await quiet(5)
     assert world.sender.order == ["e1", "e2", "e2", "e1"]
-
-
-async def test_a_wait_ends_with_an_offer_and_with_a_wake_that_came_before_it(
-    autojump_clock: MockClock,
-) -> None:
-    world = World()
-    queue = LaneQueue(LANE, world.outbox, world.memory, LaneMemory(), buffer=2, behind=False)
-    first, second, third = world.outbox.add(3)
-    queue.wake()
-    with trio.fail_after(1):
-        await queue.wait()
-    assert queue.take() is None
-    with trio.move_on_after(1) as still_waiting:
-        await queue.wait()
-    assert still_waiting.cancelled_caught
-    for delivery in (first, second, third):
-        queue.offer(delivery)
-    assert queue.behind
-    with trio.fail_after(1):
-        await queue.wait()
-    assert [queue.take(), queue.take(), queue.take()] == [first, second, None]
